@@ -1,0 +1,81 @@
+# Slipway. `make` alone lists what there is.
+#
+#   PYTHON=…   the Python to build with, instead of one found on PATH
+#   ARGS=…     given on to `demo` (for example ARGS=--keep), or to pytest by `test`
+#   ONLY=…     names of figures for `bench`, or a folder of tests for `test` (unit, dags, contract, e2e)
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+PYTHON ?=
+ARGS ?=
+ONLY ?=
+VENV := .venv
+BIN := $(VENV)/bin
+SANDBOX := $(BIN)/python -m include.sandbox
+COMPILE := $(abspath $(BIN)/uv) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
+TEST_FOLDERS := unit dags contract e2e
+
+export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
+
+.PHONY: help setup images demo up down status test bench lint format ci requirements clean
+
+help: ## Show this list
+	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+		printf '  \033[36mmake %-13s\033[0m %s\n' "$$name" "$$text"; done
+	@printf '\n  The head of the Makefile names its variables.\n\n'
+
+$(VENV)/slipway.stamp: requirements-dev.txt
+	@command -v python3 >/dev/null || { echo 'No python3 on PATH: install Python 3.11 or 3.12.'; exit 1; }
+	@$(or $(PYTHON),python3) include/sandbox/bootstrap.py $(if $(PYTHON),--python $(PYTHON))
+
+setup: $(VENV)/slipway.stamp ## Everything that is needed, once: environment, pod environments, Triton, database
+	@$(SANDBOX) setup
+
+images: $(VENV)/slipway.stamp ## Only the pods' environments (also those that only tests need)
+	@$(SANDBOX) setup --for-tests
+
+demo: setup ## The whole story: four releases under live traffic, each with its own end
+	@$(SANDBOX) demo $(ARGS)
+
+up: setup ## Start the sandbox and Airflow; say where, and how to log in
+	@$(SANDBOX) up
+
+down: ## End all of it, also what a killed run has left
+	@if [ -x $(BIN)/python ]; then $(SANDBOX) down; else echo 'Nothing was ever set up here.'; fi
+
+status: ## What runs, and whether it is healthy
+	@if [ -x $(BIN)/python ]; then $(SANDBOX) status; else echo 'Nothing was ever set up here.'; fi
+
+test: images ## All tests: unit, dags, contract, e2e (or ONLY=unit,dags)
+	@.ci/test "$(or $(ONLY),$(TEST_FOLDERS))" $(ARGS)
+
+bench: setup ## Measure the README's figures (or ONLY=name,…)
+	@$(SANDBOX) bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+lint: $(VENV)/slipway.stamp ## Format, lint, types, and the arrows between modules: checked
+	@echo '── ruff format'; $(BIN)/ruff format --check .
+	@echo '── ruff check'; $(BIN)/ruff check .
+	@echo '── mypy'; $(BIN)/mypy
+	@echo '── import-linter'; $(BIN)/lint-imports
+
+format: $(VENV)/slipway.stamp ## Format and mend what can be mended
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+ci: ## What CI runs: lint and test
+	@.ci/run
+
+requirements: $(VENV)/slipway.stamp ## Pin anew: requirements*.in and include/images/*/requirements.in to *.txt with hashes
+	@$(COMPILE) requirements.in -o requirements.txt
+	@$(COMPILE) requirements-dev.in -o requirements-dev.txt -c requirements.txt
+	@for folder in include/images/*/; do echo "$$folder"; \
+		(cd "$$folder" && $(COMPILE) requirements.in -o requirements.txt); done
+
+clean: down ## Remove everything that set-up and runs have made
+	@rm -rf .sandbox $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

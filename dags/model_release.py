@@ -1,0 +1,228 @@
+"""
+### Brings one version of a model to production, or back
+
+`convert → publish → stage → validate → benchmark → (approve) → canary → promote`, and whatever goes wrong after the
+first percent of traffic **rolls back by itself**: a bad verdict, a failed task, a cancelled run.
+
+| stage | what it proves |
+|---|---|
+| convert | the model can be read and converted, and answers as its source does |
+| publish | the version lies complete, immutable and checksummed in S3 |
+| stage | it loads on a Triton of its own |
+| validate | its signature is the stable version's; accuracy and agreement on the golden set |
+| benchmark | it is fast enough, and not slower than the stable version measured in the same run |
+| canary | on live traffic it is no worse than the stable version in the same minutes |
+
+The release file `include/releases/MODEL.yaml` says how; the form below may change the canary's steps for one run.
+Every step and every verdict, with its numbers, is in the record `records/MODEL/VERSION/` of the bucket; reports are in
+`models/MODEL/VERSION/evidence/`.
+
+To stop a release, mark the run as failed: the rollback still runs. Releases of one model never interleave.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+from airflow.sdk import Param, TaskGroup, dag
+from slipway.operators.approval import ApproveReleaseOperator
+from slipway.operators.benchmark import BenchmarkModelOperator
+from slipway.operators.canary import (
+    ArmRollbackOperator,
+    PromoteOperator,
+    RestoreStableOperator,
+    ShiftTrafficOperator,
+)
+from slipway.operators.convert import ConvertModelOperator
+from slipway.operators.publish import PublishModelOperator
+from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
+from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
+from slipway.operators.triton import TritonLoadModelOperator, TritonUnloadModelOperator
+from slipway.operators.validate import ValidateModelOperator
+
+from include.model_release.names import list_models
+
+RELEASES_DIR = Path(
+    os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")
+)
+STAGING = "{{ ti.xcom_pull(task_ids='staging.prepare') | tojson }}"
+CANDIDATE = "ti.xcom_pull(task_ids='staging.prepare')['candidate']"
+BASELINE = "(ti.xcom_pull(task_ids='staging.prepare')['baseline'] or {})"
+
+PARAMS = {
+    "model": Param(
+        enum=list_models(RELEASES_DIR),
+        title="Model",
+        description="One of the release files in include/releases/.",
+    ),
+    "version": Param(
+        type="integer", minimum=1, title="Version", description="What lies under incoming/MODEL/VERSION/."
+    ),
+    "steps": Param(
+        None,
+        type=["null", "array"],
+        items={
+            "type": "object",
+            "properties": {
+                "weight": {"type": "integer", "minimum": 1, "maximum": 99},
+                "bake_s": {"type": "integer", "minimum": 1},
+            },
+            "required": ["weight", "bake_s"],
+            "additionalProperties": False,
+        },
+        title="Canary steps",
+        description='Empty: the release file\'s. Otherwise [{"weight": 5, "bake_s": 60}, …], weights rising.',
+        section="Canary",
+    ),
+    "window_s": Param(
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        title="Window (s)",
+        description="How often the judge looks. Empty: the release file's.",
+        section="Canary",
+    ),
+    "wait_for_approval": Param(
+        None,
+        type=["null", "boolean"],
+        title="Wait for approval",
+        description="A person agrees before the first percent of traffic. Empty: the release file's.",
+        section="Canary",
+    ),
+    "force": Param(
+        False,
+        type="boolean",
+        title="Release again",
+        description="Also a version that was promoted or rolled back before.",
+    ),
+    "reason": Param(
+        "",
+        type="string",
+        maxLength=500,
+        title="Reason",
+        description="Why this release is started; goes into its record.",
+    ),
+}
+
+
+@dag(
+    dag_id="model_release",
+    dag_display_name="Model release",
+    description="From a trained model in S3 to production traffic on Triton, or back.",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    # No dagrun_timeout: it would skip the teardowns, and the rollback is one. Each task has its own limit.
+    params=PARAMS,
+    tags=["slipway", "release"],
+    default_args={
+        "owner": "slipway",
+        "retries": 2,
+        "retry_delay": timedelta(seconds=10),
+        "retry_exponential_backoff": True,
+        "max_retry_delay": timedelta(minutes=2),
+        "execution_timeout": timedelta(minutes=15),
+    },
+)
+def model_release() -> None:
+    """Wire the stages; what each does is its operator's."""
+    admit = AdmitReleaseOperator(
+        task_id="admit",
+        releases_dir=str(RELEASES_DIR),
+        bucket="{{ var.value.slipway_bucket }}",
+        execution_timeout=timedelta(hours=12),
+        doc_md="Checks what was asked for, takes the model's lock (one release of a model at a time), notes what "
+        "is live now and opens the record.",
+    )
+    conclude = ConcludeReleaseOperator(
+        task_id="conclude",
+        doc_md="Writes the outcome into the record and gives the lock back. Runs whatever happened.",
+    )
+
+    with TaskGroup("prepare", tooltip="From what training left to an immutable version"):
+        convert = ConvertModelOperator(
+            task_id="convert",
+            deferrable=True,
+            execution_timeout=timedelta(hours=8),
+            doc_md="A pod converts the model and holds its answers against the source model's.",
+        )
+        publish = PublishModelOperator(
+            task_id="publish",
+            doc_md="Writes the Triton repository to S3, the manifest last: the version exists when it does.",
+        )
+        convert >> publish
+
+    with TaskGroup("staging", tooltip="On a Triton of its own, before any user sees it"):
+        prepare = PrepareStagingOperator(
+            task_id="prepare",
+            doc_md="Copies candidate and stable version into the staging server's repository.",
+        )
+        load = LoadCandidateOperator(
+            task_id="load_candidate",
+            model_name=f"{{{{ {CANDIDATE}['name'] }}}}",
+            config=f"{{{{ {CANDIDATE}['config'] | tojson }}}}",
+            doc_md="Loads the candidate through the model-control API.",
+        )
+        load_baseline = TritonLoadModelOperator(
+            task_id="load_baseline",
+            model_name=f"{{{{ {BASELINE}.get('name') }}}}",
+            config=f"{{{{ {BASELINE}.get('config') | tojson }}}}",
+            doc_md="Loads the stable version beside it; skipped where nothing is live yet.",
+        )
+        validate = ValidateModelOperator(
+            task_id="validate",
+            staging=STAGING,
+            trigger_rule="none_failed_min_one_success",
+            doc_md="Golden requests: signature, accuracy, agreement with the stable version.",
+        )
+        benchmark = BenchmarkModelOperator(
+            task_id="benchmark",
+            staging=STAGING,
+            deferrable=True,
+            execution_timeout=timedelta(hours=2),
+            doc_md="A load generator in a pod measures both versions in turns.",
+        )
+        unload = TritonUnloadModelOperator(
+            task_id="unload",
+            model_names=[f"{{{{ {CANDIDATE}['name'] }}}}", f"{{{{ {BASELINE}.get('name', '') }}}}"],
+            doc_md="Unloads both. Runs whatever happened.",
+        )
+        prepare >> [load, load_baseline] >> validate >> benchmark >> unload.as_teardown(setups=prepare)
+
+    approve = ApproveReleaseOperator(
+        task_id="approve",
+        doc_md="Waits for a person where the release file or the form asks for it.",
+    )
+
+    with TaskGroup("rollout", tooltip="On live traffic"):
+        arm = ArmRollbackOperator(
+            task_id="arm_rollback",
+            doc_md="From here on the rollback runs whatever happens, unless the version was promoted.",
+        )
+        shift = ShiftTrafficOperator(
+            task_id="shift_traffic",
+            execution_timeout=timedelta(hours=24),
+            retries=3,
+            doc_md="Raises the candidate's share step by step; after every window the judge decides.",
+        )
+        promote = PromoteOperator(
+            task_id="promote",
+            doc_md="All traffic to the version that has proved itself.",
+        )
+        restore = RestoreStableOperator(
+            task_id="restore_stable",
+            retries=10,
+            execution_timeout=timedelta(hours=1),
+            doc_md="Takes all traffic back to the stable version unless the candidate was promoted.",
+        )
+        arm >> shift >> promote >> restore.as_teardown(setups=arm)
+
+    admit >> convert
+    publish >> prepare
+    benchmark >> approve >> arm
+    [unload, restore] >> conclude.as_teardown(setups=admit)
+
+
+model_release()

@@ -1,0 +1,261 @@
+"""The benchmark gate: candidate and stable, measured in turns on the same server, and what is held of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from include.model_release.errors import BenchmarkRefusedError, SlipwayError
+from include.model_release.spec import Benchmark
+
+Role = Literal["candidate", "stable"]
+_NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Quantiles(BaseModel):
+    """A latency's average and quantiles, in milliseconds."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    avg_ms: _NonNegative
+    p50_ms: _NonNegative
+    p90_ms: _NonNegative
+    p95_ms: _NonNegative
+    p99_ms: _NonNegative
+
+
+class Measurement(BaseModel):
+    """One round of load on one version.
+
+    Throughput counts answers without error; latencies are those of such answers.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    role: Literal["candidate", "baseline", "stable"]
+    round: Annotated[int, Field(ge=0)]
+    concurrency: Annotated[int, Field(ge=1)]
+    requests: Annotated[int, Field(ge=0)]
+    errors: Annotated[int, Field(ge=0)]
+    throughput_rps: _NonNegative
+    avg_ms: _NonNegative
+    p50_ms: _NonNegative
+    p90_ms: _NonNegative
+    p95_ms: _NonNegative
+    p99_ms: _NonNegative
+    ttft_ms: Quantiles | None = None
+    """Time to first token, for streamed text."""
+    itl_ms: Quantiles | None = None
+    """Time between tokens, for streamed text."""
+
+
+class BenchmarkResult(BaseModel):
+    """All rounds of one benchmark."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    measurements: Annotated[tuple[Measurement, ...], Field(min_length=1)]
+    tools: dict[str, str] = {}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | str | bytes) -> BenchmarkResult:
+        """Read the benchmark pod's result.json.
+
+        Raises SlipwayError when it is none: the fault is the pod's.
+        """
+        try:
+            if isinstance(value, str | bytes):
+                return cls.model_validate_json(value)
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "the whole"
+            raise SlipwayError(
+                "the benchmark's result.json cannot be read",
+                expected="`measurements`, each with role, round, requests, errors, throughput and latencies",
+                found=f"at {place}: {first['msg']}",
+                remedy="Use a benchmark image that fits this release of the project.",
+            ) from error
+
+    def of(self, role: Role) -> list[Measurement]:
+        """Return the rounds of one side; the pod calls the stable version `baseline`."""
+        names = ("candidate",) if role == "candidate" else ("baseline", "stable")
+        return [measurement for measurement in self.measurements if measurement.role in names]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure against its limit; None where it was not measured or there is nothing to compare with."""
+
+    figure: str
+    unit: str
+    candidate: float | None
+    stable: float | None
+    change_percent: float | None
+    limit: str
+    passed: bool
+
+
+@dataclass(frozen=True)
+class BenchmarkVerdict:
+    """Pass, or the reasons against it; `comparisons` holds every figure that was looked at."""
+
+    passed: bool
+    reasons: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Medians over the rounds of one side: one round that was disturbed by its neighbours does not decide."""
+
+    p99_ms: float
+    throughput_rps: float
+    requests: int
+    error_percent: float
+    ttft_p99_ms: float | None
+    itl_p99_ms: float | None
+
+
+def judge_benchmark(result: BenchmarkResult, benchmark: Benchmark) -> BenchmarkVerdict:
+    """Hold the candidate's medians against the SLO, and against the stable version's of the same run.
+
+    No candidate round, or none with an answer, is a failure; no stable round leaves the SLO alone to decide.
+    """
+    candidate = _side(result.of("candidate"))
+    if candidate is None:
+        return BenchmarkVerdict(False, ("the candidate did not answer a single request",), ())
+    stable = _side(result.of("stable"))
+    comparisons = [*_against_slo(candidate, stable, benchmark)]
+    if stable is not None:
+        comparisons += _against_stable(candidate, stable, benchmark)
+    reasons = tuple(_in_words(comparison) for comparison in comparisons if not comparison.passed)
+    return BenchmarkVerdict(not reasons, reasons, tuple(comparisons))
+
+
+def require_benchmark(verdict: BenchmarkVerdict, model: str, version: int) -> None:
+    """Raise BenchmarkRefusedError, with every figure beyond its limit, unless the verdict is a pass."""
+    if verdict.passed:
+        return
+    missed = [comparison for comparison in verdict.comparisons if not comparison.passed]
+    raise BenchmarkRefusedError(
+        f"{model} version {version} did not pass the benchmark",
+        expected="; ".join(f"{comparison.figure} {comparison.limit}" for comparison in missed)
+        or "answers to the load",
+        found="; ".join(verdict.reasons),
+        remedy="Look at evidence/benchmark and make the model faster; if the limit is wrong, change `benchmark` "
+        "in the release file.",
+    )
+
+
+def _side(measurements: Sequence[Measurement]) -> _Side | None:
+    answered = [measurement for measurement in measurements if measurement.requests > measurement.errors]
+    if not answered:
+        return None
+    requests = sum(measurement.requests for measurement in measurements)
+    errors = sum(measurement.errors for measurement in measurements)
+    return _Side(
+        p99_ms=statistics.median(measurement.p99_ms for measurement in answered),
+        throughput_rps=statistics.median(measurement.throughput_rps for measurement in answered),
+        requests=requests,
+        error_percent=100.0 * errors / requests,
+        ttft_p99_ms=_median_p99([measurement.ttft_ms for measurement in answered]),
+        itl_p99_ms=_median_p99([measurement.itl_ms for measurement in answered]),
+    )
+
+
+def _median_p99(quantiles: Sequence[Quantiles | None]) -> float | None:
+    known = [quantile.p99_ms for quantile in quantiles if quantile is not None]
+    return statistics.median(known) if known else None
+
+
+def _against_slo(candidate: _Side, stable: _Side | None, benchmark: Benchmark) -> list[Comparison]:
+    slo = benchmark.slo
+    found = [
+        _at_most("p99 latency", "ms", candidate.p99_ms, stable.p99_ms if stable else None, slo.p99_ms),
+        _at_most(
+            "errors",
+            "%",
+            candidate.error_percent,
+            stable.error_percent if stable else None,
+            slo.error_percent_max,
+        ),
+    ]
+    if slo.throughput_min_rps:
+        found.append(
+            Comparison(
+                figure="throughput",
+                unit="requests/s",
+                candidate=candidate.throughput_rps,
+                stable=stable.throughput_rps if stable else None,
+                change_percent=None,
+                limit=f"at least {slo.throughput_min_rps:g} requests/s",
+                passed=candidate.throughput_rps >= slo.throughput_min_rps,
+            )
+        )
+    if slo.ttft_p99_ms is not None:
+        found.append(_at_most("p99 time to first token", "ms", candidate.ttft_p99_ms, None, slo.ttft_p99_ms))
+    if slo.itl_p99_ms is not None:
+        found.append(_at_most("p99 time between tokens", "ms", candidate.itl_p99_ms, None, slo.itl_p99_ms))
+    return found
+
+
+def _against_stable(candidate: _Side, stable: _Side, benchmark: Benchmark) -> list[Comparison]:
+    found = [_not_slower("p99 latency against stable", candidate.p99_ms, stable.p99_ms, benchmark)]
+    for figure, mine, theirs in (
+        ("p99 time to first token against stable", candidate.ttft_p99_ms, stable.ttft_p99_ms),
+        ("p99 time between tokens against stable", candidate.itl_p99_ms, stable.itl_p99_ms),
+    ):
+        if mine is not None and theirs is not None:
+            found.append(_not_slower(figure, mine, theirs, benchmark))
+    change = _change_percent(candidate.throughput_rps, stable.throughput_rps)
+    found.append(
+        Comparison(
+            figure="throughput against stable",
+            unit="requests/s",
+            candidate=candidate.throughput_rps,
+            stable=stable.throughput_rps,
+            change_percent=change,
+            limit=f"at most {benchmark.max_regression_percent:g} % below stable",
+            passed=change is None or -change <= benchmark.max_regression_percent,
+        )
+    )
+    return found
+
+
+def _at_most(figure: str, unit: str, value: float | None, stable: float | None, limit: float) -> Comparison:
+    # A figure that was asked for and not measured has not been met.
+    passed = value is not None and value <= limit
+    return Comparison(figure, unit, value, stable, None, f"at most {limit:g} {unit}", passed)
+
+
+def _not_slower(figure: str, value: float, stable: float, benchmark: Benchmark) -> Comparison:
+    change = _change_percent(value, stable)
+    within = change is None or change <= benchmark.max_regression_percent
+    limit = (
+        f"at most {benchmark.max_regression_percent:g} % or {benchmark.regression_floor_ms:g} ms above stable"
+    )
+    return Comparison(
+        figure, "ms", value, stable, change, limit, within or value - stable <= benchmark.regression_floor_ms
+    )
+
+
+def _change_percent(value: float, stable: float) -> float | None:
+    return 100.0 * (value - stable) / stable if stable > 0 else None
+
+
+def _in_words(comparison: Comparison) -> str:
+    if comparison.candidate is None:
+        return f"{comparison.figure} was not measured, but {comparison.limit} is asked for"
+    text = f"{comparison.figure} is {comparison.candidate:.4g} {comparison.unit}"
+    if comparison.change_percent is not None and comparison.stable is not None:
+        text += f", stable has {comparison.stable:.4g} ({comparison.change_percent:+.1f} %)"
+    return f"{text}; allowed is {comparison.limit}"

@@ -1,0 +1,81 @@
+"""The plan of a canary: which weights, how long each, and what a verdict means for the next move."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from include.model_release.errors import SpecError
+
+if TYPE_CHECKING:
+    from include.model_release.canary import Verdict
+
+Decision = Literal["advance", "continue", "roll_back", "hold"]
+
+
+@dataclass(frozen=True)
+class CanaryStep:
+    """One `weight` (percent of traffic, 1 to 99), watched for `bake_s` seconds at least."""
+
+    weight: int
+    bake_s: float
+
+
+@dataclass(frozen=True)
+class CanaryPlan:
+    """The steps in order and the limits. Raises SpecError where weights do not rise within 1 to 99.
+
+    A step may be prolonged to `max_bake_s` seconds while the judge cannot tell; then `on_inconclusive` says
+    what happens. After `max_blind_windows` windows in a row without metrics the canary ends likewise: nobody
+    flies blind for long.
+    """
+
+    steps: tuple[CanaryStep, ...]
+    window_s: float = 10.0
+    max_bake_s: float = 600.0
+    on_inconclusive: Literal["hold", "rollback"] = "rollback"
+    max_blind_windows: int = 3
+
+    def __post_init__(self) -> None:
+        weights = [step.weight for step in self.steps]
+        rising = all(low < high for low, high in itertools.pairwise(weights))
+        if not weights or not rising or weights[0] < 1 or weights[-1] > 99:
+            raise SpecError(
+                "the steps of the canary do not make a plan",
+                expected="at least one step, weights rising within 1 to 99 percent",
+                found=f"weights {weights}",
+                remedy="correct `rollout.steps` in the release file",
+            )
+
+    @classmethod
+    def from_rollout(cls, rollout: Any) -> CanaryPlan:
+        """Build the plan from `rollout` of a release file (an object with attributes of these names)."""
+        return cls(
+            steps=tuple(CanaryStep(step.weight, float(step.bake_s)) for step in rollout.steps),
+            window_s=float(rollout.window_s),
+            max_bake_s=float(rollout.max_bake_s),
+            on_inconclusive=rollout.on_inconclusive,
+        )
+
+
+def decide(verdict: Verdict, step_elapsed_s: float, step: CanaryStep, plan: CanaryPlan) -> Decision:
+    """Return the next move `step_elapsed_s` seconds after the step's weight was first seen in the traffic.
+
+    A fail rolls back at once. A pass advances when the bake is over, not before: some faults need time. A
+    step that is blind for too long, or undecided when its time is up, is held for a person or rolled back, as
+    the plan says.
+    """
+    if verdict.status == "fail":
+        return "roll_back"
+    if verdict.blind and verdict.statistics.get("blind_windows", 0) >= plan.max_blind_windows:
+        return _give_up(plan)
+    if verdict.status == "pass":
+        return "advance" if step_elapsed_s >= step.bake_s else "continue"
+    if step_elapsed_s < max(step.bake_s, plan.max_bake_s):
+        return "continue"
+    return _give_up(plan)
+
+
+def _give_up(plan: CanaryPlan) -> Decision:
+    return "hold" if plan.on_inconclusive == "hold" else "roll_back"

@@ -1,0 +1,211 @@
+"""Everything that can go wrong in a release, as one tree.
+
+The three branches answer the one question that matters to whoever reads the log: *whose move is it?*
+
+SlipwayError
+  + UserError                     a person must change something; trying again changes nothing
+  |   - SpecError                   the release file does not say what it should
+  |   - UnknownModelError           there is no release file for this model
+  |   - InputMissingError           a file that training should have left is not there
+  |   - ModelInvalidError           the model file cannot be read, converted or run
+  |   - GoldenSetError              the golden set has the wrong columns, shapes or types
+  |   - VersionInvalidError         the version is not a positive whole number
+  |   - AlreadyReleasedError        this version has been released before
+  |   - VersionConflictError        other bytes are published under the same version
+  |   - ReleaseInProgressError      another release of the same model is under way
+  |   - ForeignChangeError          someone else changed what the release is driving
+  + GateRefusedError              the release worked as meant: this version shall not go further
+  |   - ParityRefusedError          the converted model answers otherwise than its source
+  |   - LoadRefusedError            Triton cannot load the version
+  |   - SignatureRefusedError       inputs or outputs differ from those of the stable version
+  |   - ValidationRefusedError      accuracy or agreement on the golden set is too low
+  |   - BenchmarkRefusedError       too slow, or slower than the stable version
+  |   - CanaryRefusedError          the judge saw the candidate do worse on live traffic
+  + TransientError                the world was away; trying again may help
+      - StoreUnavailableError       S3 or SQS
+      - ClusterUnavailableError     the Kubernetes API
+      - ServerUnavailableError      Triton
+      - MetricsUnavailableError     the source of the judge's numbers
+      - TimedOutError               something did not happen within its limit
+
+Operators turn the first two branches into a failure without retries and let Airflow retry the third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+class SlipwayError(Exception):
+    """The root of the tree; every error says what, and where it helps: expected, found and what to do.
+
+    `what` names the thing that is wrong. `expected` and `found` are fragments, `remedy` is a sentence.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.expected = expected
+        self.found = found
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        sentences = [_sentence(self.what)]
+        facts = [
+            f"{label} {text.strip().rstrip('.')}"
+            for label, text in (("expected", self.expected), ("found", self.found))
+            if text
+        ]
+        if facts:
+            joined = "; ".join(facts)
+            sentences.append(_sentence(joined[0].upper() + joined[1:]))
+        if self.remedy:
+            sentences.append(_sentence(f"Remedy: {self.remedy}"))
+        return " ".join(sentences)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default would call the class with `what` alone; the keywords travel in the state.
+        return (type(self), (self.what,), self.__dict__)
+
+    def to_dict(self) -> dict[str, str | None]:
+        """Return `{"kind", "what", "expected", "found", "remedy"}`, for records, XComs and pods' results."""
+        return {
+            "kind": type(self).__name__,
+            "what": self.what,
+            "expected": self.expected,
+            "found": self.found,
+            "remedy": self.remedy,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> SlipwayError:
+        """Rebuild an error from `to_dict`'s form; an unknown kind becomes a plain `SlipwayError`."""
+        kind = str(value.get("kind") or "")
+        found_class = next((error for error in all_errors() if error.__name__ == kind), None)
+        what = str(value.get("what") or kind or "an error without a description")
+        return (found_class or SlipwayError)(
+            what,
+            expected=_text_or_none(value.get("expected")),
+            found=_text_or_none(value.get("found")),
+            remedy=_text_or_none(value.get("remedy")),
+        )
+
+
+class UserError(SlipwayError):
+    """A person must change something; trying again changes nothing."""
+
+
+class SpecError(UserError):
+    """The release file does not say what it should."""
+
+
+class UnknownModelError(UserError):
+    """There is no release file for this model, or its name can be none."""
+
+
+class InputMissingError(UserError):
+    """A file that training should have left is not there."""
+
+
+class ModelInvalidError(UserError):
+    """The model file cannot be read, converted or run."""
+
+
+class GoldenSetError(UserError):
+    """The golden set has the wrong columns, shapes or types."""
+
+
+class VersionInvalidError(UserError):
+    """The version is not a positive whole number."""
+
+
+class AlreadyReleasedError(UserError):
+    """This version has been released before."""
+
+
+class VersionConflictError(UserError):
+    """Other bytes are published under the same version."""
+
+
+class ReleaseInProgressError(UserError):
+    """Another release of the same model is under way."""
+
+
+class ForeignChangeError(UserError):
+    """Someone else changed what the release is driving."""
+
+
+class GateRefusedError(SlipwayError):
+    """The release worked as meant: this version shall not go further."""
+
+
+class ParityRefusedError(GateRefusedError):
+    """The converted model answers otherwise than its source."""
+
+
+class LoadRefusedError(GateRefusedError):
+    """Triton cannot load the version."""
+
+
+class SignatureRefusedError(GateRefusedError):
+    """Inputs or outputs differ from those of the stable version."""
+
+
+class ValidationRefusedError(GateRefusedError):
+    """Accuracy or agreement on the golden set is too low."""
+
+
+class BenchmarkRefusedError(GateRefusedError):
+    """The candidate is too slow, or slower than the stable version."""
+
+
+class CanaryRefusedError(GateRefusedError):
+    """The judge saw the candidate do worse on live traffic."""
+
+
+class TransientError(SlipwayError):
+    """The world was away; trying again may help."""
+
+
+class StoreUnavailableError(TransientError):
+    """S3 or SQS could not be reached, or asked to be left alone for a while."""
+
+
+class ClusterUnavailableError(TransientError):
+    """The Kubernetes API could not be reached, or asked to be left alone for a while."""
+
+
+class ServerUnavailableError(TransientError):
+    """Triton could not be reached."""
+
+
+class MetricsUnavailableError(TransientError):
+    """The source of the judge's numbers could not be read."""
+
+
+class TimedOutError(TransientError):
+    """Something did not happen within its limit."""
+
+
+def all_errors(root: type[SlipwayError] = SlipwayError) -> Iterator[type[SlipwayError]]:
+    """Yield `root` and every class below it, parents first."""
+    yield root
+    for child in root.__subclasses__():
+        yield from all_errors(child)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)

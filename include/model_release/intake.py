@@ -1,0 +1,228 @@
+"""From what S3 says has arrived to the versions that shall be released; values in, values out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote_plus
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from include.model_release.errors import InputMissingError, SlipwayError, UserError
+from include.model_release.manifest import RelativePath, Sha256, UtcTime
+from include.model_release.names import VERSION_LIMIT, nearest, parse_version, validate_model_name
+
+_BODY_LIMIT_BYTES = 1024 * 1024  # SQS messages are at most this long
+
+
+@dataclass(frozen=True, order=True)
+class IncomingVersion:
+    """A model version whose ready.json has arrived."""
+
+    model: str
+    version: int
+
+
+@dataclass(frozen=True)
+class IntakeResult:
+    """What an event was about: versions, each once, in order; and, in words, what was left aside."""
+
+    versions: list[IncomingVersion]
+    ignored: list[str]
+
+
+class ReadyFile(BaseModel):
+    """`ready.json`, the last object that training writes: the rest is complete, and this is what it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    model: str
+    version: Annotated[int, Field(ge=1, le=VERSION_LIMIT, strict=True)]
+    files: dict[RelativePath, Sha256] = {}
+    """SHA-256 by file name; files named here are checked before they are used."""
+    dataset_version: str | None = None
+    accuracy: Annotated[float, Field(ge=0, le=1)] | None = None
+    trained_at: UtcTime | None = None
+    framework: str | None = None
+    start: Literal["automatic", "by_hand"] = "automatic"
+    """`by_hand`: the arrival of this version starts nothing."""
+    metadata: dict[str, JsonValue] = {}
+    """Whatever else training wants to keep with the version."""
+
+
+def parse_s3_event(body: str, bucket: str | None = None) -> IntakeResult:
+    """Read one S3 event notification (the body of an SQS message).
+
+    A record that is not about a model version is set aside with a reason, and so are records of other
+    buckets when `bucket` is given; S3's own test event gives nothing. Raises UserError when the body is no
+    S3 event at all.
+    """
+    event = _json_object(body)
+    if event.get("Event") == "s3:TestEvent":
+        return IntakeResult([], [])
+    records = event.get("Records")
+    if not isinstance(records, list):
+        raise _malformed("no list `Records`")
+    versions: list[IncomingVersion] = []
+    ignored: list[str] = []
+    for record in records:
+        try:
+            version = _version_of(record, bucket)
+        except SlipwayError as error:
+            ignored.append(str(error))
+        else:
+            if version not in versions:
+                versions.append(version)
+    return IntakeResult(versions, ignored)
+
+
+def parse_messages(bodies: Iterable[str], bucket: str | None = None) -> IntakeResult:
+    """Read a batch of messages: a malformed one becomes a reason and does not hide the others."""
+    versions: dict[IncomingVersion, None] = {}
+    ignored: list[str] = []
+    for body in bodies:
+        try:
+            result = parse_s3_event(body, bucket)
+        except UserError as error:
+            ignored.append(str(error))
+        else:
+            versions.update(dict.fromkeys(result.versions))
+            ignored.extend(result.ignored)
+    return IntakeResult(list(versions), ignored)
+
+
+def parse_incoming_key(key: str) -> IncomingVersion:
+    """Read `incoming/MODEL/VERSION/ready.json`, not URL-quoted.
+
+    Raises UserError, which says why, for any other key.
+    """
+    parts = key.split("/")
+    if len(parts) != 4 or parts[0] != "incoming" or parts[3] != "ready.json":
+        raise UserError(
+            f"the object {_shown(key)} announces no model version",
+            expected="incoming/MODEL/VERSION/ready.json",
+        )
+    return IncomingVersion(validate_model_name(parts[1]), parse_version(parts[2]))
+
+
+def parse_ready(content: bytes, arrived: IncomingVersion) -> ReadyFile:
+    """Read ready.json and check that it is about the version under whose key it lies.
+
+    Raises UserError that names the key at fault and, for an unknown one, the nearest valid key.
+    """
+    name = f"incoming/{arrived.model}/{arrived.version}/ready.json"
+    try:
+        ready = ReadyFile.model_validate_json(content)
+    except ValidationError as error:
+        raise _ready_error(name, error) from error
+    if (ready.model, ready.version) != (arrived.model, arrived.version):
+        raise UserError(
+            f"{name} is about another version",
+            expected=f"model {arrived.model!r}, version {arrived.version}",
+            found=f"model {ready.model!r}, version {ready.version}",
+            remedy="Correct ready.json, or upload the files under the folder they belong to.",
+        )
+    return ready
+
+
+def require_files(ready: ReadyFile, present: Iterable[str], needed: Iterable[str]) -> None:
+    """Raise InputMissingError unless `needed` and what ready.json lists are among `present` (file names)."""
+    there = set(present)
+    missing = sorted(({*needed, *ready.files}) - there)
+    if missing:
+        raise InputMissingError(
+            f"incoming/{ready.model}/{ready.version}/ lacks {', '.join(missing)}",
+            expected=", ".join(sorted({*needed, *ready.files})),
+            found=", ".join(sorted(there)) or "nothing",
+            remedy="Upload the missing files, then ready.json again, as the last one.",
+        )
+
+
+def run_id_for(model: str, version: int) -> str:
+    """Return the id of the run that releases this version: the same event twice can start it only once."""
+    return f"{validate_model_name(model)}-{parse_version(version)}"
+
+
+def missing_releases(
+    incoming: Iterable[IncomingVersion], released: Iterable[IncomingVersion]
+) -> list[IncomingVersion]:
+    """Return the versions that arrived but were never started, in the order in which to start them.
+
+    `released` are all that were started, whatever became of them. A version older than one that was started
+    is left out: to start it now would take the model back behind a newer release.
+    """
+    newest: dict[str, int] = {}
+    for version in released:
+        newest[version.model] = max(version.version, newest.get(version.model, 0))
+    return sorted({version for version in incoming if version.version > newest.get(version.model, 0)})
+
+
+def _version_of(record: object, bucket: str | None) -> IncomingVersion:
+    if not isinstance(record, Mapping):
+        raise UserError("a record of the event is not an object")
+    name = str(record.get("eventName", ""))
+    if not name.removeprefix("s3:").startswith("ObjectCreated"):
+        raise UserError(f"the event {_shown(name)} is not the arrival of an object")
+    described = record.get("s3")
+    holder = described if isinstance(described, Mapping) else {}
+    from_bucket, key = _text(holder, "bucket", "name"), _text(holder, "object", "key")
+    if key is None:
+        raise UserError("a record of the event has no object key", expected="text at s3.object.key")
+    if bucket is not None and from_bucket != bucket:
+        raise UserError(
+            f"the object {_shown(key)} lies in another bucket", expected=bucket, found=str(from_bucket)
+        )
+    return parse_incoming_key(unquote_plus(key, errors="replace"))
+
+
+def _text(holder: Mapping[str, Any], first: str, second: str) -> str | None:
+    inner = holder.get(first)
+    value = inner.get(second) if isinstance(inner, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _json_object(body: str) -> dict[str, Any]:
+    if len(body) > _BODY_LIMIT_BYTES:
+        raise _malformed(f"{len(body)} characters")
+    try:
+        event = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(f"text that is not JSON ({error})") from error
+    if not isinstance(event, dict):
+        raise _malformed(f"a JSON {type(event).__name__}")
+    return event
+
+
+def _malformed(found: str) -> UserError:
+    return UserError(
+        "a message in the intake queue is not an S3 event notification",
+        expected="a JSON object with `Records`",
+        found=found,
+        remedy="Check what else writes to the queue; the message is set aside.",
+    )
+
+
+def _ready_error(name: str, error: ValidationError) -> UserError:
+    first = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        near = nearest(key, ReadyFile.model_fields)
+        hint = f"Did you mean `{near}`?" if near else "Put what is your own under `metadata`."
+        return UserError(
+            f"{name}: unknown key `{key}`",
+            expected=f"one of {', '.join(ReadyFile.model_fields)}",
+            remedy=hint,
+        )
+    return UserError(
+        f"{name} is not valid{f' at `{key}`' if key else ''}",
+        expected=first["msg"],
+        found=None if isinstance(first["input"], dict | bytes) else _shown(first["input"]),
+        remedy="Correct ready.json and upload it again.",
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}…"

@@ -1,0 +1,182 @@
+"""The manifest: what a published version consists of, and where it came from.
+
+Written last, once; readers start here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from include.model_release.errors import UserError, VersionConflictError
+from include.model_release.names import MODEL_NAME_LIMIT, VERSION_LIMIT, is_dns_label
+from include.model_release.signature import ModelSignature
+from include.model_release.signature import differences as signature_differences
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PATH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
+
+
+def _sha256_hex(text: str) -> str:
+    if not _SHA256.fullmatch(text):
+        raise ValueError("must be 64 lower-case hexadecimal digits")
+    return text
+
+
+def _relative_path(text: str) -> str:
+    if not all(_PATH_PART.fullmatch(part) and ".." not in part for part in text.split("/")):
+        raise ValueError("must be a relative path of plain names, without `..` and hidden parts")
+    return text
+
+
+def _model_name(text: str) -> str:
+    if not is_dns_label(text, MODEL_NAME_LIMIT):
+        raise ValueError("must be a model name")
+    return text
+
+
+def _in_utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError("must say its time zone")
+    return moment.astimezone(UTC)
+
+
+Sha256 = Annotated[str, AfterValidator(_sha256_hex)]
+RelativePath = Annotated[str, AfterValidator(_relative_path)]
+UtcTime = Annotated[datetime, AfterValidator(_in_utc)]
+
+
+class FileEntry(BaseModel):
+    """One file of the version."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size_bytes: Annotated[int, Field(ge=0)]
+    sha256: Sha256
+
+    @classmethod
+    def of(cls, content: bytes) -> FileEntry:
+        """Return the entry of a file that holds `content`."""
+        return cls(size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+class Provenance(BaseModel):
+    """Where the version came from, as training told it in ready.json, and the files it was made of."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset_version: str | None = None
+    accuracy: float | None = None
+    trained_at: UtcTime | None = None
+    framework: str | None = None
+    metadata: dict[str, JsonValue] = {}
+    files: dict[RelativePath, FileEntry] = {}
+
+
+class Manifest(BaseModel):
+    """What is published as models/MODEL/VERSION/manifest.json; `files` are relative to its repository/."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    schema_version: Literal[1] = 1
+    model: Annotated[str, AfterValidator(_model_name)]
+    version: Annotated[int, Field(ge=1, le=VERSION_LIMIT, strict=True)]
+    created_at: UtcTime
+    files: Annotated[dict[RelativePath, FileEntry], Field(min_length=1)]
+    config_sha256: Sha256
+    signature: ModelSignature
+    source: Provenance = Provenance()
+    tools: dict[str, str] = {}
+    project_version: str = ""
+
+    def to_bytes(self) -> bytes:
+        """Return the manifest as UTF-8 JSON; equal manifests give equal bytes."""
+        return _canonical_json(self.model_dump(mode="json"), indent=2) + b"\n"
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str = "manifest.json") -> Manifest:
+        """Read a manifest; `name` is what the error calls it. Raises UserError when it is none."""
+        try:
+            return cls.model_validate_json(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "the whole"
+            raise UserError(
+                f"{name} is not a manifest of this schema",
+                expected="schema_version 1, model, version, created_at, files, config_sha256 and signature",
+                found=f"at {place}: {first['msg']}",
+                remedy="Publish the version again under a new number; a manifest is never edited.",
+            ) from error
+
+    def content_digest(self) -> str:
+        """Return a SHA-256, in hex, of what is served: equal for equal bytes, whenever and however made."""
+        content = self.model_dump(
+            mode="json", include={"model", "version", "files", "config_sha256", "signature"}
+        )
+        return hashlib.sha256(_canonical_json(content)).hexdigest()
+
+
+def differences(published: Manifest, offered: Manifest) -> list[str]:
+    """Say in words how the content of `offered` differs; empty when both serve the same.
+
+    Times and tools do not count.
+    """
+    found = [
+        f"{field} was {getattr(published, field)} and is {getattr(offered, field)}"
+        for field in ("model", "version")
+        if getattr(published, field) != getattr(offered, field)
+    ]
+    for path in sorted(published.files.keys() | offered.files.keys()):
+        before, after = published.files.get(path), offered.files.get(path)
+        if after is None:
+            found.append(f"{path} is gone")
+        elif before is None:
+            found.append(f"{path} is new")
+        elif before != after:
+            found.append(f"{path} was {_file_text(before)} and is {_file_text(after)}")
+    if published.config_sha256 != offered.config_sha256:
+        found.append("the configuration differs")
+    found.extend(signature_differences(published.signature, offered.signature))
+    return found
+
+
+def require_same_content(published: Manifest, offered: Manifest) -> None:
+    """Raise VersionConflictError unless `offered` would publish exactly what is there already."""
+    found = differences(published, offered)
+    if found:
+        raise VersionConflictError(
+            f"{published.model} version {published.version} is already published with other content",
+            expected="the same bytes, since a version never changes",
+            found="; ".join(found),
+            remedy=f"Publish under a new number, such as {published.version + 1}.",
+        )
+
+
+def check_file(manifest: Manifest, path: str, content: bytes) -> None:
+    """Raise VersionConflictError unless `content` is what the manifest says of `path`."""
+    entry = manifest.files.get(path)
+    actual = FileEntry.of(content)
+    if entry != actual:
+        raise VersionConflictError(
+            f"{path} of {manifest.model} version {manifest.version} is not what was published",
+            expected=_file_text(entry) if entry else f"one of {', '.join(sorted(manifest.files))}",
+            found=_file_text(actual),
+            remedy="A published file was changed: restore it from the bucket's versions, or release anew.",
+        )
+
+
+def _file_text(entry: FileEntry) -> str:
+    return f"{entry.size_bytes} bytes, sha256 {entry.sha256[:12]}…"
+
+
+def _canonical_json(value: Any, indent: int | None = None) -> bytes:
+    separators = (",", ":") if indent is None else (",", ": ")
+    text = json.dumps(
+        value, sort_keys=True, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
+    )
+    return text.encode()

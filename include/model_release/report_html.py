@@ -1,0 +1,232 @@
+"""The validation report as one HTML page: nothing runs, nothing is loaded, light and dark, good in print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --page: #ffffff;
+  --card: #f6f8fa; --good: #18794e; --bad: #c4314b; --bar: #3b6fd4; --heat: 59, 111, 212; --miss: 196, 49, 75; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa6b5; --line: #333c48;
+  --page: #12161c; --card: #1b2129; --good: #4cc38a; --bad: #ff7a8f; --bar: #7aa5f8;
+  --heat: 122, 165, 248; --miss: 255, 122, 143; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 60rem; padding: 2rem 1.25rem 4rem; background: var(--page);
+  color: var(--ink); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+header { border-bottom: 1px solid var(--line); padding-bottom: 1rem; }
+h1 { font-size: 1.6rem; margin: 0 0 .25rem; }
+h2 { font-size: 1.1rem; margin: 2.25rem 0 .75rem; }
+p { margin: .25rem 0; }
+.soft { color: var(--soft); }
+.good { color: var(--good); }
+.bad { color: var(--bad); }
+.num { font-variant-numeric: tabular-nums; text-align: right; }
+.verdict { display: inline-block; padding: .1rem .7rem; border-radius: 1rem; border: 1.5px solid;
+  font-weight: 600; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem;
+  margin-top: 1.25rem; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .9rem 1rem; }
+.card b { display: block; font-size: 1.7rem; font-variant-numeric: tabular-nums; line-height: 1.2; }
+svg { display: block; width: 100%; height: auto; margin-top: .5rem; }
+svg text { fill: var(--ink); font: 11px system-ui, sans-serif; }
+svg text.soft { fill: var(--soft); }
+svg text.mid { text-anchor: middle; }
+svg text.end { text-anchor: end; }
+svg .cell { rx: 4px; stroke: var(--line); fill: transparent; }
+table { border-collapse: collapse; width: 100%; }
+.wide { overflow-x: auto; }
+th, td { text-align: left; padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
+th { color: var(--soft); font-weight: 600; font-size: .85rem; }
+th.num { text-align: right; }
+.confusion { max-width: 36rem; }
+code { font-size: .9em; overflow-wrap: anywhere; }
+footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
+@media print { body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; }
+  .card, tr, svg { break-inside: avoid; } .cards { grid-template-columns: repeat(3, 1fr); }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
+"""
+
+
+def render_report_html(report: Mapping[str, Any]) -> str:
+    """Return the page for what `expectations.validation_report` makes; missing parts are left out."""
+    title = f"{report.get('model', 'model')} version {report.get('version', '?')}: validation"
+    parts = [
+        _header(report),
+        _cards(report.get("numbers") or {}, report.get("stable_version")),
+        _expectations(report.get("expectations") or ()),
+        _confusion(report.get("confusion") or {}),
+        _worst(report.get("worst") or (), report.get("stable_version")),
+        _signature(report.get("signature") or {}),
+    ]
+    body = "\n".join(part for part in parts if part)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n"
+        "<footer>Slipway wrote this page from validation.json, which lies beside it.</footer>\n"
+        "</body>\n</html>\n"
+    )
+
+
+def _header(report: Mapping[str, Any]) -> str:
+    verdict = _verdict(report.get("outcome") == "pass", "passed validation", "refused in validation")
+    stable = report.get("stable_version")
+    at = str(report.get("created_at", "")).removesuffix("Z").removesuffix("+00:00").replace("T", " ")
+    compared = f"compared with version {_text(stable)}" if stable else "no stable version to compare with"
+    reasons = "".join(f"<li>{_text(reason)}</li>" for reason in report.get("reasons") or ())
+    return (
+        f"<header><h1>{_text(report.get('model', 'model'))} <span class=soft>version</span> "
+        f"{_text(report.get('version', '?'))} {verdict}</h1>"
+        f"<p class=soft>{_text(at)} UTC, {compared}</p>"
+        + (f"<p>Not met:</p><ul>{reasons}</ul>" if reasons else "")
+        + "</header>"
+    )
+
+
+def _cards(numbers: Mapping[str, Any], stable: object) -> str:
+    cards = []
+    for name, caption in (("accuracy", "Accuracy"), ("agreement", f"Agreement with version {_text(stable)}")):
+        value, least = numbers.get(name), numbers.get(f"{name}_min")
+        if value is not None:
+            picture = _bar(float(value), least, caption)
+            cards.append(f"<div class=card>{caption}<b>{100 * float(value):.2f}&thinsp;%</b>{picture}</div>")
+    if numbers.get("rows") is not None:
+        not_finite = numbers.get("not_finite_rows") or 0
+        note = (
+            f"{not_finite} with scores that are not finite" if not_finite else "all scores are finite numbers"
+        )
+        mood = "bad" if not_finite else "soft"
+        rows = f"{int(numbers['rows']):,}"
+        cards.append(f"<div class=card>Golden rows<b>{rows}</b><p class={mood}>{_text(note)}</p></div>")
+    return f"<section class=cards>{''.join(cards)}</section>" if cards else ""
+
+
+def _bar(value: float, least: float | None, label: str) -> str:
+    """Draw a share as a bar from 0 to 100 %, with a mark where it must reach to."""
+    width = 300.0
+    at = [f'<rect x="0" y="4" width="{width:g}" height="10" rx="5" style="fill: var(--line)"/>']
+    colour = "var(--bar)" if least is None or value >= least else "var(--bad)"
+    filled = width * min(max(value, 0.0), 1.0)
+    at.append(f'<rect x="0" y="4" width="{filled:.1f}" height="10" rx="5" style="fill: {colour}"/>')
+    described = f"{label} {100 * value:.2f} percent"
+    if least is not None:
+        x = width * min(max(float(least), 0.0), 1.0)
+        side = "soft end" if x > width / 2 else "soft"
+        at.append(
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="18" style="stroke: var(--ink); stroke-width: 2"/>'
+        )
+        at.append(f'<text class="{side}" x="{x:.1f}" y="30">at least {100 * float(least):g} %</text>')
+        described += f", required {100 * float(least):g} percent"
+    return f'<svg viewBox="0 0 {width:g} 34" role="img" aria-label="{_text(described)}">{"".join(at)}</svg>'
+
+
+def _expectations(results: Sequence[Mapping[str, Any]]) -> str:
+    if not results:
+        return ""
+    rows = "".join(
+        f"<tr><td>{_verdict(bool(result.get('success')), 'met', 'not met')}</td>"
+        f"<td>{_text(result.get('meaning') or result.get('type'))}<br>"
+        f"<code class=soft>{_text(result.get('type'))}</code></td>"
+        f"<td class=num>{_text(_number(result.get('observed')))}</td></tr>"
+        for result in results
+    )
+    return (
+        "<section><h2>What was expected</h2><div class=wide><table><thead><tr><th></th><th>Expectation</th>"
+        f"<th class=num>Observed</th></tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _confusion(confusion: Mapping[str, Any]) -> str:
+    """Draw the confusion matrix: rows are the right class, columns the answer; hits blue, mistakes red."""
+    classes, counts = confusion.get("classes") or [], confusion.get("counts") or []
+    if len(classes) < 2:
+        return ""
+    cell, left, top = 34, 46, 40
+    size = cell * len(classes)
+    drawn = [
+        f'<text class="soft mid" x="{left + size / 2}" y="12">answered</text>',
+        f'<text class="soft mid" transform="translate(11 {top + size / 2}) rotate(-90)">right answer</text>',
+    ]
+    for i, name in enumerate(classes):
+        middle = i * cell + cell / 2
+        drawn.append(f'<text x="{left + middle}" y="{top - 8}" class="mid">{_text(name)}</text>')
+        drawn.append(f'<text x="{left - 8}" y="{top + middle + 4}" class="end">{_text(name)}</text>')
+        total = sum(counts[i]) or 1
+        drawn += [
+            _cell(left + j * cell, top + i * cell, cell, count, count / total, hit=i == j)
+            for j, count in enumerate(counts[i])
+        ]
+    picture = (
+        f'<svg class="confusion" viewBox="0 0 {left + size + 2} {top + size + 2}" role="img" '
+        f'aria-label="Confusion matrix of {len(classes)} classes">{"".join(drawn)}</svg>'
+    )
+    return f"<section><h2>Which classes are taken for which</h2>{picture}</section>"
+
+
+def _cell(x: int, y: int, size: int, count: int, share: float, *, hit: bool) -> str:
+    # Mistakes are rare, so their colour rises faster: one in ten is already plain to see.
+    strength = (0.12 + 0.6 * share) if hit else min(0.15 + 3.0 * share, 0.85)
+    place = f'class="cell" x="{x + 1}" y="{y + 1}" width="{size - 2}" height="{size - 2}"'
+    if not count:
+        return f"<rect {place}/>"
+    fill = f"rgba(var({'--heat' if hit else '--miss'}), {strength:.2f})"
+    number = f'<text class="mid" x="{x + size / 2}" y="{y + size / 2 + 4}">{int(count)}</text>'
+    return f'<rect {place} style="fill: {fill}"/>{number}'
+
+
+def _worst(examples: Sequence[Mapping[str, Any]], stable: object) -> str:
+    if not examples:
+        return ""
+    has_stable = any(example.get("stable") is not None for example in examples)
+    heading = f"<th class=num>Version {_text(stable)}</th>" if has_stable else ""
+    rows = "".join(
+        f"<tr><td class=num>{_text(example.get('row'))}</td><td class=num>{_text(example.get('label'))}</td>"
+        f"<td class='num {'good' if example.get('label') == example.get('predicted') else 'bad'}'>"
+        f"{_answer(example.get('predicted'))}</td>"
+        f"<td class=num>{_text(_number(example.get('confidence')))}</td>"
+        + (f"<td class=num>{_answer(example.get('stable'))}</td>" if has_stable else "")
+        + "</tr>"
+        for example in examples
+    )
+    return (
+        "<section><h2>Answers worth a look</h2><p class=soft>Wrong answers, the surest first, then rows on "
+        "which the two versions differ.</p><div class=wide><table><thead><tr><th class=num>Golden row</th>"
+        f"<th class=num>Right</th><th class=num>Answered</th><th class=num>Score</th>{heading}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _signature(signature: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td>{kind}</td><td><code>{_text(tensor.get('name'))}</code></td><td>{_text(tensor.get('datatype'))}</td>"
+        f"<td>{_text(list(tensor.get('shape') or ()))}</td></tr>"
+        for kind, tensors in (("input", signature.get("inputs")), ("output", signature.get("outputs")))
+        for tensor in tensors or ()
+    )
+    if not rows:
+        return ""
+    return (
+        "<section><h2>Signature</h2><div class=wide><table><thead><tr><th></th><th>Tensor</th>"
+        f"<th>Datatype</th><th>Shape</th></tr></thead><tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _verdict(good: bool, yes: str, no: str) -> str:
+    # The sign says it too, for readers who do not see the colour.
+    mood, words = ("good", f"✓ {yes}") if good else ("bad", f"✗ {no}")
+    return f"<span class='verdict {mood}'>{words}</span>"
+
+
+def _answer(value: object) -> str:
+    return "none" if value == -1 or value is None else _text(value)
+
+
+def _number(value: object) -> object:
+    return f"{value:.4f}" if isinstance(value, float) else "" if value is None else value
+
+
+def _text(value: object) -> str:
+    return escape(str(value), quote=True)

@@ -1,0 +1,160 @@
+"""What one can want of an InferenceService (goals), and what is to be done about it next (actions)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from include.model_release.isvc_observation import Observed
+
+
+@dataclass(frozen=True)
+class FirstDeploy:
+    """Create the InferenceService from `manifest` and see it take all traffic; there is nothing to compare it
+    with.
+    """
+
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StartCanary:
+    """Give `weight` percent (1 to 99) to a new revision that serves `uri`. `force` admits a URI that was
+    rolled back.
+    """
+
+    uri: str
+    weight: int
+    release_id: str = ""
+    version: int | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class ShiftWeight:
+    """Give the canary under way `weight` percent (1 to 99); `uri`, if given, must be what it serves."""
+
+    weight: int
+    uri: str = ""
+
+
+@dataclass(frozen=True)
+class Promote:
+    """Give the canary under way all traffic; `uri`, if given, must be what it serves."""
+
+    uri: str = ""
+
+
+@dataclass(frozen=True)
+class RollBack:
+    """Bring all traffic back to `stable_uri`. With `candidate_uri`, a spec that names a third URI is left
+    alone.
+    """
+
+    stable_uri: str
+    candidate_uri: str = ""
+
+
+@dataclass(frozen=True)
+class Withdraw:
+    """Delete an InferenceService whose first version shall not stay. Only where no earlier version exists to
+    go back to.
+    """
+
+    uri: str = ""
+
+
+Goal = FirstDeploy | StartCanary | ShiftWeight | Promote | RollBack | Withdraw
+
+
+@dataclass(frozen=True)
+class Create:
+    """Create the object `body`; if it exists already (409), look again."""
+
+    body: Mapping[str, Any]
+    reason: str
+    phase: str = "create"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Send `body` as a JSON merge patch; on 409 somebody was faster: look again, never force."""
+
+    body: Mapping[str, Any]
+    reason: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete the object, with `uid` and `resource_version` as preconditions."""
+
+    uid: str
+    resource_version: str
+    reason: str
+    phase: str = "delete"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing to do but to look again. `failure` says what holds it up, if the cluster says so; `users_safe`
+    is about a rollback: no traffic was seen on the bad revision.
+    """
+
+    reason: str
+    phase: str
+    failure: str | None = None
+    users_safe: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """The goal is reached; `traffic` (percent by revision) is what was seen."""
+
+    traffic: Mapping[str, int] = field(default_factory=dict)
+    phase: str = "done"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """The goal cannot be reached from here without doing harm; `reason` says why and what to do.
+
+    `kind` is `load_failed` (the new revision does not come up), `foreign_change` (someone else is at work),
+    `rolled_back` (it has been decided to go back, or the URI was rolled back before), `absent` or
+    `not_applicable`.
+    """
+
+    reason: str
+    kind: str = "not_applicable"
+    phase: str = "impossible"
+
+
+Action = Create | Patch | Delete | Wait | Done | Impossible
+
+
+def predictor_patch(
+    observed: Observed,
+    *,
+    percent: int | None,
+    storage_uri: str | None = None,
+    annotations: Mapping[str, str | None] | None = None,
+) -> dict[str, Any]:
+    """Return a merge patch that sets the percent (None removes it) and, if given, storageUri and annotations
+    (None removes).
+
+    It carries the resourceVersion that was observed: an answer to any other state is refused by the API
+    (409).
+    """
+    metadata: dict[str, Any] = {"resourceVersion": observed.resource_version}
+    predictor: dict[str, Any] = {"canaryTrafficPercent": percent}
+    if storage_uri is not None:
+        predictor["model"] = {"storageUri": storage_uri}
+    if annotations:
+        if storage_uri is None:
+            raise ValueError(
+                "annotations alone would make a new revision: patch them with the storageUri only"
+            )
+        metadata["annotations"] = dict(annotations)
+    return {"metadata": metadata, "spec": {"predictor": predictor}}

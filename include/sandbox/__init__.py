@@ -1,0 +1,1 @@
+"""The embedded world: what stands in for S3, SQS, the cluster, KServe and the router on one machine."""

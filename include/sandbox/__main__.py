@@ -1,0 +1,138 @@
+"""The sandbox from the command line: `python -m include.sandbox setup | up | down | status | demo | bench`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from rich.console import Console
+from rich.table import Table
+
+from include.sandbox import lifecycle
+from include.sandbox.airflow import AirflowError
+from include.sandbox.lifecycle import LifecycleError
+from include.sandbox.progress import Steps
+from include.sandbox.settings import IMAGES_VARIABLE, MARKER, SandboxSettings, SettingsError, sandbox_root
+from include.sandbox.supervise import Supervisor, SupervisorError
+
+INTERRUPTED = 130
+
+
+def _setup(options: argparse.Namespace, _rest: Sequence[str]) -> int:
+    from include.model_release.errors import SlipwayError
+    from include.sandbox.images import ImageError
+    from include.sandbox.setup import images_dir_from, set_up
+
+    try:
+        set_up(images_dir_from(os.environ), Steps(), for_tests=options.for_tests)
+    except (ImageError, SlipwayError) as error:
+        raise LifecycleError(str(error)) from error
+    return 0
+
+
+def _up(_options: argparse.Namespace, _rest: Sequence[str]) -> int:
+    settings, console = lifecycle.up(), Console(highlight=False)
+    table = Table.grid(padding=(0, 2))
+    table.add_row("Airflow", f"[bold]{settings.airflow_url}[/]")
+    table.add_row("log in as", f"{settings.airflow_user} / {settings.airflow_password}")
+    table.add_row(
+        "models", f"{settings.ingress_url}  (Host: {settings.service_host('MODEL')}; HTTP and gRPC)"
+    )
+    table.add_row("S3", f"{settings.object_store_url}  (bucket {settings.bucket})")
+    table.add_row("cluster", f"KUBECONFIG={settings.kubeconfig}")
+    table.add_row("logs", str(settings.log_dir))
+    console.print(table)
+    console.print("End it with [bold]make down[/].")
+    return 0
+
+
+def _down(_options: argparse.Namespace, _rest: Sequence[str]) -> int:
+    ended = lifecycle.down()
+    print(f"The sandbox is down; {ended} processes were ended." if ended else "The sandbox was not running.")
+    return 0
+
+
+def _status(_options: argparse.Namespace, _rest: Sequence[str]) -> int:
+    """Exit code 0 when all is healthy, 3 when not (as for `systemctl status`)."""
+    try:
+        settings = SandboxSettings.load()
+        states = Supervisor(settings).states()
+    except (SettingsError, SupervisorError):
+        print("The sandbox is not running; start it with `make up`.")
+        return 3
+    table = Table.grid(padding=(0, 2))
+    for one in states:
+        table.add_row(one.name, one.state.lower(), one.description)
+    healthy = True
+    for name, check in lifecycle.program_checks(settings).items():
+        ready = check()
+        healthy = healthy and ready
+        table.add_row(name, "[green]healthy[/]" if ready else "[red]not healthy[/]", "")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"Airflow: {settings.airflow_url} ({settings.airflow_user} / {settings.airflow_password})")
+    return 0 if healthy else 3
+
+
+def _demo(_options: argparse.Namespace, rest: Sequence[str]) -> int:
+    # What the demo starts is the sandbox's too: `down` ends it, whatever becomes of this process.
+    os.environ[MARKER] = str(sandbox_root())
+    code: int = import_module("include.sandbox.demo.main").main(list(rest))
+    return code
+
+
+def _bench(_options: argparse.Namespace, rest: Sequence[str]) -> int:
+    os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *rest])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m include.sandbox",
+        description="Slipway's sandbox: all of it on this machine, on 127.0.0.1.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(
+        name: str, run: Callable[[argparse.Namespace, Sequence[str]], int], text: str
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name, help=text, description=text, add_help=name not in ("demo", "bench")
+        )
+        command.set_defaults(run=run)
+        return command
+
+    setup = add(
+        "setup",
+        _setup,
+        f"Build what is missing: pod environments (in .sandbox, or {IMAGES_VARIABLE}), Triton, database.",
+    )
+    setup.add_argument("--for-tests", action="store_true", help="also what only the tests need")
+    add("up", _up, "Start the sandbox and Airflow with a fresh world; say how to log in.")
+    add("down", _down, "End all of it, also what an interrupted or killed run has left.")
+    add("status", _status, "Show what runs, and whether it is healthy (exit code 3 when not).")
+    add("demo", _demo, "Tell the whole story: four releases under live traffic. See `demo --help`.")
+    add("bench", _bench, "Measure the README's figures. See `bench --help`.")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command; returns its exit code: 0 ok, 1 failed (with the reason on stderr), 130 interrupted."""
+    options, rest = _parser().parse_known_args(arguments)
+    if rest and options.command not in ("demo", "bench"):
+        _parser().error(f"unknown arguments: {' '.join(rest)}")
+    try:
+        code: int = options.run(options, rest)
+        return code
+    except (LifecycleError, SettingsError, SupervisorError, AirflowError) as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted. `make down` ends what still runs.", file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

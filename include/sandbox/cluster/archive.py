@@ -1,0 +1,51 @@
+"""Objects on disk, so that a restart of the emulator, or its sudden end, does not forget them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from include.sandbox.cluster.resources import RESOURCES, KubeObject, Resource, resource_of
+
+log = logging.getLogger(__name__)
+
+
+class Archive:
+    """One JSON file for each object under `folder`; a file is replaced in one step."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def save(self, resource: Resource, obj: KubeObject) -> None:
+        """Writes `obj` over its earlier state."""
+        if not resource.persistent:
+            return
+        path = self._path(resource, obj)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(obj, sort_keys=True), encoding="utf-8")
+        os.replace(fresh, path)
+
+    def remove(self, resource: Resource, obj: KubeObject) -> None:
+        """Forgets `obj`."""
+        if resource.persistent:
+            self._path(resource, obj).unlink(missing_ok=True)
+
+    def load(self) -> Iterator[tuple[Resource, KubeObject]]:
+        """All objects as last saved; a file that cannot be read is reported and passed over."""
+        for resource in RESOURCES:
+            for path in sorted((self._folder / resource.plural).glob("*/*.json")):
+                try:
+                    obj = json.loads(path.read_text(encoding="utf-8"))
+                    yield resource_of(obj), obj
+                except (OSError, ValueError) as error:
+                    log.warning("Forgot the object in %s: expected JSON; found %s.", path.name, error)
+
+    def _path(self, resource: Resource, obj: KubeObject) -> Path:
+        metadata = obj["metadata"]
+        return (
+            self._folder / resource.plural / (metadata.get("namespace") or "_") / f"{metadata['name']}.json"
+        )

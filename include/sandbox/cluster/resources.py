@@ -1,0 +1,83 @@
+"""The kinds of object that the emulated API server knows, and where each has its address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from include.sandbox.cluster.errors import ApiError
+
+KubeObject = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind of object: `plural` is what the store and the URLs call it (`inferenceservices`)."""
+
+    plural: str
+    kind: str
+    group: str = ""
+    version: str = "v1"
+    short_names: tuple[str, ...] = ()
+    namespaced: bool = True
+    # The status is written through a subresource only, as for every object that a controller reports on.
+    has_status: bool = False
+    # Kept on disk, so that a restart of the emulator does not forget it.
+    persistent: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """What stands in an object's `apiVersion`: `v1`, `serving.kserve.io/v1beta1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified_plural(self) -> str:
+        """The plural as error messages have it: `inferenceservices.serving.kserve.io`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def qualified_kind(self) -> str:
+        """The kind as error messages have it: `InferenceService.serving.kserve.io`."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    @property
+    def base_path(self) -> str:
+        """The URL path of its group and version, without a closing slash."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+
+NAMESPACES = Resource("namespaces", "Namespace", short_names=("ns",), namespaced=False, has_status=True)
+PODS = Resource("pods", "Pod", short_names=("po",), has_status=True)
+EVENTS = Resource("events", "Event", short_names=("ev",), persistent=False)
+INFERENCE_SERVICES = Resource(
+    "inferenceservices",
+    "InferenceService",
+    group="serving.kserve.io",
+    version="v1beta1",
+    short_names=("isvc",),
+    has_status=True,
+)
+RESOURCES: tuple[Resource, ...] = (NAMESPACES, PODS, EVENTS, INFERENCE_SERVICES)
+_BY_PLURAL = {resource.plural: resource for resource in RESOURCES}
+
+
+def resource_named(plural: str) -> Resource:
+    """The resource called `plural`; raises ApiError 404 when the emulator has none of that name."""
+    try:
+        return _BY_PLURAL[plural]
+    except KeyError:
+        known = ", ".join(sorted(_BY_PLURAL))
+        raise ApiError(
+            404, "NotFound", f"the emulator has no resource {plural!r}; it has {known}", {"kind": plural}
+        ) from None
+
+
+def resource_of(obj: Mapping[str, Any]) -> Resource:
+    """The resource that `obj` is one of, by its apiVersion and kind; raises ApiError 400 when there is none."""
+    for resource in RESOURCES:
+        if obj.get("kind") == resource.kind and obj.get("apiVersion") == resource.api_version:
+            return resource
+    raise ApiError(
+        400, "BadRequest", f'no kind "{obj.get("kind")}" is registered for version "{obj.get("apiVersion")}"'
+    )

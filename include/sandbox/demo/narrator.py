@@ -1,0 +1,100 @@
+"""Tells what is happening while it happens: a spinner on a terminal, a line for each change elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any
+
+from include.model_release.record import Event
+from include.sandbox.demo.chapters import Chapter, Told
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+_STYLE = {"promoted": "green", "rolled_back": "yellow", "refused": "yellow"}
+_WORDS = {
+    "release_started": "admitted",
+    "rollback_started": "rolling back",
+    "rolled_back": "rolled back",
+    "promoted": "promoted",
+    "release_finished": "concluded",
+}
+
+
+class Narrator:
+    """Writes to `console`; a context manager, since a spinner must be taken away again.
+
+    `latest` is the last thing said of the present chapter.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = console.status("") if console.is_terminal else None
+        self._began = time.monotonic()
+        self._prefix = ""
+        self.latest = ""
+
+    def __enter__(self) -> Narrator:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def begin(self, chapter: Chapter) -> None:
+        """A chapter begins."""
+        self._prefix = f"version {chapter.version}"
+        self.latest = ""
+        starter = "by REST" if chapter.started_by == "rest" else "by its event in S3"
+        self._console.print(
+            f"[bold]Version {chapter.version}[/]: {escape(chapter.title)} [dim]({starter})[/]"
+        )
+
+    def now(self, text: str) -> None:
+        """What is going on; said once however often it is told."""
+        if text == self.latest:
+            return
+        self.latest = text
+        if self._status is not None:
+            self._status.update(f"{self._prefix}: {escape(text)}")
+        else:
+            self._console.print(f"  {self._clock()}  {escape(text)}", highlight=False)
+
+    def event(self, event: Event) -> None:
+        """The newest event of the release's record."""
+        self.now(in_words(event))
+
+    def end(self, told: Told) -> None:
+        """A chapter has ended."""
+        outcome = told.state.outcome if told.state is not None else "no record"
+        style = _STYLE.get(outcome, "red") if told.as_meant else "red"
+        reason = f": {escape(told.state.reason)}" if told.state is not None and told.state.reason else ""
+        self._console.print(f"  {self._clock()}  [{style}]{escape(outcome)}[/]{reason}", highlight=False)
+
+    def _clock(self) -> str:
+        return f"{time.monotonic() - self._began:5.0f} s"
+
+
+def in_words(event: Event) -> str:
+    """An event of the record as a few words for a person who waits."""
+    data: dict[str, Any] = dict(event.data)
+    stage, weight = data.get("stage"), data.get("weight")
+    if event.kind == "stage_started":
+        return f"{stage} …"
+    if event.kind == "stage_finished":
+        return f"{stage}: {data.get('outcome')}"
+    if event.kind == "weight_intended":
+        return f"shifting to {weight} %"
+    if event.kind == "weight_observed":
+        return f"{weight} % of the traffic on the candidate"
+    if event.kind in ("window_judged", "step_finished"):
+        verdict = data.get("verdict")
+        status = verdict.get("status") if isinstance(verdict, dict) else verdict
+        at = f"canary at {weight} %" if weight is not None else "canary"
+        return f"{at}: {status}" if status else at
+    return _WORDS.get(event.kind, event.kind.replace("_", " "))

@@ -1,0 +1,187 @@
+"""What is left when the story is over: `report.json` for programs, and a page for the person who watched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from include.model_release.record import release_report
+from include.sandbox.demo.chapters import CHAPTERS, Told, failed_on_stable
+from include.sandbox.demo.counts import Traffic
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+TIMELINE_COLUMNS = 60
+_SHADES = " ▁▂▃▄▅▆▇█"
+_ASCII_SHADES = " .:-=+*#@"
+_OUTCOME_STYLE = {"promoted": "green", "rolled_back": "yellow", "refused": "yellow"}
+
+
+def report(wall_s: float, told: Sequence[Told], traffic: Traffic) -> dict[str, Any]:
+    """The content of `report.json`: wall time in seconds, request counts, one entry for each recorded release."""
+    return {
+        "wall_s": round(wall_s, 1),
+        "traffic": {
+            "requests": traffic.last.requests,
+            "failed": len(traffic.failures),
+            "failed_on_stable": failed_on_stable(told, traffic),
+        },
+        "releases": [release_report(one.state) for one in told if one.state is not None],
+    }
+
+
+def write_report(path: Path, document: Mapping[str, Any]) -> None:
+    """Write the report whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def print_summary(console: Console, document: Mapping[str, Any], traffic: Traffic, report_path: Path) -> None:
+    """Print releases, canary steps, what clients saw and a timeline; plain ASCII where the output is no terminal."""
+    plain = not console.is_terminal or console.options.ascii_only
+    console.print()
+    console.print(_releases_table(document["releases"], plain))
+    if any(_canary_of(entry).get("steps") for entry in document["releases"]):
+        console.print(_canary_table(document["releases"], plain))
+    for line in _rollback_lines(document["releases"]):
+        console.print(line, highlight=False)
+    console.print()
+    for line in _traffic_lines(document["traffic"], traffic):
+        console.print(line, highlight=False)
+    for line in timeline(traffic, plain=plain):
+        console.print(line, highlight=False, markup=False, no_wrap=True, crop=False)
+    console.print()
+    console.print(
+        f"{document['wall_s']:.0f} s in all. Report: {report_path}", highlight=False, soft_wrap=True
+    )
+
+
+def timeline(traffic: Traffic, *, plain: bool, columns: int = TIMELINE_COLUMNS) -> list[str]:
+    """Each version's share of the good answers over time, a line a version, and a line of failures if there are any.
+
+    A column is one and the same stretch of time in every line; the darker, the larger the share.
+    """
+    if len(traffic.snapshots) < 2:
+        return []
+    begin, end = traffic.snapshots[0].at, traffic.snapshots[-1].at
+    columns = max(1, min(columns, len(traffic.snapshots) - 1))
+    width_s = max(end - begin, 1e-9) / columns
+    versions = sorted(traffic.last.answered_by, key=_as_number)
+    answers: dict[str, list[int]] = {version: [0] * columns for version in versions}
+    for before, after in zip(traffic.snapshots, traffic.snapshots[1:], strict=False):
+        column = min(columns - 1, int((after.at - begin) / width_s))
+        for version in versions:
+            answers[version][column] += after.answered_by.get(version, 0) - before.answered_by.get(version, 0)
+    totals = [sum(answers[version][column] for version in versions) for column in range(columns)]
+    shades = _ASCII_SHADES if plain else _SHADES
+    lines = [f"  version {version:>2} |{_shaded(answers[version], totals, shades)}|" for version in versions]
+    failures = [0] * columns
+    for failure in traffic.failures:
+        failures[min(columns - 1, max(0, int((failure.at - begin) / width_s)))] += 1
+    if any(failures):
+        lines.append(f"      failed |{''.join('!' if count else ' ' for count in failures)}|")
+    lines.append(f"              0 s{f'{end - begin:.0f} s':>{max(columns - 2, 6)}}")
+    return lines
+
+
+def _shaded(counts: Sequence[int], totals: Sequence[int], shades: str) -> str:
+    top = len(shades) - 1
+    cells = []
+    for count, total in zip(counts, totals, strict=True):
+        share = count / total if total else 0.0
+        # Any share at all is shown: one request in a hundred is what a canary is about.
+        cells.append(shades[max(1, round(share * top))] if share > 0 else shades[0])
+    return "".join(cells)
+
+
+def _releases_table(releases: Sequence[Mapping[str, Any]], plain: bool) -> Table:
+    table = _table("Releases", plain)
+    table.add_column("Version", justify="right")
+    table.add_column("Outcome")
+    table.add_column("Seconds", justify="right")
+    table.add_column("Stages")
+    table.add_column("Why")
+    for entry in releases:
+        style = _OUTCOME_STYLE.get(entry["outcome"], "red")
+        table.add_row(
+            str(entry["version"]),
+            f"[{style}]{escape(str(entry['outcome']))}[/]",
+            f"{_number(entry['seconds']):.0f}",
+            ", ".join(f"{stage['name']} {_number(stage['seconds']):.0f}" for stage in entry["stages"]),
+            escape(_why(entry)),
+        )
+    return table
+
+
+def _canary_table(releases: Sequence[Mapping[str, Any]], plain: bool) -> Table:
+    table = _table("Canaries", plain)
+    for title in ("Version", "Weight", "Verdict", "Requests", "Errors", "Seconds"):
+        table.add_column(title, justify="left" if title == "Verdict" else "right")
+    for entry in releases:
+        for step in _canary_of(entry).get("steps") or ():
+            table.add_row(
+                str(entry["version"]),
+                f"{step['weight']} %",
+                escape(str(step["verdict"])),
+                str(step["candidate_requests"]),
+                str(step["candidate_errors"]),
+                f"{_number(step['seconds']):.1f}",
+            )
+    return table
+
+
+def _table(title: str, plain: bool) -> Table:
+    from rich import box
+
+    return Table(title=title, title_justify="left", box=box.ASCII if plain else box.ROUNDED)
+
+
+def _rollback_lines(releases: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for entry in releases:
+        canary = _canary_of(entry)
+        seconds = canary.get("seconds_from_first_bad_answer_to_weight_0")
+        if entry["outcome"] == "rolled_back" and seconds is not None:
+            lines.append(
+                f"Version {entry['version']} gave {canary.get('bad_requests_before_rollback')} bad answers; "
+                f"{_number(seconds):.1f} s after the first it had no traffic any more."
+            )
+    return lines
+
+
+def _traffic_lines(counts: Mapping[str, Any], traffic: Traffic) -> list[str]:
+    last = traffic.last
+    protocols = ", ".join(f"{count} {name}" for name, count in sorted(last.by_protocol.items()))
+    answers = ", ".join(
+        f"version {version}: {last.answered_by[version]}"
+        for version in sorted(last.answered_by, key=_as_number)
+    )
+    return [
+        f"Clients sent {counts['requests']} requests ({protocols}); {counts['failed']} failed, "
+        f"{counts['failed_on_stable']} of them on the stable version.",
+        f"Good answers by {answers}." if answers else "There was no good answer.",
+    ]
+
+
+def _why(entry: Mapping[str, Any]) -> str:
+    if entry.get("refused_by"):
+        return f"by {entry['refused_by']}: {entry.get('reason') or ''}".strip()
+    title = next((chapter.title for chapter in CHAPTERS if chapter.version == entry["version"]), "")
+    return str(entry.get("reason") or title)
+
+
+def _canary_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    return entry.get("canary") or {}
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _as_number(version: str) -> tuple[int, str]:
+    return (int(version), "") if version.isdigit() else (1 << 31, version)

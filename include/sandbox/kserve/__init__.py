@@ -1,0 +1,1 @@
+"""KServe, emulated: its Knative state machine over real tritonservers and a real Envoy."""

@@ -1,0 +1,271 @@
+"""Starts, ends and describes a whole sandbox."""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import psutil
+
+from include.sandbox import airflow, object_store, processes
+from include.sandbox.processes import SessionRecord
+from include.sandbox.progress import Steps, WaitFailedError
+from include.sandbox.settings import (
+    LOOPBACK,
+    MARKER,
+    PROJECT_ROOT,
+    SandboxSettings,
+    SettingsError,
+    object_store_environment,
+)
+from include.sandbox.settings import sandbox_root, write_private
+from include.sandbox.supervise import Program, Supervisor, SupervisorError, session_file, start_supervisor
+
+UP_TIMEOUT_S = 180.0
+SHUT_DOWN_TIMEOUT_S = 20.0
+FATAL_STATES = ("FATAL", "UNKNOWN")
+
+
+class LifecycleError(Exception):
+    """The sandbox could not be started or ended; the message says what was expected, found, and what to do."""
+
+
+def programs(settings: SandboxSettings) -> list[Program]:
+    """All that runs in a sandbox. Those without autostart need the object store and the router at their own start."""
+    ports = settings.ports
+    module = (sys.executable, "-m")
+    router = ("--directory", str(settings.router_dir), "--ingress-port", str(ports.ingress))
+    staging = (
+        "--repository",
+        settings.staging_repository,
+        "--mode",
+        "explicit",
+        "--venv",
+        str(settings.images_dir / "triton"),
+    )
+    staging_ports = {"http": ports.staging_http, "grpc": ports.staging_grpc, "metrics": ports.staging_metrics}
+    return [
+        Program("object-store", (*module, "include.sandbox.object_store")),
+        Program(
+            "router", (*module, "include.sandbox.router", *router, "--admin-port", str(ports.router_admin))
+        ),
+        *(Program(name, tuple(command)) for name, command in airflow.component_commands(settings).items()),
+        Program(
+            "cluster",
+            (*module, "include.sandbox.cluster", "--config", str(cluster_file(settings))),
+            autostart=False,
+        ),
+        Program(
+            "staging-triton",
+            (
+                *(*module, "include.sandbox.triton", *staging),
+                *(part for name, port in staging_ports.items() for part in (f"--{name}-port", str(port))),
+            ),
+            autostart=False,
+        ),
+    ]
+
+
+def cluster_file(settings: SandboxSettings) -> Path:
+    """The settings of the emulated cluster."""
+    return settings.run_dir / "cluster.json"
+
+
+def cluster_configuration(settings: SandboxSettings) -> dict[str, object]:
+    """What the emulated cluster is told: where it listens, where things lie, what every pod gets in its environment."""
+    return {
+        "host": LOOPBACK,
+        "port": settings.ports.cluster,
+        "token_file": str(settings.token_file),
+        "kubeconfig": str(settings.kubeconfig),
+        "state_dir": str(settings.run_dir / "cluster"),
+        "images_dir": str(settings.images_dir),
+        "pod_scripts_dir": str(PROJECT_ROOT / "include" / "pod_scripts"),
+        "node_env": object_store_environment(settings) | {MARKER: str(settings.root)},
+        "kserve": {
+            "router_dir": str(settings.router_dir),
+            "router_admin_url": settings.router_admin_url,
+            "ingress_port": settings.ports.ingress,
+            "domain": settings.domain,
+        },
+    }
+
+
+def up(
+    root: Path | None = None, steps: Steps | None = None, dags_folder: Path | None = None
+) -> SandboxSettings:
+    """Starts the sandbox with a fresh world and returns when all of it is healthy; a healthy one is left as it is.
+
+    Raises LifecycleError when it cannot be started (nothing is left running then), SettingsError for a busy port.
+    """
+    root, steps = root or sandbox_root(), steps or Steps()
+    with _starting(root):
+        running = _running(root)
+        if running is not None:
+            steps.say("The sandbox is up already.")
+            return running
+        if left := _leftovers(root):
+            steps.say(f"Ending {len(left)} processes that an earlier sandbox left.")
+            _end(left)
+        settings = SandboxSettings.prepare(root)
+        try:
+            _start(settings, steps, dags_folder or PROJECT_ROOT / "dags")
+        except BaseException as error:
+            logs = settings.log_dir
+            down(root, steps)
+            if isinstance(error, (WaitFailedError, SupervisorError, airflow.AirflowError)):
+                raise LifecycleError(
+                    f"The sandbox could not be started. {error} Its logs are in {logs}."
+                ) from error
+            raise
+    return settings
+
+
+def down(root: Path | None = None, steps: Steps | None = None) -> int:
+    """Ends everything of the sandbox, whoever started it and however that one ended; returns how many processes were left.
+
+    Raises LifecycleError when something survives or still listens on one of its ports.
+    """
+    root, steps = root or sandbox_root(), steps or Steps()
+    left = _leftovers(root)
+    if left:
+        with steps.step("Everything ended"):
+            _shut_down_supervisor(root)
+            # Found again after the supervisor is gone: it starts none any more.
+            survivors = processes.end_processes(
+                {*_leftovers(root), *(one for one in left if one.is_running())}
+            )
+            survivors = [one for one in survivors if one.is_running()]
+        if survivors:
+            names = ", ".join(f"{one.pid}" for one in survivors)
+            raise LifecycleError(
+                f"Processes {names} did not end. Expected none of {root}; end them with kill -9."
+            )
+    session_file(root).unlink(missing_ok=True)
+    return len(left)
+
+
+def program_checks(settings: SandboxSettings) -> dict[str, Callable[[], bool]]:
+    """For each part, by its name for people: whether it is ready. No check waits longer than some seconds."""
+    token = {"Authorization": f"Bearer {settings.secrets.cluster_token}"}
+    return {
+        "object store": lambda: object_store.is_ready(settings),
+        "router": lambda: _answers(f"{settings.router_admin_url}/ready"),
+        "cluster": lambda: _answers(f"{settings.cluster_url}/version", token),
+        "staging Triton": lambda: _answers(f"{settings.staging_url}/v2/health/ready"),
+        "Airflow": lambda: _airflow_is_ready(settings),
+    }
+
+
+def _start(settings: SandboxSettings, steps: Steps, dags_folder: Path) -> None:
+    with steps.step("State, configuration and database laid out"):
+        _lay_out(settings, dags_folder)
+    start_supervisor(settings, programs(settings), airflow.airflow_environment(settings))
+    supervisor, checks = Supervisor(settings), program_checks(settings)
+    deadline = time.monotonic() + UP_TIMEOUT_S
+
+    def wait(*names: str) -> None:
+        chosen = {name: checks[name] for name in names}
+        steps.wait_for_all(chosen, deadline - time.monotonic(), lambda: _failed_program(settings, supervisor))
+
+    wait("object store", "router")
+    supervisor.start("cluster")
+    supervisor.start("staging-triton")
+    wait("cluster", "staging Triton", "Airflow")
+
+
+def _lay_out(settings: SandboxSettings, dags_folder: Path) -> None:
+    last = settings.root / "last-run"
+    shutil.rmtree(last, ignore_errors=True)
+    if settings.run_dir.exists():
+        settings.run_dir.rename(last)
+    settings.log_dir.mkdir(parents=True)
+    settings.root.chmod(0o700)
+    settings.save()
+    write_private(settings.token_file, settings.secrets.cluster_token + "\n")
+    write_private(cluster_file(settings), json.dumps(cluster_configuration(settings), indent=2) + "\n")
+    airflow.write_home(settings, dags_folder)
+
+
+def _failed_program(settings: SandboxSettings, supervisor: Supervisor) -> str | None:
+    try:
+        failed = next((one for one in supervisor.states() if one.state in FATAL_STATES), None)
+    except SupervisorError as error:
+        return str(error)
+    if failed is None:
+        return None
+    log = settings.log_dir / f"{failed.name}.log"
+    tail = log.read_text(errors="replace").strip().splitlines()[-12:] if log.exists() else []
+    return f"{failed.name} ended again and again ({failed.description}). The end of {log}:\n" + "\n".join(
+        tail
+    )
+
+
+def _answers(url: str, headers: dict[str, str] | None = None, timeout_s: float = 3.0) -> bool:
+    try:
+        with urlopen(Request(url, headers=headers or {}), timeout=timeout_s) as answer:
+            return bool(answer.status == 200)
+    except (URLError, OSError, http.client.HTTPException):
+        return False
+
+
+def _airflow_is_ready(settings: SandboxSettings) -> bool:
+    health = airflow.read_health(settings)
+    # The DAG processor counts as healthy before it has read anything.
+    return health is not None and health.is_healthy and health.dags + health.import_errors > 0
+
+
+@contextmanager
+def _starting(root: Path) -> Iterator[None]:
+    """Lets one process at a time start a sandbox."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / "starting.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LifecycleError(
+                f"The sandbox at {root} is being started by another process. Wait for it, or `make down`."
+            ) from None
+        yield
+
+
+def _running(root: Path) -> SandboxSettings | None:
+    try:
+        settings = SandboxSettings.load(root)
+    except SettingsError:
+        return None
+    if not Supervisor(settings).is_alive():
+        return None
+    return settings if all(check() for check in program_checks(settings).values()) else None
+
+
+def _leftovers(root: Path) -> list[psutil.Process]:
+    return processes.find_sandbox_processes(root, SessionRecord.load(session_file(root)))
+
+
+def _end(left: list[psutil.Process]) -> None:
+    if survivors := processes.end_processes(left):
+        raise LifecycleError(
+            f"Processes {', '.join(str(one.pid) for one in survivors)} did not end; end them with kill -9."
+        )
+
+
+def _shut_down_supervisor(root: Path) -> None:
+    """Lets the supervisor end its programs in good order, if it is there to do it."""
+    try:
+        Supervisor(SandboxSettings.load(root)).shut_down()
+    except (SettingsError, SupervisorError):
+        return
+    record = SessionRecord.load(session_file(root))
+    leader = record.leader() if record else None
+    if leader is not None:
+        psutil.wait_procs([leader], timeout=SHUT_DOWN_TIMEOUT_S)

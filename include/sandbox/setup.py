@@ -1,0 +1,41 @@
+"""Set-up beyond the project's own environment: the pods' environments, Triton's server folder, the empty database."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from include.sandbox.airflow import database_template
+from include.sandbox.images import build_image, is_built
+from include.sandbox.progress import Steps
+from include.sandbox.settings import IMAGES_VARIABLE, PROJECT_ROOT
+from include.sandbox.triton import TritonInstall
+
+SANDBOX_IMAGES = ("triton", "onnx", "perf-analyzer")
+# What only some tests need, and is large.
+TEST_IMAGES = ("genai-perf",)
+
+
+def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:
+    """Builds what is missing or out of date; what is there is reused. Raises ImageError, SlipwayError or AirflowError."""
+    names = SANDBOX_IMAGES + (TEST_IMAGES if for_tests else ())
+    started = time.monotonic()
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        # Needs a processor where the images need the network: side by side, neither waits.
+        database: Future[Path] = executor.submit(database_template, images_dir.parent)
+        for name in names:
+            if not is_built(name, images_dir):
+                with steps.step(f"Image {name}"):
+                    build_image(name, images_dir, report=lambda text: steps.say(f"  [dim]{text}[/]"))
+        with steps.step("Triton's server folder"):
+            TritonInstall.prepare(venv=images_dir / "triton")
+        with steps.step("Airflow's empty database"):
+            database.result()
+    steps.say(f"Set up in {time.monotonic() - started:.0f} s.")
+
+
+def images_dir_from(environment: dict[str, str]) -> Path:
+    """Where the images lie: `SLIPWAY_IMAGES_DIR`, or `.sandbox/images` in the project."""
+    named = environment.get(IMAGES_VARIABLE)
+    return Path(named).resolve() if named else PROJECT_ROOT / ".sandbox" / "images"

@@ -1,0 +1,22 @@
+"""How the project's errors become Airflow's: whose move it is decides whether a task is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from include.model_release.errors import GateRefusedError, UserError
+
+
+@contextmanager
+def airflow_failures() -> Iterator[None]:
+    """What a person must fix, and what a gate refused, fails the task without retries.
+
+    A `TransientError` passes through, so that Airflow tries the task again.
+    """
+    try:
+        yield
+    except (UserError, GateRefusedError) as error:
+        raise AirflowFailException(str(error)) from error

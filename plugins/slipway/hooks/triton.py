@@ -1,0 +1,189 @@
+"""Triton Inference Server: the model-control API over HTTP, inference over gRPC."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from airflow.sdk import BaseHook
+from tritonclient import grpc as triton_grpc
+from tritonclient import http as triton_http
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+from include.model_release.errors import LoadRefusedError, ModelInvalidError, ServerUnavailableError
+
+# What Triton's log and answers say when its model repository, not the model, is out of reach.
+_REPOSITORY_AWAY = ("curlcode", "unable to connect", "could not connect", "connection refused", "timed out")
+_GRPC_AWAY = ("StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED", "StatusCode.CANCELLED")
+
+
+class TritonHook(BaseHook):
+    """One Triton server.
+
+    The Airflow connection gives ``host``, ``port`` (HTTP), and in its extra ``grpc_port`` (default 8001) and
+    ``ssl`` (default false).
+
+    :param triton_conn_id: the connection.
+    :param timeout_s: limit of one control or inference request. A load answers only when it is done, so this
+        must exceed the time the largest model takes.
+    """
+
+    conn_name_attr = "triton_conn_id"
+    default_conn_name = "triton_staging"
+
+    def __init__(self, triton_conn_id: str = default_conn_name, timeout_s: float = 600.0) -> None:
+        super().__init__()
+        self.triton_conn_id = triton_conn_id
+        self.timeout_s = timeout_s
+
+    @cached_property
+    def http_address(self) -> str:
+        """``HOST:PORT`` of the HTTP endpoint."""
+        connection = self.get_connection(self.triton_conn_id)
+        return f"{connection.host}:{connection.port or 8000}"
+
+    @cached_property
+    def grpc_address(self) -> str:
+        """``HOST:PORT`` of the gRPC endpoint."""
+        connection = self.get_connection(self.triton_conn_id)
+        return f"{connection.host}:{connection.extra_dejson.get('grpc_port', 8001)}"
+
+    @cached_property
+    def _ssl(self) -> bool:
+        return bool(self.get_connection(self.triton_conn_id).extra_dejson.get("ssl", False))
+
+    @cached_property
+    def _control(self) -> triton_http.InferenceServerClient:
+        return triton_http.InferenceServerClient(
+            self.http_address,
+            ssl=self._ssl,
+            connection_timeout=10.0,
+            network_timeout=self.timeout_s,
+        )
+
+    @cached_property
+    def _inference(self) -> triton_grpc.InferenceServerClient:
+        return triton_grpc.InferenceServerClient(self.grpc_address, ssl=self._ssl)
+
+    def load(self, model_name: str, config: Mapping[str, Any]) -> None:
+        """Loads the model with a full configuration, which is what pins its versions.
+
+        :raises LoadRefusedError: the server has the request and will not load the model.
+        :raises ServerUnavailableError: the server, or its model repository, is out of reach.
+        """
+        try:
+            with self._translated(f"loading {model_name!r}"):
+                self._control.load_model(model_name, config=json.dumps(config))
+        except InferenceServerException as error:
+            found = error.message() or str(error)
+            if any(sign in found.lower() for sign in _REPOSITORY_AWAY):
+                raise ServerUnavailableError(
+                    f"Triton at {self.http_address} cannot reach its model repository",
+                    expected=f"the files of {model_name!r}",
+                    found=found,
+                    remedy="check the server's --model-repository and its rights",
+                ) from error
+            raise LoadRefusedError(
+                f"Triton at {self.http_address} refuses to load {model_name!r}",
+                expected="a model that loads",
+                found=found,
+                remedy="read the server's log, mend the model or its serving options, release a new version",
+            ) from error
+
+    def unload(self, model_name: str) -> None:
+        """Asks the server to unload the model; one that is not loaded is no error.
+
+        Triton answers at once and ends the model when its last request has been answered.
+        """
+        with self._answered(f"unloading {model_name!r}"):
+            self._control.unload_model(model_name)
+
+    def ready_versions(self, model_name: str) -> frozenset[int]:
+        """The versions of the model that are ready, from the repository index."""
+        return frozenset(
+            int(entry["version"])
+            for entry in self.index()
+            if entry["name"] == model_name and entry.get("state") == "READY" and entry.get("version")
+        )
+
+    def index(self) -> list[dict[str, str]]:
+        """The repository index: one entry a model version with ``name``, ``version``, ``state``, ``reason``."""
+        with self._answered("reading the repository index"):
+            return list(self._control.get_model_repository_index())
+
+    def metadata(self, model_name: str, version: int) -> dict[str, Any]:
+        """The version's metadata in the KServe v2 form: ``inputs`` and ``outputs`` with datatype and shape."""
+        with self._answered(f"reading the metadata of {model_name!r} version {version}"):
+            return dict(self._control.get_model_metadata(model_name, str(version)))
+
+    def config(self, model_name: str, version: int) -> dict[str, Any]:
+        """The configuration the server uses for the version."""
+        with self._answered(f"reading the configuration of {model_name!r} version {version}"):
+            return dict(self._control.get_model_config(model_name, str(version)))
+
+    def infer(
+        self, model_name: str, version: int, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        """One request over gRPC.
+
+        :param inputs: an array for each input tensor, batch dimension first.
+        :param outputs: names of the output tensors wanted.
+        :return: an array for each of those outputs.
+        :raises ModelInvalidError: the server answered with an error about this request.
+        """
+        tensors = []
+        for name, values in inputs.items():
+            tensor = triton_grpc.InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
+            tensor.set_data_from_numpy(np.ascontiguousarray(values))
+            tensors.append(tensor)
+        wanted = [triton_grpc.InferRequestedOutput(name) for name in outputs]
+        try:
+            with self._translated(f"asking {model_name!r} version {version}"):
+                answer = self._inference.infer(
+                    model_name,
+                    tensors,
+                    model_version=str(version),
+                    outputs=wanted,
+                    client_timeout=self.timeout_s,
+                )
+        except InferenceServerException as error:
+            raise ModelInvalidError(
+                f"{model_name!r} version {version} at {self.grpc_address} answered a request with an error",
+                expected=f"the outputs {', '.join(outputs)}",
+                found=error.message() or str(error),
+                remedy="mend the model and release a new version",
+            ) from error
+        return {name: answer.as_numpy(name) for name in outputs}
+
+    @contextmanager
+    def _answered(self, doing: str) -> Iterator[None]:
+        """For requests in which an error answer says that the server cannot be relied on."""
+        try:
+            with self._translated(doing):
+                yield
+        except InferenceServerException as error:
+            raise self._unavailable(doing, error.message() or str(error)) from error
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        """Lets an error *answer* through and turns silence into `ServerUnavailableError`."""
+        try:
+            yield
+        except InferenceServerException as error:
+            if error.status() in _GRPC_AWAY:
+                raise self._unavailable(doing, error.message() or str(error)) from error
+            raise
+        except OSError as error:
+            raise self._unavailable(doing, f"{type(error).__name__}: {error}") from error
+
+    def _unavailable(self, doing: str, found: str) -> ServerUnavailableError:
+        return ServerUnavailableError(
+            f"Triton at {self.http_address} did not answer {doing}",
+            expected="an answer",
+            found=found,
+            remedy=f"check the server and the connection {self.triton_conn_id!r}",
+        )

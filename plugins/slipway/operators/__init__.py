@@ -1,0 +1,1 @@
+"""The steps of a release as Airflow operators. Each is safe to run again."""

@@ -1,0 +1,90 @@
+"""What the steps of a release share: the ticket, the store, the record and how failures are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import TaskAwaitingInput, TaskDeferred
+
+from include.model_release.errors import GateRefusedError
+from slipway.failures import airflow_failures
+from slipway.hooks.record import ReleaseRecord
+from slipway.hooks.store import ModelStoreHook
+from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class ReleaseStep:
+    """Mixed into an operator: everything it needs to know about the release it works for.
+
+    :param release: the ticket, by default what the task ``admit`` returned (templated).
+    :param aws_conn_id: the object store's connection.
+    """
+
+    release: str
+    aws_conn_id: str
+
+    @property
+    def ticket(self) -> ReleaseTicket:
+        """The release's ticket; only while the task runs, when the template has been rendered."""
+        return ReleaseTicket.parse(self.release)
+
+    @property
+    def store(self) -> ModelStoreHook:
+        """The release's bucket."""
+        return ModelStoreHook(self.ticket.bucket, self.aws_conn_id)
+
+    @property
+    def record(self) -> ReleaseRecord:
+        """The release's record."""
+        ticket = self.ticket
+        return ReleaseRecord(self.store, ticket.model, ticket.version, ticket.release_id)
+
+
+class ReleaseOperator(ReleaseStep, BaseOperator):
+    """One step of a release. A subclass says what it does in `run`."""
+
+    template_fields: Sequence[str] = ("release",)
+
+    def __init__(
+        self, *, release: str = TICKET_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.release = release
+        self.aws_conn_id = aws_conn_id
+
+    def execute(self, context: Context) -> Any:
+        """Runs the step; errors of a person's or of a gate are not tried again."""
+        with airflow_failures():
+            return self.run(context)
+
+    def run(self, context: Context) -> Any:
+        """The step itself."""
+        raise NotImplementedError
+
+
+@contextmanager
+def recorded_stage(record: ReleaseRecord, stage: str, *, resumed: bool = False) -> Iterator[None]:
+    """Writes to the record that a stage begins, and how it ended.
+
+    A task that only waits has not ended its stage; it comes back with ``resumed``.
+    """
+    if not resumed:
+        record.append("stage_started", stage=stage)
+    try:
+        yield
+    except (TaskDeferred, TaskAwaitingInput):
+        raise
+    except GateRefusedError as error:
+        record.append("stage_finished", stage=stage, outcome="refused", reason=str(error))
+        raise
+    except BaseException as error:
+        reason = str(error) or type(error).__name__
+        record.append("stage_finished", stage=stage, outcome="failed", reason=reason)
+        raise
+    record.append("stage_finished", stage=stage, outcome="passed")

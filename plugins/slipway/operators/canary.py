@@ -1,0 +1,293 @@
+"""Live traffic: arm the rollback, raise the weight step by step, promote, or take everything back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from include.model_release.canary import AnalysisPolicy, CanaryJudge
+from include.model_release.errors import (
+    CanaryRefusedError,
+    MetricsUnavailableError,
+    SlipwayError,
+    StoreUnavailableError,
+)
+from include.model_release.isvc_observation import STABLE_URI, Observed
+from include.model_release.record import ReleaseState
+from include.model_release.rollout import (
+    FirstDeploy,
+    Promote,
+    RollBack,
+    Withdraw,
+    inference_service_manifest,
+)
+from slipway.failures import airflow_failures
+from slipway.hooks.kserve import KServeHook
+from slipway.hooks.metrics import EnvoyMetricsHook
+from slipway.operators.base import ReleaseOperator, recorded_stage
+from slipway.rollout_driver import Turn, drive, look
+from slipway.ticket import ReleaseTicket
+from slipway.triggers.canary import CanaryStepTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+# What a trigger may take beyond the step's own limits before Airflow gives it up.
+_DEFER_GRACE_S = 300
+
+
+class TrafficOperator(ReleaseOperator):
+    """A step that looks at, or changes, who serves the users.
+
+    :param kubernetes_conn_id: the cluster's connection.
+    :param metrics_conn_id: where the judge's numbers come from.
+    """
+
+    def __init__(
+        self,
+        *,
+        kubernetes_conn_id: str = "kubernetes_default",
+        metrics_conn_id: str = EnvoyMetricsHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kubernetes_conn_id = kubernetes_conn_id
+        self.metrics_conn_id = metrics_conn_id
+
+    @property
+    def service(self) -> KServeHook:
+        """The release's InferenceService."""
+        rollout = self.ticket.spec.rollout
+        return KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+
+    def tell(self, turn: Turn) -> None:
+        """Logs what is being done to the InferenceService, and why."""
+        self.log.info("%s: %s", type(turn.action).__name__.lower(), turn.action.reason)
+
+
+class ArmRollbackOperator(TrafficOperator):
+    """The setup whose teardown is the rollback: once it has run, the rollback runs whatever happens.
+
+    It changes nothing for this release. What a release that died has left half done, it takes back first.
+    """
+
+    def run(self, context: Context) -> None:
+        """Finishes another's rollback if there is one to finish."""
+        observed = look(self.service)
+        if observed is not None and observed.canary_percent is not None:
+            self.log.warning("a release that ended without concluding has left a canary; taking it back")
+            goal = RollBack(stable_uri(observed))
+            drive(
+                self.service,
+                goal,
+                timeout_s=self.ticket.spec.rollout.ready_timeout_s,
+                on_turn=self.tell,
+            )
+
+
+class ShiftTrafficOperator(TrafficOperator):
+    """The canary: each step is reached, watched and judged in the triggerer; here it is recorded and decided.
+
+    A task that is run again begins at the first step anew: less traffic and a judge without memory are the safe
+    side. Without a stable version there is nothing to compare with: the version is deployed at 100 %.
+    """
+
+    def run(self, context: Context) -> None:
+        """Begins the first step, or deploys the first version."""
+        ticket = self.ticket
+        with recorded_stage(self.record, "canary"):
+            if ticket.stable is None:
+                self._deploy_first(ticket)
+                return
+            judge = CanaryJudge(AnalysisPolicy.from_analysis(ticket.spec.rollout.analysis))
+            self._begin(ticket, judge, 0)
+
+    def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
+        """Writes down what the trigger saw, then goes on, ends or refuses."""
+        ticket, record = self.ticket, self.record
+        with airflow_failures(), recorded_stage(record, "canary", resumed=True):
+            for told in event["events"]:
+                record.append(told["kind"], at=datetime.fromisoformat(told["at"]), **told["data"])
+                self.log.info("%s %s", told["kind"], told["data"])
+            if event["error"] is not None:
+                raise SlipwayError.from_dict(event["error"])
+            judge = CanaryJudge.from_json(event["judge"])
+            match event["decision"]:
+                case "advance" if step + 1 < len(ticket.spec.rollout.steps):
+                    self._begin(ticket, judge, step + 1)
+                case "advance":
+                    self.log.info("every step has passed")
+                case "roll_back":
+                    raise _refused(ticket, event)
+                case _:
+                    self._watch(ticket, judge.to_json(), step, event["elapsed_s"])
+
+    def _begin(self, ticket: ReleaseTicket, judge: CanaryJudge, step: int) -> None:
+        """Writes what is intended, then lets the trigger do it."""
+        planned = ticket.spec.rollout.steps[step]
+        judge.begin_step(planned.weight, planned.bake_s)
+        self.record.append(
+            "weight_intended",
+            weight=planned.weight,
+            storage_uri=ticket.storage_uri,
+            stable_storage_uri=ticket.stable and ticket.stable.storage_uri,
+        )
+        self._watch(ticket, judge.to_json(), step, 0.0)
+
+    def _watch(self, ticket: ReleaseTicket, judge: str, step: int, elapsed_s: float) -> None:
+        rollout = ticket.spec.rollout
+        self.defer(
+            trigger=CanaryStepTrigger(
+                release=ticket.model_dump(mode="json"),
+                step=step,
+                judge=judge,
+                elapsed_s=elapsed_s,
+                kubernetes_conn_id=self.kubernetes_conn_id,
+                metrics_conn_id=self.metrics_conn_id,
+            ),
+            method_name="resume",
+            kwargs={"step": step},
+            timeout=timedelta(seconds=rollout.ready_timeout_s + rollout.max_bake_s + _DEFER_GRACE_S),
+        )
+
+    def _deploy_first(self, ticket: ReleaseTicket) -> None:
+        """Creates the InferenceService and sees it take all traffic."""
+        self.record.append(
+            "weight_intended", weight=100, storage_uri=ticket.storage_uri, stable_storage_uri=None
+        )
+        turn = drive(
+            self.service,
+            first_deploy(ticket),
+            timeout_s=ticket.spec.rollout.ready_timeout_s,
+            on_turn=self.tell,
+        )
+        traffic = dict(turn.observed.traffic) if turn.observed else {}
+        self.record.append("weight_observed", weight=100, traffic=traffic)
+
+
+class PromoteOperator(TrafficOperator):
+    """Gives the version all traffic, sees that it has it, and says so in the record."""
+
+    def run(self, context: Context) -> None:
+        """Promotes; a task that is run again finds it done."""
+        ticket = self.ticket
+        with recorded_stage(self.record, "promote"):
+            goal = first_deploy(ticket) if ticket.stable is None else Promote(ticket.storage_uri)
+            turn = drive(self.service, goal, timeout_s=ticket.spec.rollout.ready_timeout_s, on_turn=self.tell)
+            traffic = dict(turn.observed.traffic) if turn.observed else {}
+            self.record.append("weight_observed", weight=100, traffic=traffic)
+            self.record.append("promoted", storage_uri=ticket.storage_uri)
+
+
+class RestoreStableOperator(TrafficOperator):
+    """Takes all traffic back to the stable version unless the candidate was promoted. A teardown.
+
+    It needs neither the metrics source nor staging. With the object store away too it still brings the users back,
+    by what the InferenceService itself says, and is then tried again to write it down.
+    """
+
+    def run(self, context: Context) -> None:
+        """Rolls back if there is anything to take back."""
+        try:
+            state = self.record.state()
+        except StoreUnavailableError:
+            self._rescue()
+            raise
+        if state.outcome == "promoted":
+            self.log.info("the version was promoted; there is nothing to take back")
+        elif state.outcome == "rolled_back" or state.intended_weight is None:
+            self.log.info("no user was led to this version; there is nothing to take back")
+        else:
+            with recorded_stage(self.record, "roll_back"):
+                self._take_back(state)
+
+    def _take_back(self, state: ReleaseState) -> None:
+        """Drives the rollback, writing down each phase as it is entered."""
+        ticket, record = self.ticket, self.record
+        stable = None if ticket.stable is None else ticket.stable.storage_uri
+        if not state.rolling_back:
+            reason, by = _why(state)
+            record.append("rollback_started", reason=reason, by=by, stable_storage_uri=stable)
+        observed = look(self.service)
+        candidate = (
+            observed.latest_created if observed and observed.storage_uri == ticket.storage_uri else None
+        )
+        goal = Withdraw(ticket.storage_uri) if stable is None else RollBack(stable, ticket.storage_uri)
+        weight_0_at = state.weight_0_at
+
+        def on_turn(turn: Turn) -> None:
+            nonlocal weight_0_at
+            self.tell(turn)
+            if weight_0_at is None and _is_off(turn.observed, candidate):
+                weight_0_at = datetime.now(UTC)
+            record.append("rollback_phase", phase=turn.action.phase, detail=turn.action.reason)
+
+        drive(self.service, goal, timeout_s=ticket.spec.rollout.ready_timeout_s, on_turn=on_turn)
+        requests, errors = self._final_counts(candidate)
+        record.append(
+            "rolled_back",
+            stable_storage_uri=stable,
+            candidate_requests=requests,
+            candidate_errors=errors,
+            weight_0_at=weight_0_at or datetime.now(UTC),
+        )
+
+    def _final_counts(self, candidate: str | None) -> tuple[int | None, int | None]:
+        """What users met in all; unknown where the source is away, which must not hold up a rollback."""
+        if candidate is None:
+            return None, None
+        try:
+            counters = EnvoyMetricsHook(self.metrics_conn_id).read([candidate])[candidate]
+        except MetricsUnavailableError as error:
+            self.log.warning("the candidate's final counts are not known: %s", error)
+            return None, None
+        return counters.requests, counters.errors
+
+    def _rescue(self) -> None:
+        """Without the record: a canary that is under way is taken back to what its own annotations name."""
+        observed = look(self.service)
+        if observed is not None and observed.canary_percent is not None:
+            goal = RollBack(stable_uri(observed), self.ticket.storage_uri)
+            drive(
+                self.service,
+                goal,
+                timeout_s=self.ticket.spec.rollout.ready_timeout_s,
+                on_turn=self.tell,
+            )
+
+
+def first_deploy(ticket: ReleaseTicket) -> FirstDeploy:
+    """The goal of a model's first release."""
+    return FirstDeploy(
+        inference_service_manifest(
+            ticket.spec, ticket.storage_uri, release_id=ticket.release_id, version=ticket.version
+        )
+    )
+
+
+def stable_uri(observed: Observed) -> str:
+    """The storageUri of the version that is live: during a canary the one that was noted when it began."""
+    return observed.annotation(STABLE_URI) if observed.canary_percent is not None else observed.storage_uri
+
+
+def _is_off(observed: Observed | None, candidate: str | None) -> bool:
+    return observed is None or candidate is None or observed.share(candidate) == 0
+
+
+def _why(state: ReleaseState) -> tuple[str, str]:
+    """Reason and author of a rollback that the trigger has not begun already."""
+    failed = next((stage for stage in state.stages if stage.outcome in ("refused", "failed")), None)
+    if failed is not None:
+        by = "judge" if failed.outcome == "refused" else "task failure"
+        return failed.reason or f"the stage {failed.name} {failed.outcome}", by
+    return "the run was stopped before the version was promoted", "cancellation"
+
+
+def _refused(ticket: ReleaseTicket, event: dict[str, Any]) -> CanaryRefusedError:
+    verdicts = [told["data"]["verdict"] for told in event["events"] if told["kind"] == "window_judged"]
+    return CanaryRefusedError(
+        f"the canary of {ticket.model!r} version {ticket.version} was ended",
+        expected="no evidence that it does worse than the stable version",
+        found=verdicts[-1]["reason"] if verdicts else "no verdict",
+        remedy="every window and verdict is in the record; mend the model and release a new version",
+    )

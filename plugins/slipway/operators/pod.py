@@ -1,0 +1,128 @@
+"""A release's step that runs in a pod of its own and leaves a ``result.json`` in the object store."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.sdk.exceptions import AirflowException
+from kubernetes.client import ApiException
+from kubernetes.client import models as k8s
+from urllib3.exceptions import HTTPError
+
+from include.model_release.errors import ClusterUnavailableError, SlipwayError, TransientError
+from slipway.failures import airflow_failures
+from slipway.operators.base import ReleaseStep, recorded_stage
+from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from include.model_release.spec import Benchmark, Conversion
+
+
+class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
+    """A `KubernetesPodOperator` whose pod is described by the release file.
+
+    The pod's name is made of the stage, the model, the version and the release, so that a task which is run
+    again finds its pod instead of starting a second one. The result comes from the object store, not from a
+    sidecar: it is there too when the pod failed, and says why.
+
+    A subclass gives `stage`, `pod_spec`, `arguments_for`, `result_key` and `judge`.
+    """
+
+    stage: str
+
+    template_fields: Sequence[str] = ("release", *KubernetesPodOperator.template_fields)
+
+    def __init__(
+        self, *, release: str = TICKET_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
+    ) -> None:
+        kwargs.setdefault("startup_check_interval_seconds", 1)
+        super().__init__(random_name_suffix=False, log_pod_spec_on_failure=False, **kwargs)
+        self.release = release
+        self.aws_conn_id = aws_conn_id
+
+    def pod_spec(self, ticket: ReleaseTicket) -> Conversion | Benchmark:
+        """The part of the release file that describes this pod."""
+        raise NotImplementedError
+
+    def arguments_for(self, ticket: ReleaseTicket) -> list[str]:
+        """The program and its arguments."""
+        raise NotImplementedError
+
+    def result_key(self, ticket: ReleaseTicket) -> str:
+        """Where the pod writes its ``result.json``."""
+        raise NotImplementedError
+
+    def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+        """Reads the pod's result and keeps what is evidence.
+
+        :raises GateRefusedError: the result is below the release file's limits.
+        """
+        raise NotImplementedError
+
+    def execute(self, context: Context) -> Any:
+        """Starts the pod and waits for it."""
+        ticket = self.ticket
+        with airflow_failures(), recorded_stage(self.record, self.stage):
+            self.store.delete(self.result_key(ticket))  # an earlier attempt's result says nothing about this
+            self._describe_pod(ticket)
+            return self._finished(ticket, lambda: super(ReleasePodOperator, self).execute(context))
+
+    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
+        """Goes on when the pod has ended."""
+        ticket = self.ticket
+        with airflow_failures(), recorded_stage(self.record, self.stage, resumed=True):
+            self._describe_pod(ticket)
+            return self._finished(
+                ticket, lambda: super(ReleasePodOperator, self).trigger_reentry(context, event)
+            )
+
+    def _finished(self, ticket: ReleaseTicket, run_pod: Callable[[], Any]) -> None:
+        """Runs or resumes the pod, then lets its result, not its exit code alone, say how it ended."""
+        failure: AirflowException | None = None
+        try:
+            run_pod()
+        except AirflowException as error:
+            failure = error
+        except (ApiException, HTTPError) as error:
+            raise ClusterUnavailableError(
+                f"the cluster did not run the pod {self.name!r}",
+                expected="an answer of the Kubernetes API",
+                found=f"{type(error).__name__}: {str(error).splitlines()[0]}",
+                remedy=f"check the API server and the connection {self.kubernetes_conn_id!r}",
+            ) from error
+        result = self.store.read_json(self.result_key(ticket))
+        if result is None:
+            raise TransientError(
+                f"the pod {self.name!r} ended without a result",
+                expected=self.store.uri(self.result_key(ticket)),
+                found=str(failure or "none").splitlines()[0],
+                remedy="read the pod's log above: out of memory, past its deadline, or never started",
+            ) from failure
+        if result["error"] is not None:
+            raise SlipwayError.from_dict(result["error"])
+        self.judge(ticket, result)
+
+    def _describe_pod(self, ticket: ReleaseTicket) -> None:
+        """Fills in the pod from the release file; the template engine has run by now."""
+        spec = self.pod_spec(ticket)
+        program, *arguments = self.arguments_for(ticket)
+        release_digest = hashlib.sha256(ticket.release_id.encode()).hexdigest()[:8]
+        self.name = f"{self.stage}-{ticket.model[:36]}-{ticket.version}-{release_digest}"
+        self.image = spec.image
+        self.cmds = [program]
+        self.arguments = arguments
+        self.active_deadline_seconds = spec.timeout_s
+        self.service_account_name = spec.service_account
+        self.node_selector = dict(spec.node_selector)
+        self.tolerations = [k8s.V1Toleration(**toleration.model_dump()) for toleration in spec.tolerations]
+        self.container_resources = k8s.V1ResourceRequirements(**spec.resources.to_kubernetes())
+        self.labels = {
+            "app.kubernetes.io/part-of": "slipway",
+            "slipway.dev/model": ticket.model,
+            "slipway.dev/version": str(ticket.version),
+        }

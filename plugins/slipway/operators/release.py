@@ -1,0 +1,211 @@
+"""How a release begins and ends: admission under the model's lock, and the conclusion that is always written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError
+from include.model_release.intake import IncomingVersion, parse_ready, require_files
+from include.model_release.names import parse_version
+from include.model_release.record import Outcome, ReleaseState
+from include.model_release.repository import parse_storage_uri, repository_paths
+from include.model_release.spec import ReleaseSpec, apply_overrides, load_model_spec
+from slipway.failures import airflow_failures
+from slipway.hooks.kserve import KServeHook
+from slipway.hooks.lock import LockOwner, ReleaseLock
+from slipway.hooks.record import ReleaseRecord
+from slipway.hooks.store import ModelStoreHook
+from slipway.operators.base import ReleaseOperator
+from slipway.operators.canary import stable_uri
+from slipway.rollout_driver import look
+from slipway.ticket import ReleaseTicket, StableVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Context
+
+_QUEUE_POLL = timedelta(seconds=15)
+
+
+class AdmitReleaseOperator(BaseOperator):
+    """Checks what was asked for, takes the model's lock and opens the record.
+
+    What is asked for comes from the run's Params: ``model``, ``version``, and optionally ``steps``,
+    ``window_s``, ``wait_for_approval``, ``force`` and ``reason``.
+
+    :param releases_dir: the folder with the release files.
+    :param bucket: the bucket (templated).
+    :return: the `ReleaseTicket` as a mapping, which the other tasks work by.
+    """
+
+    template_fields: Sequence[str] = ("bucket",)
+
+    def __init__(
+        self,
+        *,
+        releases_dir: str,
+        bucket: str,
+        aws_conn_id: str = "aws_default",
+        kubernetes_conn_id: str = "kubernetes_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.releases_dir = releases_dir
+        self.bucket = bucket
+        self.aws_conn_id = aws_conn_id
+        self.kubernetes_conn_id = kubernetes_conn_id
+
+    def execute(self, context: Context, event: Any = None) -> dict[str, Any]:
+        """Admits the release, or waits in the triggerer while another of the same model is under way."""
+        params = context["params"]
+        with airflow_failures():
+            spec = self._spec(params)
+            version = parse_version(params["version"])
+            store = ModelStoreHook(self.bucket, self.aws_conn_id)
+            self._require_landed(store, spec, version)
+            owner = LockOwner(context["run_id"], version)
+            lock = model_lock(store, spec.model, context)
+            holder = lock.acquire(owner)
+            if holder != owner:
+                return self._wait_or_refuse(spec, holder)
+            try:
+                return self._admit(store, spec, version, context)
+            except BaseException:
+                lock.release(owner)
+                raise
+
+    def _spec(self, params: Mapping[str, Any]) -> ReleaseSpec:
+        """The release file with what the form changed in it."""
+        spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+        rollout: dict[str, Any] = {}
+        if params.get("steps"):
+            rollout["steps"] = params["steps"]
+        if params.get("window_s"):
+            rollout["window_s"] = params["window_s"]
+        if params.get("wait_for_approval") is not None:
+            rollout["approval"] = {"before_canary": params["wait_for_approval"]}
+        return apply_overrides(spec, {"rollout": rollout}, "the run's parameters") if rollout else spec
+
+    @staticmethod
+    def _require_landed(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> None:
+        """`ready.json` is there, is about this version, and what it names is there too."""
+        paths = repository_paths(spec.model, version)
+        body = store.require(
+            paths.ready,
+            remedy="let training write it as the last object, or check model and version",
+        )
+        ready = parse_ready(body, IncomingVersion(spec.model, version))
+        present = [entry.key.removeprefix(paths.incoming) for entry in store.entries(paths.incoming)]
+        require_files(ready, present, [spec.source.model_file, spec.source.golden_file])
+
+    def _wait_or_refuse(self, spec: ReleaseSpec, holder: LockOwner) -> dict[str, Any]:
+        """Another release of this model holds the lock: the release file says what then."""
+        if spec.rollout.on_concurrent_release == "queue":
+            self.log.info("waiting for release %s (version %s)", holder.release_id, holder.version)
+            self.defer(trigger=TimeDeltaTrigger(_QUEUE_POLL), method_name="execute")
+        raise ReleaseInProgressError(
+            f"another release of {spec.model!r} is under way",
+            expected="one release of a model at a time",
+            found=f"{holder.release_id} (version {holder.version})",
+            remedy="wait until it has ended, or set `rollout.on_concurrent_release: queue`",
+        )
+
+    def _admit(
+        self, store: ModelStoreHook, spec: ReleaseSpec, version: int, context: Context
+    ) -> dict[str, Any]:
+        """Opens the record; a task that is run again finds its own release open and goes on."""
+        params, release_id = context["params"], context["run_id"]
+        record = ReleaseRecord(store, spec.model, version, release_id)
+        state = record.state() if record.started() else None
+        if not params.get("force"):
+            _require_unreleased(state, spec.model, version, release_id)
+        ticket = ReleaseTicket(
+            release_id=release_id,
+            model=spec.model,
+            version=version,
+            bucket=self.bucket,
+            spec=spec,
+            stable=self._stable(spec),
+            force=bool(params.get("force")),
+        )
+        if state is None or state.release_id != release_id:
+            stable_uri = None if ticket.stable is None else ticket.stable.storage_uri
+            record.append("release_started", stable_storage_uri=stable_uri)
+            asked = {key: value for key, value in dict(params).items() if value is not None}
+            store.write_json(
+                f"{ticket.evidence_prefix}release.json", {"params": asked, **ticket.model_dump(mode="json")}
+            )
+        return ticket.model_dump(mode="json")
+
+    def _stable(self, spec: ReleaseSpec) -> StableVersion | None:
+        """What is live now, from the cluster itself."""
+        rollout = spec.rollout
+        observed = look(KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id))
+        if observed is None or not observed.latest_rolledout:
+            return None
+        uri = stable_uri(observed)
+        return StableVersion(version=parse_storage_uri(uri)[1], storage_uri=uri)
+
+
+class ConcludeReleaseOperator(ReleaseOperator):
+    """Writes how the release ended, from its own record, and gives the lock back. A teardown."""
+
+    def run(self, context: Context) -> dict[str, Any]:
+        """Concludes once; a task that is run again finds it done."""
+        ticket, record = self.ticket, self.record
+        state = record.state()
+        if record.events()[-1].kind != "release_finished":
+            outcome, refused_by, reason = _conclusion(state)
+            record.append("release_finished", outcome=outcome, refused_by=refused_by, reason=reason)
+            state = record.state()
+        owner = LockOwner(ticket.release_id, ticket.version)
+        model_lock(self.store, ticket.model, context).release(owner)
+        self.log.info("%s version %s: %s. %s", ticket.model, ticket.version, state.outcome, state.reason)
+        return {"outcome": state.outcome, "refused_by": state.refused_by, "reason": state.reason}
+
+
+def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:
+    """The model's lock; an owner is alive while its DAG run is."""
+    dag_id = context["dag"].dag_id
+
+    def is_running(release_id: str) -> bool:
+        try:
+            return context["ti"].get_dagrun_state(dag_id, release_id) in ("queued", "running")
+        except AirflowRuntimeError as error:
+            if "NOT_FOUND" in str(error):
+                return False
+            raise
+
+    return ReleaseLock(store, model, is_running)
+
+
+def _conclusion(state: ReleaseState) -> tuple[Outcome, str | None, str | None]:
+    """Outcome, refusing stage and reason; what became of the traffic outweighs what became of the tasks."""
+    if state.outcome != "open":
+        return state.outcome, state.refused_by, state.reason
+    if state.refused_by is not None:
+        return "refused", state.refused_by, state.reason
+    failed = next((stage for stage in state.stages if stage.outcome == "failed"), None)
+    if failed is not None:
+        return "failed", None, failed.reason
+    return "cancelled", None, "the run was stopped before the release had ended"
+
+
+def _require_unreleased(state: ReleaseState | None, model: str, version: int, release_id: str) -> None:
+    if state is None or state.release_id == release_id:
+        return
+    if state.outcome in ("promoted", "rolled_back"):
+        raise AlreadyReleasedError(
+            f"version {version} of {model!r} was released before",
+            expected="a version that was never promoted or rolled back",
+            found=f"{state.outcome} by {state.release_id}",
+            remedy="release a new version, or tick `Release again` (force)",
+        )

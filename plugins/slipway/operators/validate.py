@@ -1,0 +1,115 @@
+"""Validation: golden requests to the staged candidate, scored, held against expectations, reported."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from include.model_release.expectations import (
+    GoldenSet,
+    ValidationNumbers,
+    golden_from_arrays,
+    require_validation,
+    score,
+    suite_definition,
+    validation_report,
+)
+from include.model_release.report_html import render_report_html
+from include.model_release.signature import require_equal, signature_from_metadata
+from slipway.hooks.registry import ModelRegistry
+from slipway.hooks.triton import TritonHook
+from slipway.operators.base import ReleaseOperator, recorded_stage
+from slipway.operators.staging import StagedModel, Staging
+from slipway.quality import run_expectations
+from slipway.ticket import ReleaseTicket
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class ValidateModelOperator(ReleaseOperator):
+    """Asks candidate and stable version for the golden set's answers and holds them against the release file.
+
+    :param staging: the `Staging` as JSON (templated).
+    :param triton_conn_id: the staging server.
+    """
+
+    template_fields: Sequence[str] = ("staging", *ReleaseOperator.template_fields)
+
+    def __init__(
+        self, *, staging: str, triton_conn_id: str = TritonHook.default_conn_name, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.staging = staging
+        self.triton_conn_id = triton_conn_id
+
+    def run(self, context: Context) -> None:
+        """Signature first, then answers, then the suite; the report is written whatever it says."""
+        ticket = self.ticket
+        staging = Staging.model_validate(json.loads(self.staging))
+        with recorded_stage(self.record, "validate"):
+            hook = TritonHook(self.triton_conn_id, ticket.spec.validation.timeout_s)
+            self._check_signature(ticket, hook, staging)
+            numbers = self._score(ticket, hook, staging)
+            report = self._report(ticket, numbers)
+            prefix = ticket.evidence_prefix
+            self.store.write_json(f"{prefix}validation.json", report)
+            page = render_report_html(report).encode()
+            self.store.write(f"{prefix}validation.html", page, content_type="text/html; charset=utf-8")
+            self.log.info("report: %s", ticket.uri(f"{prefix}validation.html"))
+            require_validation(report)
+
+    def _check_signature(self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging) -> None:
+        """The server's word on both versions, not the manifests': it is what clients will meet."""
+        if staging.baseline is None or ticket.stable is None:
+            return
+        candidate, stable = (
+            signature_from_metadata(hook.metadata(staged.name, staged.version))
+            for staged in (staging.candidate, staging.baseline)
+        )
+        require_equal(stable, candidate, stable_name=f"version {ticket.stable.version}")
+
+    def _score(self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging) -> ValidationNumbers:
+        """Both versions answer the candidate's golden set."""
+        registry = ModelRegistry(self.store)
+        manifest = registry.require(ticket.model, ticket.version)
+        with np.load(io.BytesIO(registry.golden_set(manifest)), allow_pickle=False) as arrays:
+            golden = golden_from_arrays(dict(arrays), manifest.signature, ticket.spec.validation.label)
+        answers = self._answers(ticket, hook, staging.candidate, golden)
+        stable = None if staging.baseline is None else self._answers(ticket, hook, staging.baseline, golden)
+        return score(golden, answers, stable)
+
+    def _answers(
+        self, ticket: ReleaseTicket, hook: TritonHook, staged: StagedModel, golden: GoldenSet
+    ) -> np.ndarray:
+        """The answers of one version, a row for each golden row."""
+        validation = ticket.spec.validation
+        batches = [
+            hook.infer(staged.name, staged.version, inputs, [validation.output])[validation.output]
+            for _, inputs in golden.batches(validation.batch_size)
+        ]
+        self.log.info("%s version %s answered %s golden rows", staged.name, staged.version, golden.rows)
+        return np.concatenate(batches)
+
+    def _report(self, ticket: ReleaseTicket, numbers: ValidationNumbers) -> dict[str, Any]:
+        """Runs the suite over the answers' table."""
+        import pandas as pd  # a second, which only the task that validates shall pay
+
+        validation, stable = ticket.spec.validation, ticket.stable
+        expectations = suite_definition(validation, numbers.rows, has_stable=stable is not None)
+        results = run_expectations(pd.DataFrame(numbers.columns), expectations, ticket.model)
+        return validation_report(
+            model=ticket.model,
+            version=ticket.version,
+            stable_version=None if stable is None else stable.version,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            numbers=numbers,
+            validation=validation,
+            results=results,
+            signature=ModelRegistry(self.store).require(ticket.model, ticket.version).signature,
+        )

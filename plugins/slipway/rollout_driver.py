@@ -1,0 +1,107 @@
+"""Carries a rollout's goal out: look, do the one next thing, look again. What the next thing is, the mind decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from include.model_release.errors import (
+    AlreadyReleasedError,
+    CanaryRefusedError,
+    ForeignChangeError,
+    SlipwayError,
+    TimedOutError,
+)
+from include.model_release.rollout import (
+    Action,
+    Create,
+    Delete,
+    Done,
+    Goal,
+    Impossible,
+    Observed,
+    Patch,
+    next_action,
+    observe,
+)
+from slipway.hooks.kserve import KServeHook
+
+POLL_INTERVAL_S = 0.25
+
+_ERRORS: dict[str, type[SlipwayError]] = {
+    "load_failed": CanaryRefusedError,
+    "rolled_back": AlreadyReleasedError,
+}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What was seen of the InferenceService (None: it does not exist) and what was then done."""
+
+    observed: Observed | None
+    action: Action
+
+
+def look(hook: KServeHook) -> Observed | None:
+    """Reads the InferenceService; None where it does not exist."""
+    service = hook.get()
+    return None if service is None else observe(service)
+
+
+def take_turn(hook: KServeHook, goal: Goal) -> Turn:
+    """Looks and does the next thing towards the goal, which may be to wait.
+
+    Safe to call at any time and from any process: the action follows from what is observed alone. A patch that
+    meets a conflict is dropped; the next turn looks anew.
+
+    :raises CanaryRefusedError: the candidate does not come up.
+    :raises UserError: the goal cannot be reached from what is there; nothing was changed.
+    """
+    observed = look(hook)
+    action = next_action(goal, observed)
+    match action:
+        case Patch():
+            hook.patch(action.body)
+        case Create():
+            hook.create(action.body)
+        case Delete():
+            hook.delete(action.uid, action.resource_version)
+        case Impossible():
+            raise _ERRORS.get(action.kind, ForeignChangeError)(
+                f"the InferenceService {hook.namespace}/{hook.name} cannot be brought to {type(goal).__name__}",
+                found=action.reason,
+                remedy="look at the InferenceService; nothing was changed by this step",
+            )
+    return Turn(observed, action)
+
+
+def drive(
+    hook: KServeHook, goal: Goal, *, timeout_s: float, on_turn: Callable[[Turn], None] = lambda turn: None
+) -> Turn:
+    """Takes turns until the goal is reached, and returns the last one.
+
+    :param on_turn: is told of each turn whose reason is a new one.
+    :raises TimedOutError: not reached within the limit.
+    """
+    deadline, told = time.monotonic() + timeout_s, ""
+    while True:
+        turn = take_turn(hook, goal)
+        if turn.action.reason != told:
+            told = turn.action.reason
+            on_turn(turn)
+        if isinstance(turn.action, Done):
+            return turn
+        if time.monotonic() > deadline:
+            raise timed_out(hook, goal, timeout_s, told)
+        time.sleep(POLL_INTERVAL_S)
+
+
+def timed_out(hook: KServeHook, goal: Goal, timeout_s: float, found: str) -> TimedOutError:
+    """What is raised when a goal is not reached in time."""
+    return TimedOutError(
+        f"the InferenceService {hook.namespace}/{hook.name} was not brought to {type(goal).__name__} in time",
+        expected=f"within {timeout_s:.0f} s",
+        found=found,
+        remedy="look at the revision's pods and at the controller's log",
+    )

@@ -1,0 +1,72 @@
+"""What every task of one release is given: which version, from where, under which release file."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from include.model_release.repository import repository_paths
+from include.model_release.spec import ReleaseSpec
+
+ADMIT_TASK_ID = "admit"
+TICKET_TEMPLATE = f"{{{{ ti.xcom_pull(task_ids='{ADMIT_TASK_ID}') | tojson }}}}"
+
+
+class StableVersion(BaseModel):
+    """The version that is live when a release begins: the baseline of its gates and where a rollback ends."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int
+    storage_uri: str
+
+
+class ReleaseTicket(BaseModel):
+    """The admitted release, as it travels between tasks by XCom.
+
+    The release file is pinned here, with what the run's Params changed in it: an edit during a release takes
+    effect in the next one.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    release_id: str = Field(description="the Airflow run id")
+    model: str
+    version: int
+    bucket: str
+    spec: ReleaseSpec
+    stable: StableVersion | None = Field(description="None: nothing of this model is live yet")
+    force: bool = Field(default=False, description="release again what was promoted or rolled back before")
+
+    @property
+    def incoming_prefix(self) -> str:
+        """Where training left the version."""
+        return repository_paths(self.model, self.version).incoming
+
+    @property
+    def work_prefix(self) -> str:
+        """Where the conversion leaves what is not published yet."""
+        return repository_paths(self.model, self.version).work
+
+    @property
+    def evidence_prefix(self) -> str:
+        """Where this release's gate reports go; one folder a release, so that none replaces another's."""
+        folder = re.sub(r"[^A-Za-z0-9._-]", "-", self.release_id)
+        return f"{repository_paths(self.model, self.version).evidence}{folder}/"
+
+    @property
+    def storage_uri(self) -> str:
+        """The version's model repository, as an InferenceService is given it."""
+        return repository_paths(self.model, self.version).storage_uri(self.bucket)
+
+    def uri(self, key: str) -> str:
+        """``s3://BUCKET/KEY``."""
+        return f"s3://{self.bucket}/{key}"
+
+    @classmethod
+    def parse(cls, rendered: str | dict[str, Any]) -> ReleaseTicket:
+        """Reads what the template of an operator's ``release`` field was rendered to."""
+        return cls.model_validate_json(rendered if isinstance(rendered, str) else json.dumps(rendered))

@@ -1,0 +1,1 @@
+"""The asynchronous waits behind the deferrable operators."""

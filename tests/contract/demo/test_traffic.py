@@ -1,0 +1,159 @@
+"""The traffic client against real servers: two Tritons behind a real Envoy, over HTTP and gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from include.model_release.model_config import build_config
+from include.model_release.signature import ModelSignature, TensorSpec
+from include.model_release.spec import parse_release_spec
+from include.sandbox.demo.counts import CandidateSpan
+from include.sandbox.demo.images import live_images
+from include.sandbox.demo.protocols import DigitsClient, GrpcDigitsClient, HttpDigitsClient
+from include.sandbox.demo.traffic import TrafficClient
+from include.sandbox.demo.training import train
+from include.sandbox.images import build_image
+from include.sandbox.router import Backend, Ingress, Router, Routing, envoy_argv
+from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer, end_with_parent
+from include.triton_config import to_pbtxt
+
+AUTHORITY = "digits.models.sandbox.slipway"
+REVISIONS = {2: "digits-predictor-00002", 3: "digits-predictor-00003"}
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Versions 2 and 3 behind the router, and the way to shift traffic between them."""
+
+    port: int
+    shift: Callable[[int], None]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Digits]:
+    """Version 2 has all the traffic at first; `shift(percent)` gives version 3 its share."""
+    folder = tmp_path_factory.mktemp("digits")
+    build_image("triton")
+    install = TritonInstall.prepare()
+    with ExitStack() as stack:
+        servers = {version: started(install, folder / str(version), version, stack) for version in REVISIONS}
+        ingress, admin = free_ports(2)
+        argv = envoy_argv(folder / "router", ingress, admin)
+        log = stack.enter_context((folder / "envoy.log").open("wb"))
+        envoy = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
+        stack.callback(envoy.wait, 10)
+        stack.callback(envoy.terminate)
+        router = Router(folder / "router", f"http://127.0.0.1:{admin}")
+        backends = tuple(
+            Backend(REVISIONS[version], server.ports.http, server.ports.grpc)
+            for version, server in servers.items()
+        )
+
+        def shift(percent: int) -> None:
+            weights = ((REVISIONS[2], 100 - percent), (REVISIONS[3], percent))
+            asyncio.run(router.apply(Routing(backends, (Ingress("models/digits", (AUTHORITY,), weights),))))
+
+        asyncio.run(router.wait_ready())
+        shift(0)
+        yield Digits(ingress, shift)
+
+
+def started(install: TritonInstall, folder: Path, version: int, stack: ExitStack) -> TritonServer:
+    """A ready server of one version, ended with the stack."""
+    spec = parse_release_spec("model: digits\nsource: {}\n", "digits.yaml")
+    signature = ModelSignature(
+        inputs=(TensorSpec(name="pixels", datatype="FP32", shape=(-1, 64)),),
+        outputs=(
+            TensorSpec(name="label", datatype="INT64", shape=(-1,)),
+            TensorSpec(name="probabilities", datatype="FP32", shape=(-1, 10)),
+        ),
+    )
+    model = folder / "repository" / "digits"
+    (model / str(version)).mkdir(parents=True)
+    (model / str(version) / "model.onnx").write_bytes(train(version).onnx)
+    (model / "config.pbtxt").write_text(to_pbtxt(build_config(spec, signature, version)))
+    ports = TritonPorts.free()
+    server = TritonServer(install, folder / "repository", ports, log_path=folder / "log", exit_timeout_s=3)
+    server.start()
+    stack.callback(server.stop)
+    server.wait_ready()
+    return server
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("kind", [HttpDigitsClient, GrpcDigitsClient])
+def test_either_protocol_finds_the_service_by_its_name(
+    digits: Digits, kind: Callable[[str, int, str, str, float], DigitsClient]
+) -> None:
+    """HTTP by its Host header and gRPC by its authority reach the service; another name reaches nothing."""
+    image, drawn = live_images().images.pixels[0], live_images().images.label[0]
+    client = kind("127.0.0.1", digits.port, AUTHORITY, "digits", 10.0)
+    answer = client.ask(image)
+    client.close()
+    assert (answer.error, answer.version, answer.digit) == (None, "2", drawn)
+    stranger = kind("127.0.0.1", digits.port, "cats.models.sandbox.slipway", "digits", 10.0)
+    assert stranger.ask(image).error
+    stranger.close()
+
+
+@pytest.mark.parametrize("kind", [HttpDigitsClient, GrpcDigitsClient])
+def test_a_server_that_is_not_there_is_an_answer_with_an_error(
+    kind: Callable[[str, int, str, str, float], DigitsClient],
+) -> None:
+    """A refused connection is counted like any failure, and raises nothing."""
+    client = kind("127.0.0.1", free_ports(1)[0], AUTHORITY, "digits", 2.0)
+    answer = client.ask(live_images().images.pixels[0])
+    client.close()
+    assert answer.error
+    assert answer.revision is None
+
+
+def test_a_bad_candidate_is_counted_against_itself(digits: Digits, tmp_path: Path) -> None:
+    """Under constant traffic nothing fails on version 2; what version 3 fails is counted as version 3's alone."""
+    output = tmp_path / "traffic.jsonl"
+    with TrafficClient(
+        port=digits.port,
+        authority=AUTHORITY,
+        model="digits",
+        rate_rps=80,
+        output=output,
+        sandbox_root=tmp_path,
+    ) as client:
+        until(lambda: client.traffic().last.requests >= 80)
+        assert client.traffic().last.failed == 0
+        begin = time.time()
+        digits.shift(50)
+        until(lambda: client.traffic().last.failed >= 5)
+        digits.shift(0)
+        end = time.time() + 1.0  # what was under way may fail yet
+        seen = client.traffic().last.requests
+        until(lambda: client.traffic().last.requests >= seen + 80)
+    counted = client.traffic()
+    assert set(counted.last.by_protocol) == {"http", "grpc"}
+    assert set(counted.last.answered_by) == {"2", "3"}
+    assert counted.failed_on([CandidateSpan(3, begin, end)]) == {3: counted.last.failed}
+    assert {failure.protocol for failure in counted.failures} == {"http", "grpc"}
+    assert all("look_up" in failure.error for failure in counted.failures)
+    assert counted.last.wrong / counted.last.requests < 0.1

@@ -1,0 +1,161 @@
+"""A real S3 protocol on loopback, Airflow connections that point at it, and a small version to publish."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto.s3.responses import S3Response
+from moto.server import ThreadedMotoServer
+
+from include.model_release.manifest import FileEntry, Manifest, Provenance
+from include.model_release.signature import ModelSignature, TensorSpec
+
+# Airflow reads its home when it is first imported, which the test modules beside this file do.
+_home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
+if "airflow" not in sys.modules:
+    os.environ["AIRFLOW_HOME"] = _home.name
+    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
+if TYPE_CHECKING:
+    from slipway.hooks.registry import StoredSource
+    from slipway.hooks.store import ModelStoreHook
+
+LOOPBACK = "127.0.0.1"
+_CREDENTIALS = {"login": "slipway-test", "password": "slipway-test"}
+_bucket_numbers = itertools.count(1)
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def aws_connection(endpoint: str) -> str:
+    """Return an Airflow connection of type aws, as JSON, whose endpoint is `endpoint`."""
+    extra = {"endpoint_url": endpoint, "region_name": "us-east-1"}
+    return json.dumps({"conn_type": "aws", **_CREDENTIALS, "extra": extra})
+
+
+def triton_connection(http_port: int, grpc_port: int) -> str:
+    """Return an Airflow connection, as JSON, of a Triton on loopback."""
+    extra = {"grpc_port": grpc_port}
+    return json.dumps({"conn_type": "generic", "host": LOOPBACK, "port": http_port, "extra": extra})
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """The address of moto's server; its conditional writes are made atomic, as S3's are."""
+    lock, put_object = threading.Lock(), S3Response.put_object
+
+    def one_at_a_time(response: S3Response) -> Any:
+        with lock:
+            return put_object(response)
+
+    server = ThreadedMotoServer(LOOPBACK, 0, verbose=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(S3Response, "put_object", one_at_a_time)
+        server.start()
+        try:
+            host, port = server.get_host_and_port()
+            yield f"http://{host}:{port}"
+        finally:
+            server.stop()
+
+
+@pytest.fixture
+def bucket(s3_endpoint: str) -> str:
+    """The name of an empty bucket, this test's own."""
+    name = f"slipway-{next(_bucket_numbers)}"
+    client = boto3.client(
+        "s3",
+        endpoint_url=s3_endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=_CREDENTIALS["login"],
+        aws_secret_access_key=_CREDENTIALS["password"],
+        config=Config(retries={"max_attempts": 1}),
+    )
+    client.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.fixture
+def connections(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection aws_default points at moto's server; boto tries a request that failed only once more."""
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(s3_endpoint))
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
+
+
+@pytest.fixture
+def store(bucket: str, connections: None) -> ModelStoreHook:
+    """The hook on this test's bucket."""
+    from slipway.hooks.store import ModelStoreHook
+
+    return ModelStoreHook(bucket)
+
+
+@pytest.fixture
+def cut_off_store(bucket: str, monkeypatch: pytest.MonkeyPatch) -> ModelStoreHook:
+    """The hook on a bucket whose server does not listen."""
+    from slipway.hooks.store import ModelStoreHook
+
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(f"http://{LOOPBACK}:{free_port()}"))
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    return ModelStoreHook(bucket)
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A version about to be published: its manifest, where its files come from, and its golden set's key."""
+
+    manifest: Manifest
+    sources: dict[str, bytes | StoredSource]
+    golden: str
+
+
+@pytest.fixture
+def prepare_version(store: ModelStoreHook) -> Callable[..., Publication]:
+    """Lays the converted model and the golden set of `digits` into the bucket, as the stages before publishing do."""
+    from slipway.hooks.registry import StoredSource
+
+    def prepare(
+        version: int = 1, model: bytes = b"an onnx model", config: bytes = b"name", weight_files: int = 0
+    ) -> Publication:
+        contents = {"model.onnx": model, **{f"weights.{n}": bytes([n]) for n in range(weight_files)}}
+        golden = f"incoming/digits/{version}/golden.npz"
+        store.write(golden, b"a golden set")
+        sources: dict[str, bytes | StoredSource] = {"digits/config.pbtxt": config}
+        entries = {"digits/config.pbtxt": FileEntry.of(config)}
+        for name, content in contents.items():
+            work, path = f"work/digits/{version}/convert/{name}", f"digits/{version}/{name}"
+            store.write(work, content)
+            sources[path], entries[path] = StoredSource(work), FileEntry.of(content)
+        manifest = Manifest(
+            model="digits",
+            version=version,
+            created_at=datetime(2026, 1, 2, tzinfo=UTC),
+            files=entries,
+            config_sha256="0" * 64,
+            signature=ModelSignature(
+                inputs=(TensorSpec(name="x", datatype="FP32", shape=(-1, 2)),),
+                outputs=(TensorSpec(name="y", datatype="FP32", shape=(-1, 2)),),
+            ),
+            source=Provenance(files={"golden.npz": FileEntry.of(b"a golden set")}),
+        )
+        return Publication(manifest, sources, golden)
+
+    return prepare

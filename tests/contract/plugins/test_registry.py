@@ -1,0 +1,237 @@
+"""ModelRegistry: a version is there whole or not at all, never changes, and is checked when it is read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from slipway.hooks.registry import ModelRegistry, golden_key
+from slipway.hooks.store import ModelStoreHook
+
+from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
+from tests.contract.plugins.conftest import Publication
+
+MODEL_KEY = "models/digits/1/repository/digits/1/model.onnx"
+MANIFEST_KEY = "models/digits/1/manifest.json"
+Prepare = Callable[..., Publication]
+_versions = itertools.count(100)
+
+
+def publish(store: ModelStoreHook, publication: Publication) -> bool:
+    """Publish; return whether anything was written."""
+    return ModelRegistry(store).publish(publication.manifest, publication.sources, publication.golden)
+
+
+def content(store: ModelStoreHook, prefix: str = "models/") -> dict[str, bytes | None]:
+    """Return every object below the prefix."""
+    return {entry.key: store.read(entry.key) for entry in store.entries(prefix)}
+
+
+class FailingStore(ModelStoreHook):
+    """A store that breaks off at its n-th change, which was then made (only the answer is lost) or was not."""
+
+    def __init__(self, real: ModelStoreHook, fail_at: int, *, answer_lost: bool) -> None:
+        super().__init__(real.bucket)
+        self.client = real.client
+        self.fail_at = fail_at
+        self.answer_lost = answer_lost
+        self.changes = 0
+
+    def _failing(self, change: Callable[[], Any]) -> Any:
+        self.changes += 1
+        if self.changes < self.fail_at:
+            return change()
+        if self.changes == self.fail_at and self.answer_lost:
+            change()
+        raise StoreUnavailableError("the store broke off")
+
+    def write(self, *args: Any, **kwargs: Any) -> None:
+        """As the real one, until it fails."""
+        self._failing(lambda: super(FailingStore, self).write(*args, **kwargs))
+
+    def copy(self, source: str, destination: str) -> None:
+        """As the real one, until it fails."""
+        self._failing(lambda: super(FailingStore, self).copy(source, destination))
+
+    def write_once(self, *args: Any, **kwargs: Any) -> bool:
+        """As the real one, until it fails."""
+        return bool(self._failing(lambda: super(FailingStore, self).write_once(*args, **kwargs)))
+
+
+def test_published_version_is_whole(store: ModelStoreHook, prepare_version: Prepare) -> None:
+    """After publishing, repository, golden set and manifest lie where clients and gates look for them."""
+    publication = prepare_version()
+    assert publish(store, publication) is True
+    assert content(store) == {
+        MANIFEST_KEY: publication.manifest.to_bytes(),
+        "models/digits/1/golden.npz": b"a golden set",
+        "models/digits/1/repository/digits/config.pbtxt": b"name",
+        MODEL_KEY: b"an onnx model",
+    }
+    registry = ModelRegistry(store)
+    assert registry.manifest("digits", 1) == publication.manifest == registry.require("digits", 1)
+    assert registry.config_text(publication.manifest) == "name"
+    assert registry.golden_set(publication.manifest) == b"a golden set"
+    assert registry.storage_uri("digits", 1) == f"s3://{store.bucket}/models/digits/1/repository"
+
+
+def test_unpublished_version_is_none(store: ModelStoreHook) -> None:
+    """A version without a manifest is None, and an error that names it where it is needed."""
+    assert ModelRegistry(store).manifest("digits", 1) is None
+    with pytest.raises(InputMissingError, match=r"version 1 of 'digits' is not published.*manifest\.json"):
+        ModelRegistry(store).require("digits", 1)
+
+
+def test_unreadable_registry_is_not_empty(cut_off_store: ModelStoreHook) -> None:
+    """A store that does not answer says nothing about what is published."""
+    with pytest.raises(StoreUnavailableError):
+        ModelRegistry(cut_off_store).manifest("digits", 1)
+
+
+def test_same_bytes_again_change_nothing(store: ModelStoreHook, prepare_version: Prepare) -> None:
+    """Publishing the same bytes a second time writes nothing, and the first manifest stays."""
+    publication = prepare_version()
+    publish(store, publication)
+    before = {entry.key: entry.etag for entry in store.entries("models/")}
+    later = publication.manifest.model_copy(update={"tools": {"onnx": "9.9"}})
+    repeated = Publication(later, publication.sources, publication.golden)
+    assert ModelRegistry(
+        FailingStore(store, 1, answer_lost=False)  # the first change would fail
+    ).publish(repeated.manifest, repeated.sources, repeated.golden) is False
+    assert {entry.key: entry.etag for entry in store.entries("models/")} == before
+
+
+@pytest.mark.parametrize("changed", [{"model": b"another model"}, {"config": b"name2"}, {"weight_files": 1}])
+def test_other_bytes_are_refused(
+    store: ModelStoreHook, prepare_version: Prepare, changed: dict[str, Any]
+) -> None:
+    """Other bytes under a published number are refused, and not a byte of the published version changes."""
+    publish(store, prepare_version())
+    before = content(store)
+    with pytest.raises(VersionConflictError, match="digits version 1 is already published"):
+        publish(store, prepare_version(**changed))
+    assert content(store) == before
+
+
+def test_loser_of_a_race_is_told_the_truth(
+    store: ModelStoreHook, prepare_version: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who finds the manifest written by another a moment before gets a no-op for the same bytes, else a refusal."""
+    winner = prepare_version()
+    late = ModelStoreHook(store.bucket)
+    monkeypatch.setattr(late, "read", answer_first_with_none(late.read))
+    publish(store, winner)
+    assert publish(late, winner) is False
+    monkeypatch.undo()
+
+
+def answer_first_with_none(read: Callable[[str], bytes | None]) -> Callable[[str], bytes | None]:
+    """Return a `read` whose first answer is from before the object was there."""
+    answers = itertools.count()
+    return lambda key: None if next(answers) == 0 else read(key)
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(weight_files=st.integers(0, 3), fail_at=st.integers(1, 7), answer_lost=st.booleans())
+def test_broken_off_publication_is_invisible_and_can_be_repeated(
+    store: ModelStoreHook, prepare_version: Prepare, weight_files: int, fail_at: int, answer_lost: bool
+) -> None:
+    """Wherever a publication breaks off, no version is visible but a whole one, and running it again completes it."""
+    version, changes = next(_versions), weight_files + 4  # configuration, model, weights, golden set, manifest
+    publication = prepare_version(version, weight_files=weight_files)
+    failing = FailingStore(store, fail_at, answer_lost=answer_lost)
+    if fail_at > changes:
+        assert publish(failing, publication) is True
+    else:
+        with pytest.raises(StoreUnavailableError):
+            publish(failing, publication)
+    sealed = fail_at > changes or (fail_at == changes and answer_lost)
+    registry = ModelRegistry(store)
+    assert (registry.manifest("digits", version) is not None) is sealed
+    assert publish(store, publication) is not sealed
+    manifest = registry.require("digits", version)
+    stored = content(store, f"models/digits/{version}/repository/")
+    assert {key.partition("/repository/")[2] for key in stored} == set(manifest.files)
+    registry.copy_to_staging(manifest, "digits")  # checks every file
+
+
+def test_source_that_is_not_what_was_measured_is_not_sealed(
+    store: ModelStoreHook, prepare_version: Prepare
+) -> None:
+    """A file that changed between measuring and copying is noticed before the manifest is written."""
+    publication = prepare_version()
+    store.write("work/digits/1/convert/model.onnx", b"written over")
+    with pytest.raises(VersionConflictError, match=MODEL_KEY):
+        publish(store, publication)
+    assert store.read(MANIFEST_KEY) is None
+
+
+def test_missing_source_is_named(store: ModelStoreHook, prepare_version: Prepare) -> None:
+    """A source that is gone is named, and nothing is sealed."""
+    publication = prepare_version()
+    store.delete("incoming/digits/1/golden.npz")
+    with pytest.raises(InputMissingError, match=r"incoming/digits/1/golden\.npz"):
+        publish(store, publication)
+    assert store.read(MANIFEST_KEY) is None
+
+
+READS: dict[str, tuple[str, Callable[[ModelRegistry, Publication], object]]] = {
+    "golden set": ("golden.npz", lambda registry, one: registry.golden_set(one.manifest)),
+    "configuration": ("repository/digits/config.pbtxt", lambda registry, one: registry.config_text(one.manifest)),
+    "model": ("repository/digits/1/model.onnx", lambda registry, one: registry.copy_to_staging(one.manifest, "d")),
+}
+
+
+@pytest.mark.parametrize(("path", "read"), READS.values(), ids=READS)
+def test_damaged_file_is_noticed(
+    store: ModelStoreHook,
+    prepare_version: Prepare,
+    path: str,
+    read: Callable[[ModelRegistry, Publication], object],
+) -> None:
+    """A published file that is no longer the manifest's is refused by whoever reads it, with both digests."""
+    publication = prepare_version()
+    publish(store, publication)
+    store.write(f"models/digits/1/{path}", b"tampered")
+    with pytest.raises(VersionConflictError, match=rf"models/digits/1/{path}.*SHA-256 .*8 bytes"):
+        read(ModelRegistry(store), publication)
+
+
+@pytest.mark.parametrize(("path", "read"), READS.values(), ids=READS)
+def test_lost_file_is_noticed(
+    store: ModelStoreHook,
+    prepare_version: Prepare,
+    path: str,
+    read: Callable[[ModelRegistry, Publication], object],
+) -> None:
+    """A published file that is gone is named by whoever reads it."""
+    publication = prepare_version()
+    publish(store, publication)
+    store.delete(f"models/digits/1/{path}")
+    with pytest.raises(InputMissingError, match=f"models/digits/1/{path}"):
+        read(ModelRegistry(store), publication)
+
+
+def test_staging_holds_the_version_and_nothing_else(store: ModelStoreHook, prepare_version: Prepare) -> None:
+    """What an earlier release left on staging under the same name goes; other names stay."""
+    store.write("staging/digits/7/model.onnx", b"old")
+    store.write("staging/digits_baseline/1/model.onnx", b"stable")
+    publication = prepare_version()
+    publish(store, publication)
+    ModelRegistry(store).copy_to_staging(publication.manifest, "digits")
+    assert content(store, "staging/") == {
+        "staging/digits/config.pbtxt": b"name",
+        "staging/digits/1/model.onnx": b"an onnx model",
+        "staging/digits_baseline/1/model.onnx": b"stable",
+    }
+
+
+def test_golden_set_lies_outside_the_repository(prepare_version: Prepare) -> None:
+    """The golden set is no part of what an inference server downloads."""
+    assert "/repository/" not in golden_key(prepare_version().manifest)

@@ -1,0 +1,104 @@
+"""What the tests of the pods' programs share: an S3 with shorthands, and how a pod's program is run."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import socket
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PROJECT_ROOT = Path(__file__).resolve().parents[3]
+POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
+BUCKET = "slipway"
+RUN_LIMIT_S = 150
+
+
+def closed_port() -> int:
+    """A port of the loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class PodRun:
+    """How a pod's program ended, and the result it left, if any."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    result: dict[str, Any] | None
+
+    @property
+    def error(self) -> dict[str, Any]:
+        assert self.result is not None, self.stderr
+        error = self.result["error"]
+        assert isinstance(error, dict)
+        return error
+
+
+@dataclass
+class ObjectStore:
+    """An S3 and its address, with shorthands for what tests put there and read."""
+
+    endpoint: str
+    client: Any = field(repr=False)
+
+    def url(self, key: str) -> str:
+        return f"s3://{BUCKET}/{key}"
+
+    def put(self, key: str, body: bytes) -> str:
+        self.client.put_object(Bucket=BUCKET, Key=key, Body=body)
+        return self.url(key)
+
+    def put_arrays(self, key: str, **arrays: Any) -> str:
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        return self.put(key, buffer.getvalue())
+
+    def read(self, key: str) -> bytes:
+        return bytes(self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+
+    def keys(self, prefix: str) -> set[str]:
+        answer = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"{prefix}/")
+        return {entry["Key"].removeprefix(f"{prefix}/") for entry in answer.get("Contents", [])}
+
+
+@dataclass
+class Pod:
+    """Runs a program of `include/pod_scripts` as its container would: with AWS_* and the image's PATH."""
+
+    image: Path
+    store: ObjectStore
+
+    def environment(self, endpoint: str | None = None) -> dict[str, str]:
+        """What the container's processes see."""
+        return {
+            "PATH": os.pathsep.join([str(POD_SCRIPTS), str(self.image / "bin"), os.defpath]),
+            "HOME": os.environ.get("HOME", "/"),
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": endpoint or self.store.endpoint,
+        }
+
+    def run(self, script: str, *arguments: str, prefix: str, endpoint: str | None = None) -> PodRun:
+        """Runs it to its end with `--destination` under `prefix`, and reads the result it left there."""
+        done = subprocess.run(
+            [script, *arguments, "--destination", self.store.url(prefix)],
+            executable=str(POD_SCRIPTS / script),
+            env=self.environment(endpoint),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_LIMIT_S,
+        )
+        written = "result.json" in self.store.keys(prefix)
+        result = json.loads(self.store.read(f"{prefix}/result.json")) if written else None
+        return PodRun(done.returncode, done.stdout, done.stderr, result)

@@ -1,0 +1,342 @@
+"""The KServe controller over the real store, S3 on moto, real tritonservers and a real Envoy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import pytest_asyncio
+from moto.server import ThreadedMotoServer
+
+from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
+from include.sandbox.cluster.store import ObjectStore
+from include.sandbox.kserve.controller import KServeController, KServeSettings
+from include.sandbox.kserve.revisions import RunPolicy, download_repository
+from include.sandbox.triton import TritonPorts
+from tests.contract.serving.clients import HOST, Load, ask_grpc, ask_http, grpc_client
+from tests.contract.serving.conftest import Envoy
+from tests.contract.serving.models import table_model, write_repository
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+
+KIND, NAMESPACE, NAME = "inferenceservices", "models", "table"
+GOOD, BETTER, BROKEN = (
+    "s3://slipway/models/table/1",
+    "s3://slipway/models/table/2",
+    "s3://slipway/models/table/3",
+)
+MORE = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
+FIRST, SECOND, THIRD = (f"table-predictor-0000{number}" for number in (1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """S3 with three published versions; yields the AWS_* environment that reads it."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    environment = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+    }
+    try:
+        client = boto3.client(
+            "s3",
+            endpoint_url=environment["AWS_ENDPOINT_URL"],
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            region_name="us-east-1",
+        )
+        client.create_bucket(Bucket="slipway")
+        for uri, content in ((GOOD, table_model(2.0)), (BETTER, table_model(3.0)), (BROKEN, b"no model")):
+            prefix = uri.removeprefix("s3://slipway/")
+            root = write_repository(tmp_path_factory.mktemp("version"), versions={1: content}, more=MORE)
+            for path in (one for one in root.rglob("*") if one.is_file()):
+                client.upload_file(str(path), "slipway", f"{prefix}/{path.relative_to(root)}")
+        yield environment
+    finally:
+        server.stop()
+
+
+@dataclass
+class Cluster:
+    """A store, a controller over it, and what tests do with them."""
+
+    store: ObjectStore
+    settings: KServeSettings
+    envoy: Envoy
+    controller: KServeController | None = None
+    _task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the controller."""
+        self.controller = KServeController(self.store, self.settings)
+        self._task = asyncio.get_running_loop().create_task(self.controller.run())
+
+    async def stop(self) -> None:
+        """Stop the controller and its servers."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def create(self, uri: str) -> None:
+        """Create the InferenceService."""
+        model = {"modelFormat": {"name": "triton"}, "storageUri": uri}
+        self.store.create(
+            {
+                "apiVersion": "serving.kserve.io/v1beta1",
+                "kind": "InferenceService",
+                "metadata": {"name": NAME, "namespace": NAMESPACE},
+                "spec": {"predictor": {"model": model}},
+            }
+        )
+
+    def patch(self, uri: str | None = None, **percent: int | None) -> None:
+        """Patch the storageUri, the percent (None removes it), or both at once."""
+        predictor: dict[str, Any] = {"canaryTrafficPercent": percent["percent"]} if percent else {}
+        if uri is not None:
+            predictor["model"] = {"storageUri": uri}
+        self.store.merge_patch(KIND, NAMESPACE, NAME, {"spec": {"predictor": predictor}})
+
+    def status(self) -> Mapping[str, Any]:
+        """The InferenceService's status."""
+        status: Mapping[str, Any] = self.store.get(KIND, NAMESPACE, NAME).get("status", {})
+        return status
+
+    def shares(self) -> dict[str, int]:
+        """The observed traffic as {revision: percent}."""
+        component = self.status().get("components", {}).get("predictor", {})
+        shares: dict[str, int] = {}
+        for line in component.get("traffic", []):  # two lines may name one revision
+            shares[line["revisionName"]] = shares.get(line["revisionName"], 0) + line["percent"]
+        return shares
+
+    async def until(self, condition: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+        """Wait until a condition holds; fail with the status after `limit_s`."""
+        limit = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < limit, f"waited in vain for {what}; the status is {self.status()}"
+            await asyncio.sleep(0.02)
+
+    async def until_shares(self, **shares: int) -> None:
+        """Wait until the observed traffic is `first=…, second=…, third=…`."""
+        names = {"first": FIRST, "second": SECOND, "third": THIRD}
+        wanted = {names[name]: percent for name, percent in shares.items()}
+        await self.until(lambda: self.shares() == wanted, f"traffic {wanted}")
+
+    async def factor(self) -> float:
+        """Ask the model once over HTTP through the router and return its factor."""
+        status, factor = await asyncio.to_thread(ask_http, self.envoy.ingress_port)
+        assert status == 200
+        return factor
+
+    async def until_ended(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until a server's process has ended."""
+        limit = time.monotonic() + 20
+        while process.poll() is None:
+            assert time.monotonic() < limit, "the server is still there"
+            await asyncio.sleep(0.05)
+
+    async def until_answered(self) -> None:
+        """Wait until the router's answer is a model's."""
+
+        async def answered() -> bool:
+            return (await asyncio.to_thread(ask_http, self.envoy.ingress_port))[0] == 200
+
+        for _ in range(200):
+            if await answered():
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError("the router did not answer for the model")
+
+    def run_of(self, revision: str) -> Any:
+        """The running revision of a name."""
+        assert self.controller is not None
+        return self.controller._services[(NAMESPACE, NAME)].runs[revision]
+
+    def running(self) -> set[str]:
+        """The names of the revisions that have a server."""
+        assert self.controller is not None
+        return set(self.controller._services[(NAMESPACE, NAME)].runs)
+
+
+@pytest_asyncio.fixture
+async def cluster(envoy: Envoy, bucket: dict[str, str], tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A running controller with nothing to do yet."""
+    settings = KServeSettings(
+        state_dir=tmp_path / "kserve",
+        router_dir=envoy.router.directory,
+        router_admin_url=envoy.router.admin_url,
+        domain=HOST.removeprefix(f"{NAME}.{NAMESPACE}."),
+        environment=bucket,
+        scale_down_grace_s=0.5,
+        run_policy=RunPolicy(restart_pauses_s=(0.5,), exit_timeout_s=5),
+    )
+    one = Cluster(ObjectStore(), settings, envoy)
+    one.start()
+    try:
+        yield one
+    finally:
+        await one.stop()
+
+
+async def test_first_deploy_answers_over_both_protocols(cluster: Cluster) -> None:
+    """A new InferenceService is downloaded, served and routed, and its status says so."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    assert await cluster.factor() == 2.0
+    with grpc_client(cluster.envoy.ingress_port) as client:
+        assert await asyncio.to_thread(ask_grpc, client) == 2.0
+    status = cluster.status()
+    assert status["url"] == f"http://{HOST}"
+    assert status["modelStatus"]["transitionStatus"] == "UpToDate"
+    assert {one["type"]: one["status"] for one in status["conditions"]}["Ready"] == "True"
+
+
+async def test_canary_promotion_and_rollback_lose_no_request(cluster: Cluster) -> None:
+    """A canary in steps, its promotion, and a four-phase rollback, all under load, fail no request."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    with Load(cluster.envoy.ingress_port) as load:
+        cluster.patch(BETTER, percent=10)
+        await cluster.until_shares(second=10, first=90)
+        cluster.patch(percent=50)
+        await cluster.until_shares(second=50, first=50)
+        cluster.patch(percent=None)
+        await cluster.until_shares(second=100)
+        await cluster.until(lambda: cluster.running() == {SECOND}, "the first revision to be scaled down")
+        assert await cluster.factor() == 3.0
+        cluster.patch(GOOD, percent=0)
+        await cluster.until_shares(third=0, second=100)
+        cluster.patch(percent=100)
+        await cluster.until_shares(third=100)
+        assert await cluster.factor() == 2.0
+        await cluster.until(lambda: cluster.running() == {THIRD}, "the second revision to be scaled down")
+    assert load.failures == []
+    assert set(load.answers) == {"http 2", "http 3", "grpc 2", "grpc 3"}
+
+
+async def test_broken_candidate_gets_no_traffic(cluster: Cluster) -> None:
+    """A candidate that cannot load leaves all the traffic where it was; the status says why it is blocked."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    cluster.patch(BROKEN, percent=20)
+    await cluster.until(
+        lambda: cluster.status()["modelStatus"]["transitionStatus"] == "BlockedByFailedLoad", "the failure"
+    )
+    assert cluster.shares() == {FIRST: 100}
+    assert "cannot read the model" in cluster.status()["modelStatus"]["lastFailureInfo"]["message"]
+    assert await cluster.factor() == 2.0
+    cluster.patch(BETTER)
+    await cluster.until_shares(third=20, first=80)
+
+
+async def test_missing_repository_is_told(cluster: Cluster) -> None:
+    """A storageUri under which nothing lies is a failed revision whose message names it."""
+    cluster.create("s3://slipway/models/table/99")
+    await cluster.until(
+        lambda: "lastFailureInfo" in cluster.status().get("modelStatus", {}), "the failure to be told"
+    )
+    assert "s3://slipway/models/table/99" in cluster.status()["modelStatus"]["lastFailureInfo"]["message"]
+    assert cluster.shares() == {}
+
+
+async def test_killed_server_comes_back(cluster: Cluster) -> None:
+    """A server that is killed is started again in its place, and the traffic finds it."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    process = cluster.run_of(FIRST)._server.process
+    os.kill(process.pid, signal.SIGKILL)
+    await cluster.until(lambda: cluster.run_of(FIRST).phase != "ready", "the end to be noticed")
+    await cluster.until(lambda: cluster.run_of(FIRST).phase == "ready", "the server to be back")
+    assert await cluster.factor() == 2.0
+
+
+async def test_scaled_down_revision_is_woken_before_it_gets_traffic(cluster: Cluster) -> None:
+    """Traffic that is to go to a scaled-down revision goes where it went until that one is back."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    cluster.patch(BETTER)
+    await cluster.until_shares(second=100)
+    await cluster.until(lambda: cluster.running() == {SECOND}, "the first revision to be scaled down")
+    with Load(cluster.envoy.ingress_port) as load:
+        cluster.patch(percent=10)  # no new spec: KServe falls back to the previous model
+        await cluster.until_shares(second=10, first=90)
+    assert load.failures == []
+
+
+async def test_restarted_controller_goes_on(cluster: Cluster) -> None:
+    """A controller that is started again serves the same revisions with the same weights."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    cluster.patch(BETTER, percent=10)
+    await cluster.until_shares(second=10, first=90)
+    before = cluster.status()
+    await cluster.stop()
+    cluster.start()
+    await cluster.until(lambda: _both_ready(cluster), "both revisions to be back")
+    await cluster.until_answered()
+    assert cluster.status() == before
+
+
+def _both_ready(cluster: Cluster) -> bool:
+    assert cluster.controller is not None
+    services = cluster.controller._services
+    runs = services[(NAMESPACE, NAME)].runs if services else {}
+    return {name for name, run in runs.items() if run.phase == "ready"} == {FIRST, SECOND}
+
+
+async def test_deleted_service_leaves_nothing(cluster: Cluster) -> None:
+    """Deleting the InferenceService ends its route and its server; a new one starts from revision 1."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    process = cluster.run_of(FIRST)._server.process
+    cluster.store.delete(KIND, NAMESPACE, NAME)
+    await cluster.until_ended(process)
+    assert (await asyncio.to_thread(ask_http, cluster.envoy.ingress_port))[0] == 404
+    cluster.create(BETTER)
+    await cluster.until_shares(first=100)
+    assert await cluster.factor() == 3.0
+
+
+async def test_download_is_whole_or_not_at_all(bucket: dict[str, str], tmp_path: Path) -> None:
+    """A repository comes with its structure; a bad or unreachable source is named and leaves nothing."""
+    count = await asyncio.to_thread(download_repository, GOOD, tmp_path / "good", bucket)
+    assert count == 2
+    assert (tmp_path / "good" / "table" / "1" / "model.onnx").read_bytes() == table_model(2.0)
+    unreachable = {**bucket, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{TritonPorts.free().http}"}
+    for uri, environment, error in (
+        ("s3://slipway/nothing/here", bucket, InputMissingError),
+        ("https://slipway/models", bucket, InputMissingError),
+        ("s3://no-such-bucket/models", bucket, StoreUnavailableError),
+        (GOOD, unreachable, StoreUnavailableError),
+    ):
+        with pytest.raises(error, match=uri):
+            await asyncio.to_thread(download_repository, uri, tmp_path / "bad", environment)
+    assert not (tmp_path / "bad").exists()
+
+
+async def test_settings_come_from_the_clusters_file(tmp_path: Path) -> None:
+    """The controller's settings are read from cluster.json, and a missing key is named."""
+    config = {
+        "state_dir": "state",
+        "images_dir": "images",
+        "node_env": {"AWS_REGION": "us-east-1"},
+        "kserve": {"router_dir": "router", "router_admin_url": "http://127.0.0.1:1", "domain": "d"},
+    }
+    settings = KServeSettings.from_cluster_config(config, tmp_path)
+    assert (settings.domain, settings.router_dir) == ("d", tmp_path / "router")
+    assert settings.triton_venv == tmp_path / "images" / "triton"
+    with pytest.raises(SlipwayError, match="router_dir"):
+        KServeSettings.from_cluster_config({**config, "kserve": {}}, tmp_path)

@@ -1,0 +1,179 @@
+"""The benchmark gate."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.model_release.benchmark import (
+    BenchmarkResult,
+    Measurement,
+    Role,
+    judge_benchmark,
+    require_benchmark,
+)
+from include.model_release.errors import BenchmarkRefusedError, SlipwayError
+from include.model_release.spec import Benchmark, ServiceLevel, TextGeneration
+
+_GATE = Benchmark(slo=ServiceLevel(p99_ms=50.0), max_regression_percent=25.0, regression_floor_ms=1.0)
+
+
+def _round(role: str = "candidate", number: int = 0, **changes: Any) -> dict[str, Any]:
+    fields = {
+        "role": role,
+        "round": number,
+        "concurrency": 2,
+        "requests": 200,
+        "errors": 0,
+        "throughput_rps": 500.0,
+        "avg_ms": 2.0,
+        "p50_ms": 2.0,
+        "p90_ms": 5.0,
+        "p95_ms": 8.0,
+        "p99_ms": 10.0,
+    }
+    return fields | changes
+
+
+def _result(*rounds: dict[str, Any]) -> BenchmarkResult:
+    return BenchmarkResult.from_json({"measurements": list(rounds)})
+
+
+def test_the_pods_json_is_read() -> None:
+    """The result is read from text or from a dict; fields that are newer than us are left aside."""
+    value = {
+        "outcome": "pass",
+        "measurements": [_round(), _round("baseline")],
+        "tools": {"perf_analyzer": "2.51"},
+    }
+    assert BenchmarkResult.from_json(json.dumps(value)) == BenchmarkResult.from_json(value)
+    result = BenchmarkResult.from_json(value)
+    assert [len(result.of("candidate")), len(result.of("stable"))] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, {"measurements": []}, {"measurements": [_round(p99_ms=-1)]}, {"measurements": [_round("other")]},
+     "{", b"\xff", {"measurements": [_round(p99_ms=float("nan"))]}],
+)  # fmt: skip
+def test_a_broken_result_is_an_error_of_the_pod(value: Any) -> None:
+    """Nothing measured, nonsense numbers and broken JSON are told in plain words, never taken for a pass."""
+    with pytest.raises(SlipwayError, match=r"result\.json cannot be read"):
+        BenchmarkResult.from_json(value)
+
+
+def test_as_good_as_stable_passes() -> None:
+    """A candidate within the SLO and as fast as stable passes, with every figure kept."""
+    verdict = judge_benchmark(_result(_round(), _round("baseline")), _GATE)
+    assert verdict.passed
+    assert verdict.reasons == ()
+    assert {comparison.figure for comparison in verdict.comparisons} == {
+        "p99 latency",
+        "errors",
+        "p99 latency against stable",
+        "throughput against stable",
+    }
+    require_benchmark(verdict, "digits", 2)
+    json.dumps(verdict.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"p99_ms": 51.0}, "p99 latency is 51 ms"),
+        ({"errors": 1}, "errors is 0.5 %"),
+        ({"p99_ms": 13.0}, "stable has 10 (+30.0 %)"),
+        ({"throughput_rps": 300.0}, "throughput against stable is 300 requests/s, stable has 500 (-40.0 %)"),
+        ({"errors": 200}, "did not answer a single request"),
+        ({"requests": 0}, "did not answer a single request"),
+    ],
+)
+def test_each_limit_is_held(changes: dict[str, Any], reason: str) -> None:
+    """Beyond any one limit the version is refused, and the reason has the numbers."""
+    verdict = judge_benchmark(_result(_round(**changes), _round("baseline")), _GATE)
+    assert not verdict.passed
+    assert any(reason in text for text in verdict.reasons)
+    with pytest.raises(BenchmarkRefusedError, match="digits version 2 did not pass the benchmark"):
+        require_benchmark(verdict, "digits", 2)
+
+
+def test_small_differences_are_noise() -> None:
+    """A large percentage of a tiny latency, below the floor, is no regression."""
+    verdict = judge_benchmark(_result(_round(p99_ms=1.4), _round("baseline", p99_ms=0.5)), _GATE)
+    assert verdict.passed
+
+
+def test_one_disturbed_round_does_not_decide() -> None:
+    """Medians over the rounds are compared, so that a single bad round is outvoted."""
+    rounds = [_round(number=number, p99_ms=p99) for number, p99 in enumerate((10.0, 500.0, 11.0))]
+    stable = [_round("baseline", number) for number in range(3)]
+    assert judge_benchmark(_result(*rounds, *stable), _GATE).passed
+
+
+def test_the_first_version_is_held_to_the_slo_alone() -> None:
+    """Without a stable version only the absolute limits count."""
+    assert judge_benchmark(_result(_round(throughput_rps=1.0)), _GATE).passed
+    assert not judge_benchmark(_result(_round(p99_ms=60.0)), _GATE).passed
+
+
+def test_without_a_candidate_there_is_no_pass() -> None:
+    """Measurements of stable alone prove nothing about the candidate."""
+    assert not judge_benchmark(_result(_round("baseline")), _GATE).passed
+
+
+def test_a_least_throughput_can_be_asked_for() -> None:
+    """With `throughput_min_rps` a slower candidate is refused."""
+    gate = _GATE.model_copy(update={"slo": ServiceLevel(throughput_min_rps=600.0)})
+    assert not judge_benchmark(_result(_round()), gate).passed
+
+
+def test_text_latencies_are_judged_when_asked_for() -> None:
+    """Time to first token is held against its limit, and a figure that was not measured has not been met."""
+    gate = Benchmark(generator="genai_perf", genai=TextGeneration(), slo=ServiceLevel(ttft_p99_ms=20.0))
+    quantiles = {"avg_ms": 5.0, "p50_ms": 5.0, "p90_ms": 9.0, "p95_ms": 10.0, "p99_ms": 12.0}
+    slow = {**quantiles, "p99_ms": 25.0}
+    assert judge_benchmark(_result(_round(ttft_ms=quantiles)), gate).passed
+    assert not judge_benchmark(_result(_round(ttft_ms=slow)), gate).passed
+    missing = judge_benchmark(_result(_round()), gate)
+    assert "was not measured" in missing.reasons[0]
+    json.dumps(missing.to_dict(), allow_nan=False)
+    against_stable = judge_benchmark(
+        _result(_round(ttft_ms=slow), _round("baseline", ttft_ms=quantiles)), gate
+    )
+    assert any("first token against stable" in reason for reason in against_stable.reasons)
+
+
+_LATENCY = st.floats(0.1, 100)
+
+
+@given(_LATENCY, _LATENCY, st.floats(0, 50))
+def test_a_slower_candidate_never_fares_better(candidate: float, stable: float, more: float) -> None:
+    """What is refused at one latency is refused at every higher one."""
+
+    def passed(p99_ms: float) -> bool:
+        return judge_benchmark(
+            _result(_round(p99_ms=p99_ms), _round("baseline", p99_ms=stable)), _GATE
+        ).passed
+
+    assert passed(candidate) or not passed(candidate + more)
+
+
+@given(st.permutations([_round(number=n, p99_ms=5.0 * n + 1) for n in range(4)] + [_round("baseline")]))
+def test_the_order_of_rounds_means_nothing(rounds: list[dict[str, Any]]) -> None:
+    """The same rounds in another order give the same verdict."""
+    roles: tuple[Role, ...] = ("candidate", "stable")
+    assert [len(_result(*rounds).of(role)) for role in roles] == [4, 1]
+    assert (
+        judge_benchmark(_result(*rounds), _GATE).passed
+        == judge_benchmark(_result(*reversed(rounds)), _GATE).passed
+    )
+
+
+def test_the_fields_are_those_of_the_contract() -> None:
+    """A measurement can be written and read again without loss."""
+    measurement = Measurement.model_validate(_round())
+    assert Measurement.model_validate_json(measurement.model_dump_json()) == measurement

@@ -1,0 +1,211 @@
+"""Events from S3, ready.json, and the sweep."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.model_release.errors import InputMissingError, UserError
+from include.model_release.intake import (
+    IncomingVersion,
+    ReadyFile,
+    missing_releases,
+    parse_incoming_key,
+    parse_messages,
+    parse_ready,
+    parse_s3_event,
+    require_files,
+    run_id_for,
+)
+
+_NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
+_VERSIONS = st.builds(IncomingVersion, _NAMES, st.integers(1, 50))
+_DIGITS_2 = IncomingVersion("digits", 2)
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda below: (
+        st.lists(below, max_size=3)
+        | st.dictionaries(st.sampled_from(["Records", "s3", "object", "key", "eventName"]), below, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+def _record(key: str, *, event: str = "ObjectCreated:Put", bucket: str = "slipway") -> dict[str, Any]:
+    return {"eventName": event, "s3": {"bucket": {"name": bucket}, "object": {"key": key}}}
+
+
+def _event(*records: Any) -> str:
+    return json.dumps({"Records": list(records)})
+
+
+def test_a_ready_file_announces_its_version() -> None:
+    """The arrival of incoming/digits/2/ready.json is version 2 of digits."""
+    result = parse_s3_event(_event(_record("incoming/digits/2/ready.json")), "slipway")
+    assert result.versions == [_DIGITS_2]
+    assert result.ignored == []
+
+
+def test_keys_are_url_quoted() -> None:
+    """S3 quotes keys in events: a quoted key is read as the key it stands for."""
+    result = parse_s3_event(_event(_record("incoming%2Fdigits%2F2%2Fready.json"), _record("my+file%21")))
+    assert result.versions == [_DIGITS_2]
+    assert "'my file!'" in result.ignored[0]
+
+
+def test_the_test_event_of_s3_is_nothing() -> None:
+    """The event that S3 sends when a notification is set up gives no version and no complaint."""
+    assert (
+        parse_s3_event('{"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "slipway"}').ignored == []
+    )
+
+
+def test_the_same_version_twice_in_an_event_is_one() -> None:
+    """A version that is announced twice is returned once."""
+    record = _record("incoming/digits/2/ready.json")
+    assert parse_s3_event(_event(record, record)).versions == [_DIGITS_2]
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (_record("incoming/digits/2/model.onnx"), "announces no model version"),
+        (_record("models/digits/2/ready.json"), "announces no model version"),
+        (_record("incoming/digits/2/sub/ready.json"), "announces no model version"),
+        (_record("incoming/Digits/2/ready.json"), "not a model name"),
+        (_record("incoming/../2/ready.json"), "not a model name"),
+        (_record("incoming/digits/02/ready.json"), "not a model version"),
+        (_record("incoming/digits/2/ready.json", event="ObjectRemoved:Delete"), "not the arrival"),
+        (_record("incoming/digits/2/ready.json", bucket="other"), "another bucket"),
+        ({"eventName": "ObjectCreated:Put", "s3": {"object": {"key": 3}}}, "no object key"),
+        ({"eventName": "ObjectCreated:Put"}, "no object key"),
+        ("text", "not an object"),
+        (None, "not an object"),
+    ],
+)
+def test_a_record_about_something_else_does_not_hide_the_others(record: Any, reason: str) -> None:
+    """What is not about a model version is set aside with its reason; the record beside it still counts."""
+    result = parse_s3_event(_event(record, _record("incoming/digits/2/ready.json")), "slipway")
+    assert result.versions == [_DIGITS_2]
+    assert reason in result.ignored[0]
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", "3", '{"a": 1}', '{"Records": {}}', "[" * 100_000, "x" * 2_000_000]
+)
+def test_a_malformed_body_is_a_user_error(body: str) -> None:
+    """A body that is no S3 event is refused with what was found."""
+    with pytest.raises(UserError, match="not an S3 event notification"):
+        parse_s3_event(body)
+
+
+def test_a_malformed_message_does_not_hide_the_others() -> None:
+    """In a batch, a malformed message becomes a reason and the versions of the others are kept, each once."""
+    good = _event(_record("incoming/digits/2/ready.json"))
+    result = parse_messages([good, "{", good, _event(_record("x"))])
+    assert result.versions == [_DIGITS_2]
+    assert len(result.ignored) == 2
+
+
+@given(_JSON)
+def test_any_json_gives_a_result_or_a_user_error(value: Any) -> None:
+    """No message, however strange, makes the intake fail in another way."""
+    result = parse_messages([json.dumps(value), json.dumps({"Records": [value]})])
+    assert result.versions == []
+
+
+@given(st.lists(_VERSIONS, max_size=6))
+def test_every_announced_version_is_found(versions: list[IncomingVersion]) -> None:
+    """All versions of an event come out, in order, each once."""
+    keys = [quote_plus(f"incoming/{version.model}/{version.version}/ready.json") for version in versions]
+    result = parse_s3_event(_event(*(_record(key) for key in keys)))
+    assert result.versions == list(dict.fromkeys(versions))
+
+
+@given(st.text(max_size=40))
+def test_a_key_is_a_version_or_a_user_error(key: str) -> None:
+    """No key makes the reader fail in another way than by a UserError."""
+    try:
+        version = parse_incoming_key(key)
+    except UserError:
+        return
+    assert key == f"incoming/{version.model}/{version.version}/ready.json"
+
+
+def test_ready_json_is_read() -> None:
+    """ready.json tells dataset, accuracy and time, and starts a release unless it says otherwise."""
+    content = {"model": "digits", "version": 2, "accuracy": 0.97, "trained_at": "2026-11-20T10:00:00+02:00"}
+    ready = parse_ready(json.dumps(content).encode(), _DIGITS_2)
+    assert ready.start == "automatic"
+    assert ready.trained_at is not None
+    assert ready.trained_at.isoformat() == "2026-11-20T08:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": 3}, "is about another version"),
+        ({"model": "cats"}, "is about another version"),
+        ({"version": "2"}, "at `version`"),
+        ({"version": True}, "at `version`"),
+        ({"accuracy": 97}, "at `accuracy`"),
+        ({"trained_at": "2026-11-20T10:00:00"}, "at `trained_at`"),
+        ({"strat": "by_hand"}, "unknown key `strat`.*Did you mean `start`"),
+        ({"zzz": 1}, "under `metadata`"),
+        ({"files": {"../x": "0" * 64}}, "relative path"),
+        ({"files": {"model.onnx": "abc"}}, "64 lower-case"),
+    ],
+)
+def test_a_wrong_ready_json_is_refused(changes: dict[str, Any], words: str) -> None:
+    """A version that is not the folder's, wrong types and unknown keys are refused, naming file and key."""
+    content = json.dumps({"model": "digits", "version": 2} | changes).encode()
+    with pytest.raises(UserError, match=words) as caught:
+        parse_ready(content, _DIGITS_2)
+    assert "incoming/digits/2/ready.json" in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b"null"])
+def test_a_broken_ready_json_is_refused(content: bytes) -> None:
+    """A ready.json that is empty, cut short or no object is refused."""
+    with pytest.raises(UserError, match=r"ready\.json is not valid"):
+        parse_ready(content, _DIGITS_2)
+
+
+def test_missing_files_are_named() -> None:
+    """Files that the release file or ready.json asks for and that are not there are named."""
+    ready = ReadyFile(model="digits", version=2, files={"labels.txt": "0" * 64})
+    require_files(ready, ["model.onnx", "labels.txt", "ready.json"], ["model.onnx"])
+    with pytest.raises(InputMissingError, match=r"lacks golden\.npz, labels\.txt"):
+        require_files(ready, ["model.onnx"], ["model.onnx", "golden.npz"])
+
+
+@given(_VERSIONS, _VERSIONS)
+def test_run_ids_tell_versions_apart(one: IncomingVersion, other: IncomingVersion) -> None:
+    """The same version always has the same run id, and no two versions share one."""
+    same = run_id_for(one.model, one.version) == run_id_for(other.model, other.version)
+    assert same == (one == other)
+
+
+@given(st.lists(_VERSIONS, max_size=8), st.lists(_VERSIONS, max_size=8))
+def test_the_sweep_finds_what_was_never_started(
+    incoming: list[IncomingVersion], started: list[IncomingVersion]
+) -> None:
+    """The sweep returns versions newer than all that were started, in order; then nothing is left."""
+    missing = missing_releases(incoming, started)
+    assert missing == sorted(set(missing))
+    assert set(missing) <= set(incoming) - set(started)
+    for version in missing:
+        assert all(version.version > other.version for other in started if other.model == version.model)
+    assert missing_releases(incoming, [*started, *missing]) == []
+
+
+def test_the_sweep_does_not_go_back_behind_a_newer_release() -> None:
+    """Version 2, lost while 3 was released, is left alone; version 4 is found."""
+    incoming = [IncomingVersion("digits", number) for number in (1, 2, 3, 4)]
+    started = [IncomingVersion("digits", 1), IncomingVersion("digits", 3)]
+    assert missing_releases(incoming, started) == [IncomingVersion("digits", 4)]

@@ -1,0 +1,153 @@
+"""The validation page: self-contained, well-formed, safe."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.model_release.report_html import render_report_html
+
+_REPORT: dict[str, Any] = {
+    "model": "digits",
+    "version": 3,
+    "stable_version": 2,
+    "created_at": "2026-11-21T03:00:00+00:00",
+    "outcome": "refused",
+    "reasons": ["accuracy is at least 90.0%"],
+    "numbers": {
+        "rows": 360,
+        "accuracy": 0.85,
+        "accuracy_min": 0.9,
+        "agreement": 0.93,
+        "agreement_min": 0.9,
+        "not_finite_rows": 0,
+    },
+    "expectations": [
+        {
+            "type": "expect_x",
+            "kwargs": {},
+            "meaning": "every row was answered",
+            "success": True,
+            "observed": 360,
+        },
+        {
+            "type": "expect_y",
+            "kwargs": {},
+            "meaning": "accuracy is enough",
+            "success": False,
+            "observed": 0.85,
+        },
+    ],
+    "confusion": {"classes": [0, 1], "counts": [[170, 10], [0, 180]]},
+    "worst": [{"row": 7, "label": 1, "predicted": -1, "confidence": None, "stable": 1}],
+    "signature": {"inputs": [{"name": "pixels", "datatype": "FP32", "shape": [-1, 64]}], "outputs": []},
+}
+_VOID = {"meta", "br"}
+
+
+class _Balance(HTMLParser):
+    """Checks that every element that is opened is closed, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def _parsed(page: str) -> _Balance:
+    parser = _Balance()
+    parser.feed(page)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def test_the_page_tells_what_matters() -> None:
+    """Outcome, both versions, the numbers, each expectation and the examples are on the page."""
+    text = " ".join(_parsed(render_report_html(_REPORT)).text)
+    for words in (
+        "refused in validation",
+        "version 2",
+        "85.00",
+        "93.00",
+        "every row was answered",
+        "pixels",
+        "none",
+    ):
+        assert words in text
+
+
+def test_the_page_loads_nothing_and_runs_nothing() -> None:
+    """No script, no link, no image, no outside address: the page can be opened years later, offline."""
+    page = render_report_html(_REPORT)
+    assert not _parsed(page).tags & {"script", "link", "img", "iframe", "object"}
+    assert "://" not in page
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_the_page_is_made_for_light_dark_and_print() -> None:
+    """The style has colours for both schemes and rules for paper."""
+    page = render_report_html(_REPORT)
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+
+
+def test_the_pictures_are_valid_and_described() -> None:
+    """Each picture is well-formed SVG with words for those who cannot see it."""
+    pictures = re.findall(r"<svg.*?</svg>", render_report_html(_REPORT), re.DOTALL)
+    assert len(pictures) == 3
+    for picture in pictures:
+        assert ElementTree.fromstring(picture).attrib["aria-label"]  # noqa: S314 - our own page
+
+
+_NASTY = st.text(alphabet=st.sampled_from("<>&\"'x/= "), max_size=20)
+
+
+@given(_NASTY, _NASTY, _NASTY)
+def test_no_text_becomes_markup(model: str, meaning: str, tensor: str) -> None:
+    """Whatever names and texts hold, the page's elements stay the same."""
+    plain = _parsed(render_report_html(_REPORT))
+    report = {
+        **_REPORT,
+        "model": model,
+        "reasons": [meaning],
+        "expectations": [{"type": tensor, "meaning": meaning, "success": True, "observed": tensor}],
+        "signature": {"inputs": [{"name": tensor, "datatype": meaning, "shape": [1]}]},
+    }
+    assert _parsed(render_report_html(report)).tags == plain.tags
+
+
+@pytest.mark.parametrize("missing", sorted(_REPORT))
+def test_a_missing_part_is_left_out(missing: str) -> None:
+    """A report without one of its parts still gives a page."""
+    _parsed(render_report_html({key: value for key, value in _REPORT.items() if key != missing}))
+    _parsed(render_report_html({}))
+
+
+def test_a_pass_says_so() -> None:
+    """A version that passed is told as passed, without reasons against it."""
+    text = " ".join(_parsed(render_report_html({**_REPORT, "outcome": "pass", "reasons": []})).text)
+    assert "passed validation" in text
+    assert "Not met" not in text

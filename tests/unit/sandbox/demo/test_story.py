@@ -1,0 +1,218 @@
+"""Playing the story: who starts which release, how it is watched, when it stops."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from include.model_release.errors import ServerUnavailableError, TimedOutError
+from include.model_release.record import Event
+from include.sandbox.demo.airflow_client import AirflowClient, DagRun
+from include.sandbox.demo.chapters import CHAPTERS
+from include.sandbox.demo.counts import Traffic
+from include.sandbox.demo.narrator import Narrator, in_words
+from include.sandbox.demo.records import Records
+from include.sandbox.demo.story import Story
+from include.sandbox.demo.traffic import TrafficClient
+from rich.console import Console
+
+
+class FakeStore:
+    """The calls of an S3 client that the story makes; `landed(version)` is told when a `ready.json` lands."""
+
+    def __init__(self, landed: Callable[[int], None]) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.gets: list[str] = []
+        self._landed = landed
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> None:  # noqa: N803  boto3's own names
+        self.objects[Key] = Body
+        if Key.endswith("/ready.json"):
+            self._landed(int(Key.split("/")[2]))
+
+    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803  boto3's own names
+        self.gets.append(Key)
+        return {"Body": io.BytesIO(self.objects[Key])}
+
+    def get_paginator(self, _operation: str) -> FakeStore:
+        return self
+
+    def paginate(self, *, Bucket: str, Prefix: str) -> list[dict[str, Any]]:  # noqa: N803  boto3's own names
+        return [{"Contents": [{"Key": key} for key in self.objects if key.startswith(Prefix)]}, {}]
+
+
+class FakeWorld(AirflowClient):
+    """An Airflow whose runs end at the second look, and write the record of the outcome they are given."""
+
+    def __init__(self, recorded: Callable[[int, str], list[Event]]) -> None:
+        super().__init__("http://nowhere", "admin", "")
+        self.store = FakeStore(self._landed)
+        self.outcomes = {chapter.version: chapter.outcome for chapter in CHAPTERS}
+        self.started: list[dict[str, Any]] = []
+        self.unpaused: list[str] = []
+        self.intake_works = True
+        self.trouble = 0
+        self._recorded = recorded
+        self._looks: dict[str, int] = {}
+        self._versions: dict[str, int] = {}
+
+    def _landed(self, version: int) -> None:
+        if version == 2 and self.intake_works:
+            self._versions["digits-2"] = version
+
+    def unpause(self, dag_id: str, *, limit_s: float = 60.0) -> None:
+        self.unpaused.append(dag_id)
+
+    def start_run(self, dag_id: str, conf: Any, run_id: str | None = None) -> DagRun:
+        self.started.append(dict(conf))
+        name = f"manual-{conf['version']}"
+        self._versions[name] = conf["version"]
+        return DagRun(dag_id, name, "queued", None, None)
+
+    def run(self, dag_id: str, run_id: str) -> DagRun | None:
+        if self.trouble:
+            self.trouble -= 1
+            raise ServerUnavailableError("Airflow's API did not answer")
+        if run_id not in self._versions:
+            return None
+        self._looks[run_id] = self._looks.get(run_id, 0) + 1
+        ended = self._looks[run_id] > 2
+        version = self._versions[run_id]
+        events = self._recorded(version, self.outcomes[version])
+        for event in events if ended else events[:2]:
+            self.store.objects[event.key] = event.to_bytes()
+        return DagRun(dag_id, run_id, "success" if ended else "running", None, None)
+
+
+class FakeClients(TrafficClient):
+    """Clients that write a snapshot whenever they are asked."""
+
+    def __init__(self, good_traffic: Traffic) -> None:
+        super().__init__(
+            port=1, authority="a", model="digits", rate_rps=1, output=Path("t"), sandbox_root=Path("s")
+        )
+        self._good = good_traffic
+        self._asked = 0
+
+    def traffic(self) -> Traffic:
+        self._asked += 1
+        return Traffic(self._good.snapshots[: self._asked], self._good.failures)
+
+
+@pytest.fixture
+def world(build: Any) -> FakeWorld:
+    """An Airflow and a store in which everything goes as it should."""
+    return FakeWorld(build["recorded"])
+
+
+def story_of(world: FakeWorld, good_traffic: Traffic, output: io.StringIO | None = None) -> Story:
+    narrator = Narrator(Console(file=output or io.StringIO(), width=120))
+    return Story(world, world.store, "slipway", FakeClients(good_traffic), narrator, poll_s=0)
+
+
+def test_the_story_is_told_to_its_end(world: FakeWorld, good_traffic: Traffic) -> None:
+    """All four chapters end as meant, each with its run and its record."""
+    story = story_of(world, good_traffic)
+    story.tell()
+    assert [one.as_meant for one in story.told] == [True] * 4
+    assert [one.run.run_id for one in story.told if one.run] == [
+        "manual-1",
+        "digits-2",
+        "manual-3",
+        "manual-4",
+    ]
+
+
+def test_version_2_is_started_by_nobody(world: FakeWorld, good_traffic: Traffic) -> None:
+    """Versions 1, 3 and 4 are started over REST; version 2 only lands."""
+    story_of(world, good_traffic).tell()
+    assert [conf["version"] for conf in world.started] == [1, 3, 4]
+    assert "incoming/digits/2/ready.json" in world.store.objects
+    assert set(world.unpaused) == {"model_release", "model_intake"}
+
+
+def test_the_conf_names_model_version_steps_and_reason(world: FakeWorld, good_traffic: Traffic) -> None:
+    """What is sent is what the form of the DAG would send."""
+    story_of(world, good_traffic).tell()
+    first = world.started[0]
+    assert (first["model"], first["version"]) == ("digits", 1)
+    assert all(set(step) == {"weight", "bake_s"} for step in first["steps"])
+    assert first["reason"]
+
+
+def test_a_chapter_that_goes_wrong_ends_the_story(world: FakeWorld, good_traffic: Traffic) -> None:
+    """Nothing is built on a release that ended otherwise than it should."""
+    world.outcomes[2] = "rolled_back"
+    story = story_of(world, good_traffic)
+    story.tell()
+    assert [one.as_meant for one in story.told] == [True, False]
+
+
+def test_an_event_that_starts_nothing_ends_the_story(
+    world: FakeWorld, good_traffic: Traffic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waiting for the run of version 2 has a limit, and its chapter then has no run."""
+    impatient = tuple(
+        type(chapter)(chapter.version, chapter.title, chapter.started_by, chapter.outcome, limit_s=0.05)
+        for chapter in CHAPTERS
+    )
+    monkeypatch.setattr("include.sandbox.demo.story.CHAPTERS", impatient)
+    world.intake_works = False
+    story = story_of(world, good_traffic)
+    story.tell()
+    assert story.told[1].run is None
+
+
+def test_a_run_that_does_not_end_is_named(
+    world: FakeWorld, good_traffic: Traffic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names version, run and what was seen last."""
+    first = CHAPTERS[0]
+    impatient = (type(first)(first.version, first.title, first.started_by, first.outcome, limit_s=0),)
+    monkeypatch.setattr("include.sandbox.demo.story.CHAPTERS", impatient)
+    with pytest.raises(TimedOutError, match=r"version 1 did not end.*manual-1"):
+        story_of(world, good_traffic).tell()
+
+
+def test_an_airflow_that_stumbles_is_asked_again(world: FakeWorld, good_traffic: Traffic) -> None:
+    """A call that fails for the moment does not end the story."""
+    world.trouble = 3
+    story = story_of(world, good_traffic)
+    story.tell()
+    assert len(story.told) == 4
+
+
+def test_progress_is_said_once_for_each_change(world: FakeWorld, good_traffic: Traffic) -> None:
+    """Without a terminal there is a line for each change and none for each look."""
+    output = io.StringIO()
+    story_of(world, good_traffic, output).tell()
+    lines = output.getvalue().splitlines()
+    assert sum("Version 1:" in line for line in lines) == 1
+    assert sum("convert" in line for line in lines) == 4
+    assert any("rolled_back" in line for line in lines)
+
+
+def test_an_event_is_fetched_once(world: FakeWorld, build: Any) -> None:
+    """Events never change, so what was read stays read."""
+    for event in build["recorded"](1, "promoted"):
+        world.store.objects[event.key] = event.to_bytes()
+    records = Records(world.store, "slipway")
+    assert records.events("digits", 1) == records.events("digits", 1)
+    assert len(world.store.gets) == len(set(world.store.gets)) == 8
+
+
+def test_events_are_ordered_by_number(world: FakeWorld, build: Any) -> None:
+    """The order of the listing does not matter."""
+    for event in reversed(build["recorded"](1, "promoted")):
+        world.store.objects[event.key] = event.to_bytes()
+    assert [event.seq for event in Records(world.store, "slipway").events("digits", 1)] == list(range(1, 9))
+
+
+@pytest.mark.parametrize("outcome", ["promoted", "rolled_back", "refused"])
+def test_every_event_has_words(outcome: str, build: Any) -> None:
+    """No event of a record is told in program's names or with a missing value."""
+    words = [in_words(event) for event in build["recorded"](3, outcome)]
+    assert all(text and "_" not in text and "None" not in text for text in words)

@@ -1,0 +1,338 @@
+"""KServe's Knative state machine, its traps included, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from include.sandbox.kserve import knative
+from include.sandbox.kserve.knative import Predictor
+
+
+@dataclass
+class World:
+    """An InferenceService, its predictor's state, and the moves that tests make."""
+
+    service: dict[str, Any] = field(
+        default_factory=lambda: {
+            "metadata": {"name": "digits", "namespace": "models", "annotations": {}, "labels": {}},
+            "spec": {"predictor": {"model": {"modelFormat": {"name": "triton"}, "storageUri": "s3://b/1"}}},
+        }
+    )
+    predictor: Predictor = field(default_factory=Predictor)
+
+    def apply(self, *, uri: str | None = None, percent: int | str | None = "as it is") -> World:
+        """Patch the storageUri, the percent (None removes it), or both at once, and settle."""
+        spec = self.service["spec"]["predictor"]
+        if uri is not None:
+            spec["model"]["storageUri"] = uri
+        if percent is None:
+            spec.pop("canaryTrafficPercent", None)
+        elif isinstance(percent, int):
+            spec["canaryTrafficPercent"] = percent
+        return self.settle()
+
+    def annotate(self, **annotations: str) -> World:
+        """Change the service's annotations alone."""
+        self.service["metadata"]["annotations"].update(annotations)
+        return self.settle()
+
+    def becomes(self, number: int, phase: str, message: str = "") -> World:
+        """Let a revision get ready or fail."""
+        name = f"digits-predictor-{number:05d}"
+        self.predictor = knative.with_revision(
+            self.predictor, name, phase=phase, message=message, exit_code=1
+        )
+        return self.settle()
+
+    def settle(self) -> World:
+        """One reconciliation."""
+        accepted = knative.accept(self.predictor, self.service)
+        percent = self.service["spec"]["predictor"].get("canaryTrafficPercent")
+        tags = self.service["metadata"]["annotations"].get(knative.TAG_ROUTING_ANNOTATION) == "true"
+        self.predictor = knative.settle(accepted, percent, tag_latest=tags)
+        return self
+
+    def shares(self) -> dict[int, int]:
+        """The observed traffic as {revision number: percent}."""
+        shares: dict[int, int] = {}
+        for target in self.predictor.traffic:
+            number = int(target.revision[-5:])
+            shares[number] = shares.get(number, 0) + target.percent
+        return shares
+
+    def marks(self) -> tuple[int, int, int, int]:
+        """The numbers of latest created, latest ready, latest and previous rolled-out revision, or 0."""
+        created = self.predictor.latest_created
+        names = (
+            created.name if created else "",
+            self.predictor.latest_ready,
+            self.predictor.latest_rolledout,
+            self.predictor.previous_rolledout,
+        )
+        first, second, third, fourth = (int(name[-5:] or 0) for name in names)
+        return first, second, third, fourth
+
+    def status(
+        self, previous: Mapping[str, Any] | None = None, now: str = "2026-11-20T10:00:00Z"
+    ) -> dict[str, Any]:
+        """The status that would be written."""
+        return knative.status_of(
+            self.predictor,
+            name="digits",
+            namespace="models",
+            domain="sandbox.test",
+            previous=previous or {},
+            now=now,
+        )
+
+
+def stable_world() -> World:
+    """A world in which revision 1 is rolled out."""
+    return World().apply().becomes(1, "ready")
+
+
+def condition(status: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """One condition of a status."""
+    found: dict[str, Any] = next(one for one in status["conditions"] if one["type"] == kind)
+    return found
+
+
+def test_first_deploy_gets_everything_once_ready() -> None:
+    """The first revision has no traffic until it is ready, then all of it."""
+    world = World().apply()
+    assert (world.shares(), world.marks()) == ({}, (1, 0, 0, 0))
+    world.becomes(1, "ready")
+    assert (world.shares(), world.marks()) == ({1: 100}, (1, 1, 1, 0))
+
+
+def test_percent_is_ignored_on_the_first_deploy() -> None:
+    """A percent on the first deploy does not keep the first revision from all the traffic."""
+    world = World().apply(percent=5).becomes(1, "ready")
+    assert world.shares() == {1: 100}
+    assert world.predictor.latest_rolledout == "digits-predictor-00001"
+
+
+def test_canary_starts_when_ready() -> None:
+    """A new URI with a percent moves nothing until the new revision is ready, then just the percent."""
+    world = stable_world().apply(uri="s3://b/2", percent=5)
+    assert (world.shares(), world.marks()) == ({1: 100}, (2, 1, 1, 0))
+    world.becomes(2, "ready")
+    assert (world.shares(), world.marks()) == ({2: 5, 1: 95}, (2, 2, 1, 0))
+
+
+def test_percent_moves_without_a_new_revision() -> None:
+    """A change of the percent alone makes no revision."""
+    world = stable_world().apply(uri="s3://b/2", percent=5).becomes(2, "ready").apply(percent=50)
+    assert (world.shares(), world.marks()) == ({2: 50, 1: 50}, (2, 2, 1, 0))
+
+
+def test_promotion_is_the_removal_of_the_percent() -> None:
+    """Without the percent the ready candidate gets everything and is recorded as rolled out."""
+    world = stable_world().apply(uri="s3://b/2", percent=99).becomes(2, "ready").apply(percent=None)
+    assert (world.shares(), world.marks()) == ({2: 100}, (2, 2, 2, 1))
+
+
+def test_explicit_hundred_is_a_promotion_too() -> None:
+    """A percent of 100 leaves no second target and rolls the candidate out."""
+    world = stable_world().apply(uri="s3://b/2", percent=50).becomes(2, "ready").apply(percent=100)
+    assert (world.shares(), world.marks()) == ({2: 100}, (2, 2, 2, 1))
+
+
+def test_canary_that_never_gets_ready_gets_nothing() -> None:
+    """A candidate that fails leaves all traffic on the stable one, and the status says why."""
+    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "failed", "cannot load")
+    assert (world.shares(), world.marks()) == ({1: 100}, (2, 1, 1, 0))
+    status = world.status()
+    assert status["modelStatus"]["transitionStatus"] == "BlockedByFailedLoad"
+    assert status["modelStatus"]["states"] == {
+        "activeModelState": "Loaded",
+        "targetModelState": "FailedToLoad",
+    }
+    assert status["modelStatus"]["lastFailureInfo"]["message"] == "cannot load"
+    assert condition(status, "Ready")["status"] == "False"
+    assert condition(status, "PredictorRouteReady")["status"] == "True"
+
+
+def test_failure_of_the_past_stays_in_the_status() -> None:
+    """Trap: after a good candidate has followed, the last failure is still told."""
+    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "failed", "cannot load")
+    status = world.apply(uri="s3://b/3").becomes(3, "ready").status()
+    assert status["modelStatus"]["transitionStatus"] == "UpToDate"
+    assert status["modelStatus"]["lastFailureInfo"]["message"] == "cannot load"
+
+
+def test_four_phase_rollback_never_leaves_the_good_model() -> None:
+    """Percent to 0, the good URI at 0, wait, remove the percent: the bad revision gets nothing meanwhile."""
+    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "ready")
+    assert world.apply(percent=0).shares() == {2: 0, 1: 100}
+    assert world.apply(uri="s3://b/1").shares() == {2: 0, 1: 100}
+    assert world.becomes(3, "ready").shares() == {3: 0, 1: 100}
+    assert world.apply(percent=None).shares() == {3: 100}
+    assert world.marks() == (3, 3, 3, 1)
+
+
+def test_old_uri_without_percent_sends_everything_to_the_bad_one() -> None:
+    """Trap: the old URI and the removal of the percent in one patch give the bad revision all the traffic."""
+    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "ready")
+    world.apply(uri="s3://b/1", percent=None)
+    assert (world.shares(), world.marks()) == ({2: 100}, (3, 2, 2, 1))
+    assert world.becomes(3, "ready").shares() == {3: 100}
+
+
+def test_removal_of_percent_zero_promotes_the_bad_one() -> None:
+    """Trap: after a rollback by percent 0 alone, removing the percent promotes the bad revision."""
+    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "ready").apply(percent=0)
+    assert world.apply(percent=None).shares() == {2: 100}
+
+
+def test_percent_without_a_new_spec_falls_back_to_the_previous_model() -> None:
+    """Trap: a percent set after full rollout moves the rest to the revision before."""
+    world = stable_world().apply(uri="s3://b/2", percent=50).becomes(2, "ready").apply(percent=None)
+    world.apply(percent=10)
+    assert (world.shares(), world.marks()) == ({2: 10, 1: 90}, (2, 2, 1, 1))
+
+
+def test_same_uri_again_makes_no_revision() -> None:
+    """Applying the present URI once more changes nothing."""
+    world = stable_world()
+    before = world.predictor
+    assert world.apply(uri="s3://b/1").predictor == before
+
+
+def test_pending_revision_in_between_becomes_latest_when_ready() -> None:
+    """Trap: of two candidates in a row the first one gets the percent if it is ready first."""
+    world = stable_world().apply(uri="s3://b/2", percent=5).apply(uri="s3://b/3")
+    assert world.predictor.needed() == {f"digits-predictor-0000{number}" for number in (1, 2, 3)}
+    assert world.becomes(2, "ready").shares() == {2: 5, 1: 95}
+    assert world.becomes(3, "ready").shares() == {3: 5, 1: 95}
+    assert "digits-predictor-00002" not in world.predictor.needed()
+
+
+def test_older_revision_that_gets_ready_late_is_not_latest() -> None:
+    """A revision that gets ready after a newer one does not take the traffic back."""
+    world = stable_world().apply(uri="s3://b/2", percent=5).apply(uri="s3://b/3").becomes(3, "ready")
+    assert world.becomes(2, "ready").shares() == {3: 5, 1: 95}
+
+
+def test_annotation_makes_a_revision() -> None:
+    """Trap: the service's annotations reach the revision template, so a change of one is a new revision."""
+    world = stable_world().annotate(**{"example.dev/lease": "10:00"})
+    assert world.marks() == (2, 1, 1, 0)
+    kept_out = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    assert world.annotate(**kept_out).marks() == (2, 1, 1, 0)
+
+
+def test_observed_generation_is_the_knative_services() -> None:
+    """Trap: observedGeneration counts changes of the Knative Service, not of the InferenceService."""
+    world = World().apply()
+    assert world.status()["observedGeneration"] == 1
+    world.apply(percent=5)  # no revision is rolled out yet: the Knative Service stays as it is
+    assert world.status()["observedGeneration"] == 1
+    assert world.becomes(1, "ready").status()["observedGeneration"] == 2
+
+
+def test_status_has_the_shape_of_kserves() -> None:
+    """Traffic lines name revision, percent, latest, tag; the conditions are those of the Knative mode."""
+    world = stable_world().apply(uri="s3://b/2", percent=5).becomes(2, "ready")
+    status = world.status()
+    component = status["components"]["predictor"]
+    assert component["traffic"] == [
+        {"revisionName": "digits-predictor-00002", "percent": 5, "latestRevision": True},
+        {
+            "revisionName": "digits-predictor-00001",
+            "percent": 95,
+            "latestRevision": False,
+            "tag": "prev",
+            "url": "http://prev-digits-predictor.models.sandbox.test",
+        },
+    ]
+    assert component["latestRolledoutRevision"] == "digits-predictor-00001"
+    assert "previousRolledoutRevision" not in component
+    assert status["url"] == "http://digits.models.sandbox.test"
+    assert {one["type"]: one["status"] for one in status["conditions"]} == {
+        "IngressReady": "True",
+        "LatestDeploymentReady": "True",
+        "PredictorConfigurationReady": "True",
+        "PredictorReady": "True",
+        "PredictorRouteReady": "True",
+        "Ready": "True",
+        "RoutesReady": "True",
+        "Stopped": "False",
+    }
+
+
+def test_nothing_ready_yet_is_unknown_and_has_no_url() -> None:
+    """Before the first revision is ready, readiness is Unknown; once it failed, False: RevisionMissing."""
+    world = World().apply()
+    status = world.status()
+    assert condition(status, "Ready")["status"] == "Unknown"
+    assert "url" not in status
+    assert "traffic" not in status["components"]["predictor"]
+    failed = world.becomes(1, "failed", "nothing at s3://b/1").status()
+    assert condition(failed, "PredictorRouteReady")["reason"] == "RevisionMissing"
+    assert "nothing at s3://b/1" in condition(failed, "PredictorConfigurationReady")["message"]
+
+
+def test_transition_times_last_while_the_status_does() -> None:
+    """A condition keeps its transition time until its status changes."""
+    world = stable_world()
+    before = world.status()
+    assert world.status(before, now="2026-11-20T11:00:00Z") == before
+    world.apply(uri="s3://b/2", percent=5)
+    after = world.status(before, now="2026-11-20T11:00:00Z")
+    assert condition(after, "PredictorReady")["lastTransitionTime"] == "2026-11-20T11:00:00Z"
+    assert condition(after, "PredictorRouteReady")["lastTransitionTime"] == "2026-11-20T10:00:00Z"
+
+
+def test_tag_routing_gives_the_latest_its_own_url() -> None:
+    """With tag routing on, the candidate can be asked under its own URL."""
+    world = stable_world().annotate(**{knative.TAG_ROUTING_ANNOTATION: "true"})
+    world.apply(uri="s3://b/2", percent=0).becomes(3, "ready")
+    latest = world.status()["components"]["predictor"]["traffic"][0]
+    assert (latest["tag"], latest["percent"]) == ("latest", 0)
+    assert latest["url"] == "http://latest-digits-predictor.models.sandbox.test"
+
+
+def test_old_revisions_are_forgotten_but_not_those_in_use() -> None:
+    """Of many revisions only recent ones and those with a part in the traffic are remembered."""
+    world = stable_world()
+    for number in range(2, 30):
+        world.apply(uri=f"s3://b/{number}", percent=5)
+    kept = knative.forget_old(world.predictor, keep=3)
+    assert {one.number for one in kept.revisions} >= {1, 27, 28, 29}
+    assert knative.settle(kept, 5) == kept
+
+
+MOVES = st.one_of(
+    st.tuples(st.just("uri"), st.integers(1, 4)),
+    st.tuples(st.just("percent"), st.one_of(st.none(), st.integers(0, 100))),
+    st.tuples(st.just("ready"), st.integers(1, 6)),
+    st.tuples(st.just("failed"), st.integers(1, 6)),
+)
+
+
+@given(st.lists(MOVES, max_size=25))
+def test_traffic_is_whole_and_goes_to_ready_revisions(moves: list[tuple[str, Any]]) -> None:
+    """Whatever is done, traffic sums to 100 over ready revisions, all of them needed, and settles."""
+    world = World().apply()
+    for kind, value in moves:
+        if kind == "uri":
+            world.apply(uri=f"s3://b/{value}")
+        elif kind == "percent":
+            world.apply(percent=value)
+        else:
+            world.becomes(value, kind)
+        shares = world.shares()
+        assert not shares or sum(shares.values()) == 100
+        ready = {one.name for one in world.predictor.revisions if one.phase == "ready"}
+        routed = {target.revision for target in world.predictor.traffic}
+        assert routed <= ready
+        assert routed <= world.predictor.needed()
+        assert bool(routed) == bool(ready)
+        before = world.predictor
+        assert world.settle().predictor == before
