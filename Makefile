@@ -1,7 +1,7 @@
 # Slipway. `make` alone lists what there is.
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
-#   ARGS=…     given on to `demo` (for example ARGS=--keep), or to pytest by `test`
+#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), or to pytest by `test`
 #   ONLY=…     names of figures for `bench`, or a folder of tests for `test` (unit, dags, contract, e2e)
 
 SHELL := /bin/bash
@@ -31,7 +31,7 @@ help: ## Show this list
 
 $(VENV)/slipway.stamp: requirements-dev.txt
 	@command -v python3 >/dev/null || { echo 'No python3 on PATH: install Python 3.11 or 3.12.'; exit 1; }
-	@$(or $(PYTHON),python3) include/sandbox/bootstrap.py $(if $(PYTHON),--python $(PYTHON))
+	@$(or $(PYTHON),python3) -m include.sandbox.bootstrap $(if $(PYTHON),--python $(PYTHON))
 
 setup: $(VENV)/slipway.stamp ## Everything that is needed, once: environment, pod environments, Triton, database
 	@$(SANDBOX) setup

@@ -61,8 +61,8 @@ __all__ = [
 
 Status = Literal["pass", "fail", "inconclusive"]
 
-# Half a step on Jeffreys' scale of evidence ("substantial"): from here on a pass waits for more data.
-SUSPICION = math.sqrt(10.0)
+# Where the evidence stands at the start. Above it the odds are against the candidate, and a pass waits for more.
+SUSPICION = 1.0
 # What is assumed of stable before it has been seen: half an error in a hundred requests (0.5 %). Only speed
 # depends on it.
 _PRIOR_ERRORS, _PRIOR_REQUESTS = 0.5, 100.0
@@ -277,7 +277,7 @@ class CanaryJudge:
         lacking = self._lacking()
         if lacking:
             return "inconclusive", lacking
-        if evidence[worst] >= SUSPICION:
+        if evidence[worst] > SUSPICION:
             return "inconclusive", (
                 f"Suspicious, not sure: perhaps {_FAMILY_WORDS[worst]} ({self._rates()}; evidence "
                 f"{evidence[worst]:.3g} of {threshold:.3g})."

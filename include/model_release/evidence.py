@@ -54,7 +54,7 @@ Floats = NDArray[np.float64]
 DIFFERENCES: Floats = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.95])
 
 _RATE_MIN = 1e-6
-_BISECTIONS = 52
+_BISECTIONS = 44
 _PURSE_LIMIT = 1e12
 
 

@@ -796,7 +796,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
         "--backend", choices=["vllm", "tensorrtllm"], default="vllm", help="whose inputs the model takes"
     )
     parser.add_argument(
-        "--streaming", action=argparse.BooleanOptionalAction, default=True, help="token by token"
+        "--streaming", action=argparse.BooleanOptionalAction, default=False, help="token by token"
     )
     parser.add_argument(
         "--input-tokens-mean", type=count, default=64, metavar="N", help="length of synthetic prompts"

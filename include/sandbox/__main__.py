@@ -1,4 +1,7 @@
-"""The sandbox from the command line: `python -m include.sandbox setup | up | down | status | demo | bench`."""
+"""The sandbox from the command line.
+
+`python -m include.sandbox setup | up | down | status | demo | bench`.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,7 @@ def _demo(_options: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def _bench(_options: argparse.Namespace, rest: Sequence[str]) -> int:
-    os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *rest])
+    os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *rest])  # noqa: S606 - becomes it
 
 
 def _parser() -> argparse.ArgumentParser:

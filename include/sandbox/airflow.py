@@ -1,6 +1,7 @@
 """Airflow for the sandbox: its configuration, its database, its four components, its health.
 
-Four separate components on loopback, never `airflow standalone`: that one's log servers listen on all interfaces.
+Four separate components on loopback, never `airflow standalone`: that one's log servers listen on all
+interfaces.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ class AirflowError(Exception):
 
 @dataclass(frozen=True)
 class Health:
-    """What Airflow says of itself. `dags` counts the DAGs it has read, `import_errors` the files it could not (both 0 unless all is healthy)."""
+    """What Airflow says of itself.
+
+    `dags` counts the DAGs it has read, `import_errors` the files it could not (both 0 unless all is
+    healthy).
+    """
 
     unhealthy: tuple[str, ...]
     dags: int
@@ -135,14 +140,18 @@ def airflow_environment(
         "AIRFLOW_HOME": str(settings.airflow_home),
         "AIRFLOW_CONFIG": str(settings.airflow_home / "airflow.cfg"),
         "GX_ANALYTICS_ENABLED": "False",
-        # Tasks are small; without this, each process keeps a pool of threads with their buffers for linear algebra.
+        # Tasks are small; without this, each process keeps a pool of threads with their buffers for linear
+        # algebra.
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
 
 
 def write_home(settings: SandboxSettings, dags_folder: Path) -> None:
-    """Writes AIRFLOW_HOME: configuration and password (readable by the owner only), local settings, empty database."""
+    """Writes AIRFLOW_HOME.
+
+    Configuration and password (readable by the owner only), local settings, empty database.
+    """
     home = settings.airflow_home
     lines: list[str] = []
     for section, options in configuration(settings, dags_folder).items():
@@ -160,7 +169,10 @@ def write_home(settings: SandboxSettings, dags_folder: Path) -> None:
 
 
 def database_template(folder: Path) -> Path:
-    """An empty, migrated database of this Airflow; made once below `folder`, then copied. Raises AirflowError."""
+    """An empty, migrated database of this Airflow; made once below `folder`, then copied.
+
+    Raises AirflowError.
+    """
     identity = f"{version('apache-airflow')} {version('apache-airflow-core')} {version('sqlalchemy')} 1"
     path = folder / "airflow-database" / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}.db"
     if path.exists():
@@ -192,13 +204,15 @@ def _migrate(database: Path) -> None:
         )
     except subprocess.TimeoutExpired:
         raise AirflowError(
-            f"`airflow db migrate` did not end. Expected an answer within {MIGRATION_TIMEOUT_S} s; try again on a calmer machine."
+            f"`airflow db migrate` did not end. Expected an answer within {MIGRATION_TIMEOUT_S} s; try "
+            "again on a calmer machine."
         ) from None
     finally:
         shutil.rmtree(home, ignore_errors=True)
     if answer.returncode != 0:
         raise AirflowError(
-            f"`airflow db migrate` failed with exit code {answer.returncode}. Expected an empty database at {database}; "
+            f"`airflow db migrate` failed with exit code {answer.returncode}. Expected an empty database "
+            f"at {database}; "
             f"found: {answer.stderr.strip()[-800:]}. Run `make clean`, then `make setup`."
         )
 

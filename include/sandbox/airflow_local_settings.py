@@ -1,6 +1,7 @@
-"""Copied to the sandbox's AIRFLOW_HOME/config, where Airflow imports it at the start of each of its processes.
+"""Lies in the sandbox's AIRFLOW_HOME/config, where each of Airflow's processes imports it at its start.
 
-Two things that cannot be said in airflow.cfg: how SQLite is opened, and what the scheduler imports ahead of time. The
+Two things that cannot be said in airflow.cfg: how SQLite is opened, and what the scheduler imports ahead of
+time. The
 LocalExecutor forks a process for each task: what the scheduler has imported, no task imports again.
 """
 

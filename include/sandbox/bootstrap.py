@@ -1,9 +1,9 @@
-#!/usr/bin/env python3
 """Makes the project's own environment, `.venv`, from nothing but a Python.
 
-    python3 include/sandbox/bootstrap.py [--python /path/to/python3.11]
+    python3 -m include.sandbox.bootstrap [--python /path/to/python3.11]
 
-Preflight first. Then an environment with uv in it (brought by pip, at the version and hashes of requirements-dev.txt), and
+Preflight first. Then an environment with uv in it (brought by pip, at the version and hashes of
+requirements-dev.txt), and
 from there on everything by `uv pip sync --require-hashes`. What is there and up to date is left alone.
 """
 
@@ -19,8 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# Run as a script: its own folder is on the path, the project is not.
-import preflight
+from include.sandbox import preflight
 
 PROJECT_ROOT = preflight.PROJECT_ROOT
 REQUIREMENTS = PROJECT_ROOT / "requirements-dev.txt"
@@ -56,14 +55,18 @@ def requirement(name: str) -> str:
             while taken[-1].endswith("\\"):
                 taken.append(next(lines))
             return "\n".join(taken) + "\n"
-    raise BootstrapError(f"{REQUIREMENTS} does not pin {name}; restore that file, or run `make requirements`.")
+    raise BootstrapError(
+        f"{REQUIREMENTS} does not pin {name}; restore that file, or run `make requirements`."
+    )
 
 
 def run(command: list[str], remedy: str, **variables: str) -> None:
     """Runs a command, its output visible; raises BootstrapError with the remedy when it fails."""
     outcome = subprocess.run(command, env={**os.environ, **variables}, check=False)
     if outcome.returncode != 0:
-        raise BootstrapError(f"`{' '.join(command[:4])} …` failed with exit code {outcome.returncode}. {remedy}")
+        raise BootstrapError(
+            f"`{' '.join(command[:4])} …` failed with exit code {outcome.returncode}. {remedy}"
+        )
 
 
 def make_environment(interpreter: preflight.Interpreter) -> None:
@@ -77,27 +80,44 @@ def make_environment(interpreter: preflight.Interpreter) -> None:
             run([interpreter.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], remedy)
             run([str(ENVIRONMENT / "bin" / "python"), "-m", "pip", *install], remedy)
         else:
-            # Debian ships venv without ensurepip; where pip itself is there, it can serve the environment from outside.
+            # Debian ships venv without ensurepip; where pip itself is there, it can serve the environment
+            # from outside.
             run([interpreter.executable, "-m", "venv", "--clear", "--without-pip", str(ENVIRONMENT)], remedy)
             run([interpreter.executable, "-m", "pip", "--python", str(ENVIRONMENT), *install], remedy)
 
 
 def bring_python() -> None:
-    """Replaces the environment by one of a Python that uv brings, which has its shared library. Raises BootstrapError."""
+    """Replaces the environment by one of a Python that uv brings, which has its shared library.
+
+    Raises BootstrapError.
+    """
     remedy = (
         f"uv could not bring Python {MANAGED_PYTHON}: install the package libpython{MANAGED_PYTHON} "
-        f"(on Debian and Ubuntu: apt-get install libpython{MANAGED_PYTHON}), or name another Python with PYTHON=."
+        f"(on Debian and Ubuntu: apt-get install libpython{MANAGED_PYTHON}), or name another Python with "
+        "PYTHON=."
     )
     with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
         uv = shutil.copy2(ENVIRONMENT / "bin" / "uv", folder)
         pythons = str(PROJECT_ROOT / ".sandbox" / "python")
         run([uv, "python", "install", "--no-bin", MANAGED_PYTHON], remedy, UV_PYTHON_INSTALL_DIR=pythons)
-        command = [uv, "venv", "--quiet", "--clear", "--managed-python", "--python", MANAGED_PYTHON, str(ENVIRONMENT)]
+        command = [
+            uv,
+            "venv",
+            "--quiet",
+            "--clear",
+            "--managed-python",
+            "--python",
+            MANAGED_PYTHON,
+            str(ENVIRONMENT),
+        ]
         run(command, remedy, UV_PYTHON_INSTALL_DIR=pythons)
         python = str(ENVIRONMENT / "bin" / "python")
         pinned = Path(folder) / "uv.txt"
         pinned.write_text(requirement("uv"), encoding="utf-8")
-        run([uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", str(pinned)], remedy)
+        run(
+            [uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", str(pinned)],
+            remedy,
+        )
     found = preflight.inspect_interpreter(python)
     if found is None or found.libpython is None:
         raise BootstrapError(f"The Python that uv brought has no shared library either. {remedy}")
@@ -109,6 +129,17 @@ def synchronise() -> None:
     uv = str(ENVIRONMENT / "bin" / "uv")
     command = [uv, "pip", "sync", "--require-hashes", "--python", python, str(REQUIREMENTS)]
     run(command, "Look at the lines above; is the package index reachable?")
+
+
+def make_from(interpreter: preflight.Interpreter | None) -> None:
+    """The whole environment; raises BootstrapError."""
+    if interpreter is None:
+        raise BootstrapError("There is no Python to make an environment from; see the preflight above.")
+    print(f"Environment .venv from Python {interpreter.version}")
+    make_environment(interpreter)
+    if interpreter.libpython is None:
+        bring_python()
+    synchronise()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -124,14 +155,8 @@ def main(arguments: list[str] | None = None) -> int:
     machine = preflight.inspect_machine(options.python or None)
     if code := preflight.report(preflight.check_machine(machine)):
         return code
-    chosen = preflight.choose_interpreter(machine.interpreters)
-    assert chosen is not None
     try:
-        print(f"Environment .venv from Python {chosen.version}")
-        make_environment(chosen)
-        if chosen.libpython is None:
-            bring_python()
-        synchronise()
+        make_from(preflight.choose_interpreter(machine.interpreters))
     except BootstrapError as error:
         print(f"\n{error}", file=sys.stderr)
         return 1

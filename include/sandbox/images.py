@@ -28,7 +28,7 @@ from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 IMAGE_SOURCES = PROJECT_ROOT / "include" / "images"
-DEFAULT_ROOT = PROJECT_ROOT / ".sandbox" / "images"
+DEFAULT_ROOT = Path(os.environ.get("SLIPWAY_IMAGES_DIR") or PROJECT_ROOT / ".sandbox" / "images").resolve()
 # Changes when the way an environment is built changes, so that older ones are built anew.
 RECIPE = 2
 STAMP = "slipway-image.json"

@@ -26,8 +26,9 @@ from include.sandbox.settings import (
     SandboxSettings,
     SettingsError,
     object_store_environment,
+    sandbox_root,
+    write_private,
 )
-from include.sandbox.settings import sandbox_root, write_private
 from include.sandbox.supervise import Program, Supervisor, SupervisorError, session_file, start_supervisor
 
 UP_TIMEOUT_S = 180.0
@@ -36,11 +37,17 @@ FATAL_STATES = ("FATAL", "UNKNOWN")
 
 
 class LifecycleError(Exception):
-    """The sandbox could not be started or ended; the message says what was expected, found, and what to do."""
+    """The sandbox could not be started or ended.
+
+    The message says what was expected, found, and what to do.
+    """
 
 
 def programs(settings: SandboxSettings) -> list[Program]:
-    """All that runs in a sandbox. Those without autostart need the object store and the router at their own start."""
+    """All that runs in a sandbox.
+
+    Those without autostart need the object store and the router at their own start.
+    """
     ports = settings.ports
     module = (sys.executable, "-m")
     router = ("--directory", str(settings.router_dir), "--ingress-port", str(ports.ingress))
@@ -81,7 +88,10 @@ def cluster_file(settings: SandboxSettings) -> Path:
 
 
 def cluster_configuration(settings: SandboxSettings) -> dict[str, object]:
-    """What the emulated cluster is told: where it listens, where things lie, what every pod gets in its environment."""
+    """What the emulated cluster is told.
+
+    Where it listens, where things lie, what every pod gets in its environment.
+    """
     return {
         "host": LOOPBACK,
         "port": settings.ports.cluster,
@@ -103,9 +113,10 @@ def cluster_configuration(settings: SandboxSettings) -> dict[str, object]:
 def up(
     root: Path | None = None, steps: Steps | None = None, dags_folder: Path | None = None
 ) -> SandboxSettings:
-    """Starts the sandbox with a fresh world and returns when all of it is healthy; a healthy one is left as it is.
+    """Starts the sandbox with a fresh world, and returns when it is healthy; a healthy one is left as it is.
 
-    Raises LifecycleError when it cannot be started (nothing is left running then), SettingsError for a busy port.
+    Raises LifecycleError when it cannot be started (nothing is left running then), SettingsError for a busy
+    port.
     """
     root, steps = root or sandbox_root(), steps or Steps()
     with _starting(root):
@@ -131,9 +142,9 @@ def up(
 
 
 def down(root: Path | None = None, steps: Steps | None = None) -> int:
-    """Ends everything of the sandbox, whoever started it and however that one ended; returns how many processes were left.
+    """Ends everything of the sandbox, whoever started it and however that one ended.
 
-    Raises LifecycleError when something survives or still listens on one of its ports.
+    Returns how many processes it found. Raises LifecycleError when one of them survives.
     """
     root, steps = root or sandbox_root(), steps or Steps()
     left = _leftovers(root)

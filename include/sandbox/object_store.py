@@ -40,10 +40,14 @@ def client(settings: SandboxSettings, service: str) -> Any:
 
 
 def create_places(settings: SandboxSettings) -> None:
-    """Creates bucket and queue, and tells the bucket to announce each `incoming/…/ready.json` there; may be repeated."""
+    """Creates bucket and queue, and tells the bucket to announce each `incoming/…/ready.json` there.
+
+    May be repeated.
+    """
     s3, sqs = client(settings, "s3"), client(settings, "sqs")
     s3.create_bucket(Bucket=settings.bucket)
-    # Triton does not start on a repository that does not exist, and in S3 a folder exists when something is in it.
+    # Triton does not start on a repository that does not exist, and in S3 a folder exists when something is
+    # in it.
     s3.put_object(Bucket=settings.bucket, Key="staging/.keep", Body=b"")
     queue_url = sqs.create_queue(
         QueueName=settings.queue, Attributes={"VisibilityTimeout": str(VISIBILITY_TIMEOUT_S)}

@@ -1,10 +1,11 @@
-#!/usr/bin/env python3
 """Says whether this machine can run Slipway, before anything is installed.
 
-Needs nothing but Python 3.9's standard library. Each thing that stands in the way is one sentence with its remedy.
+Needs nothing but Python 3.9's standard library. Each thing that stands in the way is one sentence with its
+remedy.
 
-    python3 include/sandbox/preflight.py            prints what was found; exit code 0 when nothing stands in the way
-    python3 include/sandbox/preflight.py --json     the same for programs
+    python3 -m include.sandbox.preflight [--json]
+
+The exit code is 0 when nothing stands in the way.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ from importlib.util import find_spec
 get = sysconfig.get_config_var
 name = "libpython%d.%d.so.1.0" % sys.version_info[:2]
 folders = [get("LIBDIR"), os.path.join(get("LIBDIR") or "", get("MULTIARCH") or ""), get("LIBPL"),
-           os.path.join(sys.base_prefix, "lib"), "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64"]
+           os.path.join(sys.base_prefix, "lib"), "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu",
+           "/usr/lib64"]
 found = [os.path.join(f, name) for f in folders if f and os.path.exists(os.path.join(f, name))]
 print(json.dumps({"executable": sys.executable, "version": platform.python_version(),
                   "implementation": platform.python_implementation(),
@@ -60,7 +62,10 @@ print(json.dumps({"executable": sys.executable, "version": platform.python_versi
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python that was found: its version "3.11.7", the path of its shared library or None, how it can make environments."""
+    """A Python that was found.
+
+    Its version "3.11.7", the path of its shared library or None, how it can make environments.
+    """
 
     executable: str
     version: str
@@ -81,7 +86,10 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. `problem` is a sentence with its remedy, or None; `fatal` ones stop the set-up."""
+    """One thing that was looked at.
+
+    `problem` is a sentence with its remedy, or None; `fatal` ones stop the set-up.
+    """
 
     name: str
     found: str
@@ -91,7 +99,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the checks need to know of the machine; separate from them so that they can be tested with values."""
+    """What the checks need to know of the machine.
+
+    Separate from them so that they can be tested with values.
+    """
 
     system: str
     architecture: str
@@ -116,7 +127,10 @@ def check_machine(machine: Machine) -> list[Finding]:
 
 
 def choose_interpreter(interpreters: tuple[Interpreter, ...]) -> Interpreter | None:
-    """The best one that can make an environment: with its shared library if possible, in the order they were found."""
+    """The best one that can make an environment.
+
+    With its shared library if possible, in the order they were found.
+    """
     usable = [i for i in interpreters if i.minor in PYTHON_VERSIONS and i.can_make_environment]
     with_library = [i for i in usable if i.libpython]
     return next(iter(with_library or usable), None)
@@ -125,25 +139,41 @@ def choose_interpreter(interpreters: tuple[Interpreter, ...]) -> Interpreter | N
 def _check_platform(machine: Machine) -> Finding:
     found = f"{machine.system} {machine.architecture}"
     if machine.system == "Darwin":
-        problem = "macOS is not supported: Triton's server is built for Linux only; run this in a Linux x86-64 virtual machine."
+        problem = (
+            "macOS is not supported: Triton's server is built for Linux only; run this in a Linux x86-64 "
+            "virtual machine."
+        )
     elif machine.system != "Linux":
-        problem = f"{machine.system} is not supported: run this on Linux x86-64 (WSL 2 with Ubuntu 22.04 or later works too)."
+        problem = (
+            f"{machine.system} is not supported: run this on Linux x86-64 (WSL 2 with Ubuntu 22.04 or "
+            "later works too)."
+        )
     elif machine.architecture not in ("x86_64", "amd64"):
-        problem = f"Processor {machine.architecture} is not supported: the pinned load generator exists for x86-64 only; use such a machine."
+        problem = (
+            f"Processor {machine.architecture} is not supported: the pinned load generator exists for "
+            "x86-64 only; use such a machine."
+        )
     else:
-        problem = None
+        return Finding("platform", found)
     return Finding("platform", found, problem)
 
 
 def _check_glibc(machine: Machine) -> Finding:
     need = "%d.%d" % GLIBC_MINIMUM
+    if machine.glibc is not None and machine.glibc >= GLIBC_MINIMUM:
+        return Finding("glibc", "%d.%d" % machine.glibc)
     if machine.glibc is None:
-        problem = f"The C library is not glibc: Triton's server needs glibc {need} or later; use Debian 12, Ubuntu 22.04 or later."
-        return Finding("glibc", "none", problem)
-    found = "%d.%d" % machine.glibc
-    problem = None
-    if machine.glibc < GLIBC_MINIMUM:
-        problem = f"glibc {found} is too old: Triton's server needs {need} or later; use Debian 12, Ubuntu 22.04 or later."
+        found = "none"
+        problem = (
+            f"The C library is not glibc: Triton's server needs glibc {need} or later; use Debian 12, "
+            "Ubuntu 22.04 or later."
+        )
+    else:
+        found = "%d.%d" % machine.glibc
+        problem = (
+            f"glibc {found} is too old: Triton's server needs {need} or later; use Debian 12, Ubuntu "
+            "22.04 or later."
+        )
     return Finding("glibc", found, problem)
 
 
@@ -155,7 +185,8 @@ def _check_python(machine: Machine) -> list[Finding]:
         if chosen.libpython:
             return [Finding("python", found), Finding("libpython", chosen.libpython)]
         problem = (
-            f"Python {chosen.version} at {chosen.executable} comes without its shared library (libpython{chosen.minor}.so.1.0), "
+            f"Python {chosen.version} at {chosen.executable} comes without its shared library "
+            f"(libpython{chosen.minor}.so.1.0), "
             f"which Triton's Python backend needs: uv is asked to bring a Python that has it; if it cannot, "
             f"install the package libpython{chosen.minor}."
         )
@@ -164,11 +195,15 @@ def _check_python(machine: Machine) -> list[Finding]:
         one = fitting[0]
         problem = (
             f"Python {one.version} at {one.executable} has neither venv with ensurepip nor pip: "
-            f"install the package python{one.minor}-venv (on Debian and Ubuntu: apt-get install python{one.minor}-venv)."
+            f"install the package python{one.minor}-venv (on Debian and Ubuntu: apt-get install "
+            f"python{one.minor}-venv)."
         )
         return [Finding("python", one.version, problem)]
     seen = ", ".join(f"{i.version} at {i.executable}" for i in machine.interpreters) or "none"
-    problem = f"No Python 3.11 or 3.12 on PATH (found: {seen}): install one, or name it with `make … PYTHON=/path/to/python3.11`."
+    problem = (
+        f"No Python 3.11 or 3.12 on PATH (found: {seen}): install one, or name it with `make … "
+        "PYTHON=/path/to/python3.11`."
+    )
     return [Finding("python", seen, problem)]
 
 
@@ -176,7 +211,10 @@ def _check_disk(machine: Machine) -> Finding:
     found = f"{machine.free_disk_gb:.1f} GB free"
     problem = None
     if machine.free_disk_gb < FREE_DISK_MINIMUM_GB:
-        problem = f"Only {found} where the project lies: set-up needs {FREE_DISK_MINIMUM_GB:.0f} GB; free some space or move the project."
+        problem = (
+            f"Only {found} where the project lies: set-up needs {FREE_DISK_MINIMUM_GB:.0f} GB; free some "
+            "space or move the project."
+        )
     return Finding("disk", found, problem)
 
 
@@ -186,7 +224,10 @@ def _check_memory(machine: Machine) -> Finding:
     found = f"{machine.memory_gb:.1f} GB available"
     problem = None
     if machine.memory_gb < MEMORY_MINIMUM_GB:
-        problem = f"Only {found}: Airflow, three Tritons and the rest use up to {MEMORY_MINIMUM_GB:.0f} GB; close something if it gets slow."
+        problem = (
+            f"Only {found}: Airflow, three Tritons and the rest use up to {MEMORY_MINIMUM_GB:.0f} GB; "
+            "close something if it gets slow."
+        )
     return Finding("memory", found, problem, fatal=False)
 
 
@@ -200,11 +241,20 @@ def _check_ports(machine: Machine) -> list[Finding]:
         problem = None
         port = int(text) if text.isascii() and text.isdigit() else 0
         if not 1024 <= port <= 65535:
-            problem = f"{variable}={text} is not a port: give a number from 1024 to 65535, or unset it and a free port is taken."
+            problem = (
+                f"{variable}={text} is not a port: give a number from 1024 to 65535, or unset it and a "
+                "free port is taken."
+            )
         elif port in pinned:
-            problem = f"Port {port} is given twice, by {pinned[port]} and {variable}: give each its own, or unset one."
+            problem = (
+                f"Port {port} is given twice, by {pinned[port]} and {variable}: give each its own, or "
+                "unset one."
+            )
         elif not machine.port_is_free(port):
-            problem = f"Port {port} ({variable}) is in use on 127.0.0.1: end what listens there, give another, or unset {variable} and a free port is taken."
+            problem = (
+                f"Port {port} ({variable}) is in use on 127.0.0.1: end what listens there, give another, "
+                f"or unset {variable} and a free port is taken."
+            )
         pinned[port] = variable
         findings.append(Finding("port", f"{variable}={text}", problem))
     return findings
@@ -238,7 +288,10 @@ def inspect_interpreter(command: str) -> Interpreter | None:
 
 
 def find_interpreters(preferred: str | None = None) -> tuple[Interpreter, ...]:
-    """The Pythons on this machine that answer: the preferred one, or else python3, python3.12, python3.11 and this one."""
+    """The Pythons on this machine that answer.
+
+    The preferred one, or else python3, python3.12, python3.11 and this one.
+    """
     names = (
         [preferred] if preferred else ["python3", *(f"python{v}" for v in PYTHON_VERSIONS), sys.executable]
     )

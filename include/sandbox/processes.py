@@ -1,6 +1,7 @@
 """Finds and ends what a sandbox has left running, also when whoever should have ended it was killed.
 
-A process belongs to a sandbox when its environment says so (`SLIPWAY_SANDBOX=ROOT`), when it is in the session of the
+A process belongs to a sandbox when its environment says so (`SLIPWAY_SANDBOX=ROOT`), when it is in the
+session of the
 sandbox's supervisor (some programs overwrite their environment), or when it descends from one that does.
 """
 
@@ -23,7 +24,10 @@ KILL_GRACE_S = 5.0
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """The supervisor's session: its id (the supervisor's pid), when that process started, and in which boot."""
+    """The supervisor's session.
+
+    Its id (the supervisor's pid), when that process started, and in which boot.
+    """
 
     session_id: int
     started_at: float
@@ -57,9 +61,12 @@ class SessionRecord:
         return process if alive else None
 
     def is_current(self) -> bool:
-        """Whether the session id still means this session: it does unless another process has come to have that pid."""
+        """Whether the session id still means this session.
+
+        It does unless another process has come to have that pid.
+        """
         try:
-            return psutil.Process(self.session_id).create_time() == self.started_at
+            return bool(psutil.Process(self.session_id).create_time() == self.started_at)
         except psutil.NoSuchProcess:
             # The kernel gives no pid away that is still some session's id.
             return True
@@ -81,7 +88,10 @@ def find_sandbox_processes(root: Path, record: SessionRecord | None) -> list[psu
 def end_processes(
     processes: Iterable[psutil.Process], grace_s: float = END_GRACE_S, kill_grace_s: float = KILL_GRACE_S
 ) -> list[psutil.Process]:
-    """Asks processes to end, kills those that have not after `grace_s`; returns those that survive even that."""
+    """Asks processes to end, kills those that have not after `grace_s`.
+
+    Returns those that survive even that.
+    """
     remaining = [process for process in processes if _signal(process, "terminate")]
     _, remaining = psutil.wait_procs(remaining, timeout=grace_s)
     remaining = [process for process in remaining if _signal(process, "kill")]
@@ -97,7 +107,7 @@ def _belongs(process: psutil.Process, root: str, session: int | None) -> bool:
             return False
         if session is not None and os.getsid(process.pid) == session:
             return True
-        return process.environ().get(MARKER) == root
+        return bool(process.environ().get(MARKER) == root)
     except (psutil.Error, OSError):
         # It has just ended, or is somebody else's.
         return False
@@ -105,9 +115,10 @@ def _belongs(process: psutil.Process, root: str, session: int | None) -> bool:
 
 def _descendants(process: psutil.Process) -> list[psutil.Process]:
     try:
-        return process.children(recursive=True)
+        children: list[psutil.Process] = process.children(recursive=True)
     except psutil.Error:
         return []
+    return children
 
 
 def _signal(process: psutil.Process, name: str) -> bool:

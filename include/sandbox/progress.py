@@ -42,7 +42,8 @@ class Steps:
     ) -> None:
         """Waits until every check has once been true, and shows which are.
 
-        `failure` may say why there is no point in waiting longer. Raises WaitFailedError with that, or with the names
+        `failure` may say why there is no point in waiting longer. Raises WaitFailedError with that, or with
+        the names
         of those that were not ready after `timeout_s`.
         """
         started, waiting = time.monotonic(), dict(checks)

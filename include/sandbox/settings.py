@@ -1,6 +1,7 @@
-"""What one sandbox is made of: where it lies, its ports, its secrets; and the connections that Airflow gets for it.
+"""What one sandbox is made of: its place, ports, secrets, and the connections that Airflow gets for it.
 
-A sandbox is known by its root folder (`.sandbox`, or `SLIPWAY_SANDBOX_ROOT`). Its live state is in `ROOT/run`. Secrets are
+A sandbox is known by its root folder (`.sandbox`, or `SLIPWAY_SANDBOX_ROOT`). Its live state is in
+`ROOT/run`. Secrets are
 random for each sandbox and, like the ports, stay the same from one start to the next.
 """
 
@@ -25,12 +26,16 @@ ROOT_VARIABLE = "SLIPWAY_SANDBOX_ROOT"
 IMAGES_VARIABLE = "SLIPWAY_IMAGES_DIR"
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
-# Below the range from which the kernel takes ports for outgoing connections, so that none is taken before we listen.
+# Below the range from which the kernel takes ports for outgoing connections, so that none is taken before
+# we listen.
 FREE_PORT_RANGE = range(20000, 32000)
 
 
 class SettingsError(Exception):
-    """A sandbox cannot be set up or found as asked; the message says what was expected, found, and what to do."""
+    """A sandbox cannot be set up or found as asked.
+
+    The message says what was expected, found, and what to do.
+    """
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Ports:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Secrets:
     """Random values that nobody else knows; kept in a file that only its owner reads."""
 
@@ -141,7 +146,10 @@ class SandboxSettings:
 
     @property
     def ingress_url(self) -> str:
-        """Where clients send requests to models, HTTP and gRPC alike; the Host header names the InferenceService."""
+        """Where clients send requests to models, HTTP and gRPC alike.
+
+        The Host header names the InferenceService.
+        """
         return f"http://{LOOPBACK}:{self.ports.ingress}"
 
     @property
@@ -177,7 +185,10 @@ class SandboxSettings:
 
     @staticmethod
     def load(root: Path | None = None) -> SandboxSettings:
-        """The sandbox at `root` as it was last started; raises SettingsError when there is none or its file is damaged."""
+        """The sandbox at `root` as it was last started.
+
+        Raises SettingsError when there is none or its file is damaged.
+        """
         root = root or sandbox_root()
         path = root / "run" / "sandbox.json"
         try:
@@ -201,7 +212,10 @@ class SandboxSettings:
 
     @staticmethod
     def prepare(root: Path | None = None, environment: Mapping[str, str] = os.environ) -> SandboxSettings:
-        """Settings for a new start: pinned ports, else those of the last start that are free, else free ones."""
+        """Settings for a new start.
+
+        Pinned ports, else those of the last start that are free, else free ones.
+        """
         root = root or sandbox_root(environment)
         try:
             last: SandboxSettings | None = SandboxSettings.load(root)
@@ -223,7 +237,10 @@ def sandbox_root(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def choose_ports(environment: Mapping[str, str], last: Ports | None = None) -> Ports:
-    """A port for each part, no two alike; raises SettingsError that names a pinned port which is taken, and its variable."""
+    """A port for each part, no two alike.
+
+    Raises SettingsError that names a pinned port which is taken, and its variable.
+    """
     pinned = {name: _pinned_port(environment, variable) for name, variable in PORT_VARIABLES.items()}
     chosen: dict[str, int] = {}
     for name, port in pinned.items():
@@ -237,7 +254,8 @@ def choose_ports(environment: Mapping[str, str], last: Ports | None = None) -> P
             )
         if not port_is_free(port):
             raise SettingsError(
-                f"Port {port} ({PORT_VARIABLES[name]}) is in use on {LOOPBACK}. End what listens there, give another, "
+                f"Port {port} ({PORT_VARIABLES[name]}) is in use on {LOOPBACK}. End what listens there, "
+                "give another, "
                 f"or unset {PORT_VARIABLES[name]} and a free port is taken."
             )
         chosen[name] = port
@@ -267,7 +285,8 @@ def _free_port(taken: set[int], wanted: int | None) -> int:
         if port not in taken and port_is_free(port):
             return port
     raise SettingsError(
-        f"No free port was found among 200 tried from {FREE_PORT_RANGE.start} to {FREE_PORT_RANGE.stop} on {LOOPBACK}. "
+        f"No free port was found among 200 tried from {FREE_PORT_RANGE.start} to {FREE_PORT_RANGE.stop} "
+        f"on {LOOPBACK}. "
         f"End some servers, or name free ones with {', '.join(PORT_VARIABLES.values())}."
     )
 
@@ -339,7 +358,7 @@ def sandbox_environment(
     """
     foreign = ("AIRFLOW", "AWS_", "KUBE", "PYTHON", "VIRTUAL_ENV", "SLIPWAY_PORT_")
     kept = {name: value for name, value in inherited.items() if not name.startswith(foreign)}
-    bin_dir = str(Path(os.path.abspath(sys.executable)).parent)
+    bin_dir = str(Path(sys.executable).absolute().parent)
     no_proxy = ",".join(
         filter(None, [inherited.get("NO_PROXY") or inherited.get("no_proxy"), LOOPBACK, "localhost"])
     )

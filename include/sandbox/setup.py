@@ -1,8 +1,12 @@
-"""Set-up beyond the project's own environment: the pods' environments, Triton's server folder, the empty database."""
+"""Set-up beyond the project's own environment.
+
+The pods' environments, Triton's server folder, the empty database.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +22,10 @@ TEST_IMAGES = ("genai-perf",)
 
 
 def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:
-    """Builds what is missing or out of date; what is there is reused. Raises ImageError, SlipwayError or AirflowError."""
+    """Builds what is missing or out of date; what is there is reused.
+
+    Raises ImageError, SlipwayError or AirflowError.
+    """
     names = SANDBOX_IMAGES + (TEST_IMAGES if for_tests else ())
     started = time.monotonic()
     with ThreadPoolExecutor(max_workers=1) as executor:
@@ -35,7 +42,7 @@ def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:
     steps.say(f"Set up in {time.monotonic() - started:.0f} s.")
 
 
-def images_dir_from(environment: dict[str, str]) -> Path:
+def images_dir_from(environment: Mapping[str, str]) -> Path:
     """Where the images lie: `SLIPWAY_IMAGES_DIR`, or `.sandbox/images` in the project."""
     named = environment.get(IMAGES_VARIABLE)
     return Path(named).resolve() if named else PROJECT_ROOT / ".sandbox" / "images"

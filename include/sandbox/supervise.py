@@ -18,7 +18,8 @@ from include.sandbox.airflow import program
 from include.sandbox.processes import SessionRecord
 from include.sandbox.settings import PROJECT_ROOT, SandboxSettings, write_private
 
-# All programs are one group, because supervisord ends the members of a group together and groups one after another.
+# All programs are one group, because supervisord ends the members of a group together and groups one after
+# another.
 GROUP = "sandbox"
 STOP_WAIT_S = 6
 ANSWER_TIMEOUT_S = 15.0
@@ -41,7 +42,10 @@ class Program:
 
 @dataclass(frozen=True)
 class ProgramState:
-    """What the supervisor knows of a program: supervisord's word for its state, its pid (0: none), a description."""
+    """What the supervisor knows of a program: supervisord's word for its state, its pid (0.
+
+    None), a description.
+    """
 
     name: str
     state: str
@@ -50,7 +54,10 @@ class ProgramState:
 
 
 def socket_path(settings: SandboxSettings) -> Path:
-    """Where the supervisor listens: in the run folder, or, where that path is too long for a socket, in a short one."""
+    """Where the supervisor listens.
+
+    In the run folder, or, where that path is too long for a socket, in a short one.
+    """
     path = settings.run_dir / "supervisor.sock"
     if len(str(path)) <= SOCKET_PATH_LIMIT:
         return path
@@ -64,7 +71,10 @@ def session_file(root: Path) -> Path:
 
 
 def configuration(settings: SandboxSettings, programs: Iterable[Program]) -> str:
-    """The text of supervisord.conf. Its programs inherit the supervisor's environment: no secret is in the file."""
+    """The text of supervisord.conf.
+
+    Its programs inherit the supervisor's environment: no secret is in the file.
+    """
     programs = list(programs)
     sections: dict[str, dict[str, object]] = {
         "unix_http_server": {"file": socket_path(settings), "chmod": "0700"},
@@ -108,7 +118,10 @@ def configuration(settings: SandboxSettings, programs: Iterable[Program]) -> str
 
 
 def _quoted(argument: str) -> str:
-    """One argument as supervisord's parser reads it; it splits like a shell, and takes a semicolon for a comment."""
+    """One argument as supervisord's parser reads it.
+
+    It splits like a shell, and takes a semicolon for a comment.
+    """
     escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -134,8 +147,10 @@ def start_supervisor(
     while answer.returncode != 0 or not supervisor.is_alive():
         if answer.returncode != 0 or time.monotonic() > deadline:
             raise SupervisorError(
-                f"supervisord did not start (exit code {answer.returncode}). Expected an answer on {socket_path(settings)} "
-                f"within {ANSWER_TIMEOUT_S:.0f} s; found: {(answer.stdout + answer.stderr).strip()[-600:] or 'none'}. "
+                f"supervisord did not start (exit code {answer.returncode}). Expected an answer on "
+                f"{socket_path(settings)} "
+                f"within {ANSWER_TIMEOUT_S:.0f} s; found: "
+                f"{(answer.stdout + answer.stderr).strip()[-600:] or 'none'}. "
                 f"Run `make down`, then try again."
             )
         time.sleep(0.05)
@@ -173,7 +188,10 @@ class Supervisor:
                 raise
 
     def stop(self, name: str) -> None:
-        """Ends a program and waits until it has; nothing happens when it does not run. Raises SupervisorError."""
+        """Ends a program and waits until it has; nothing happens when it does not run.
+
+        Raises SupervisorError.
+        """
         try:
             self._call("supervisor.stopProcess", f"{GROUP}:{name}", True)
         except SupervisorError as error:
@@ -195,7 +213,8 @@ class Supervisor:
             ) from None
         except (OSError, http.client.HTTPException, xmlrpc.client.Error) as error:
             raise SupervisorError(
-                f"supervisord does not answer on {self._socket}: {error}. The sandbox is not running; start it with `make up`."
+                f"supervisord does not answer on {self._socket}: {error}. The sandbox is not running; "
+                "start it with `make up`."
             ) from None
 
 

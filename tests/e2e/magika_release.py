@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from include.sandbox.demo.training import ObjectPutter
 
 MODEL = "magika"

@@ -170,7 +170,10 @@ class ObjectEndpoint:
         if not isinstance(metadata, dict):
             raise bad_request(f"metadata: expected an object; found {type(metadata).__name__}")
         namespace = request.match_info.get("namespace")
-        if namespace and metadata.setdefault("namespace", namespace) != namespace:
+        if not namespace:
+            return
+        metadata["namespace"] = metadata.get("namespace") or namespace
+        if metadata["namespace"] != namespace:
             raise bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )

@@ -124,8 +124,8 @@ class ObjectStore:
         if not metadata.get("name") and isinstance(metadata.get("generateName"), str):
             alphabet = string.ascii_lowercase + string.digits
             metadata["name"] = metadata["generateName"] + "".join(secrets.choice(alphabet) for _ in range(5))
-        if resource.namespaced:
-            metadata.setdefault("namespace", "default")
+        if resource.namespaced and not metadata.get("namespace"):
+            metadata["namespace"] = "default"
         if resource.has_status:
             new.pop("status", None)
         admission = self._admit(resource, None, new)

@@ -130,7 +130,7 @@ class AirflowClient:
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, token: str | None
     ) -> dict[str, Any]:
-        request = urllib.request.Request(  # noqa: S310  the base URL is the sandbox's own
+        request = urllib.request.Request(
             self.base_url.rstrip("/") + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
@@ -139,7 +139,7 @@ class AirflowClient:
         if token is not None:
             request.add_unredirected_header("Authorization", f"Bearer {token}")
         try:
-            with urllib.request.urlopen(request, timeout=_REQUEST_TIMEOUT_S) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_REQUEST_TIMEOUT_S) as response:
                 document: dict[str, Any] = json.load(response)
                 return document
         except urllib.error.HTTPError as error:

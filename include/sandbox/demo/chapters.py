@@ -117,6 +117,22 @@ def _chapter_problems(one: Told) -> list[str]:
         return [
             f"Version {version}: expected to be refused in staging, found refused by {one.state.refused_by}."
         ]
+    if one.chapter.outcome == "rolled_back":
+        return _rollback_problems(version, one)
+    return []
+
+
+def _rollback_problems(version: int, one: Told) -> list[str]:
+    """A rollback counts only when the judge asked for it, because of answers that it saw."""
+    begun = next((event for event in one.events if event.kind == "rollback_started"), None)
+    by = begun.data.get("by") if begun is not None else "nobody"
+    if by != "judge":
+        reason = one.state.reason if one.state is not None else None
+        return [
+            f"Version {version}: expected a rollback by the judge, found one by {by}. {reason or ''}".rstrip()
+        ]
+    if one.state is None or not one.state.bad_requests_before_rollback:
+        return [f"Version {version}: rolled back without a bad answer on record."]
     return []
 
 

@@ -1,4 +1,4 @@
-"""`python -m include.sandbox demo`: a fresh sandbox, the whole story, a report, and an exit code that says how it went."""
+"""`python -m include.sandbox demo`: a fresh sandbox, the whole story, a report, an exit code that says how it went."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
 
 from include.model_release.errors import SlipwayError
 from include.sandbox import lifecycle
@@ -29,8 +32,6 @@ from include.sandbox.settings import (
     sandbox_root,
 )
 from include.sandbox.supervise import Supervisor
-from rich.console import Console
-from rich.markup import escape
 
 RATE_RPS = 50.0
 OTHERWISE = 1
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _demo(console: Console, began: float, rate_rps: float, *, keep_up: bool) -> int:
     root = sandbox_root()
     with _sandbox(root, console, keep_up=keep_up) as settings:
-        s3 = _s3_client(settings)
+        s3 = s3_client(settings)
         _require_fresh(Records(s3, settings.bucket))
         traffic = TrafficClient(
             port=settings.ports.ingress,
@@ -134,7 +135,8 @@ def _require_fresh(records: Records) -> None:
         )
 
 
-def _s3_client(settings: SandboxSettings) -> Any:
+def s3_client(settings: SandboxSettings) -> Any:
+    """A boto3 client of the sandbox's object store, whatever else the environment points at."""
     import boto3
 
     return boto3.client(

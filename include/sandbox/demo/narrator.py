@@ -6,11 +6,12 @@ import time
 from types import TracebackType
 from typing import Any
 
-from include.model_release.record import Event
-from include.sandbox.demo.chapters import Chapter, Told
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
+
+from include.model_release.record import Event
+from include.sandbox.demo.chapters import Chapter, Told
 
 _STYLE = {"promoted": "green", "rolled_back": "yellow", "refused": "yellow"}
 _WORDS = {
@@ -63,7 +64,7 @@ class Narrator:
         if self._status is not None:
             self._status.update(f"{self._prefix}: {escape(text)}")
         else:
-            self._console.print(f"  {self._clock()}  {escape(text)}", highlight=False)
+            self._console.print(f"  {self._clock()}  {escape(text)}", highlight=False, soft_wrap=True)
 
     def event(self, event: Event) -> None:
         """The newest event of the release's record."""
@@ -73,8 +74,7 @@ class Narrator:
         """A chapter has ended."""
         outcome = told.state.outcome if told.state is not None else "no record"
         style = _STYLE.get(outcome, "red") if told.as_meant else "red"
-        reason = f": {escape(told.state.reason)}" if told.state is not None and told.state.reason else ""
-        self._console.print(f"  {self._clock()}  [{style}]{escape(outcome)}[/]{reason}", highlight=False)
+        self._console.print(f"  {self._clock()}  [{style}]{escape(outcome)}[/]", highlight=False)
 
     def _clock(self) -> str:
         return f"{time.monotonic() - self._began:5.0f} s"
@@ -85,7 +85,7 @@ def in_words(event: Event) -> str:
     data: dict[str, Any] = dict(event.data)
     stage, weight = data.get("stage"), data.get("weight")
     if event.kind == "stage_started":
-        return f"{stage} …"
+        return f"{stage} ..."
     if event.kind == "stage_finished":
         return f"{stage}: {data.get('outcome')}"
     if event.kind == "weight_intended":

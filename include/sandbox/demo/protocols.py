@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
 import tritonclient.http

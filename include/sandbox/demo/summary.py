@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from include.model_release.record import release_report
-from include.sandbox.demo.chapters import CHAPTERS, Told, failed_on_stable
-from include.sandbox.demo.counts import Traffic
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from include.model_release.record import release_report
+from include.sandbox.demo.chapters import Told, failed_on_stable
+from include.sandbox.demo.counts import Traffic
 
 TIMELINE_COLUMNS = 60
 _SHADES = " ▁▂▃▄▅▆▇█"
@@ -48,11 +49,11 @@ def print_summary(console: Console, document: Mapping[str, Any], traffic: Traffi
     console.print(_releases_table(document["releases"], plain))
     if any(_canary_of(entry).get("steps") for entry in document["releases"]):
         console.print(_canary_table(document["releases"], plain))
-    for line in _rollback_lines(document["releases"]):
-        console.print(line, highlight=False)
+    for line in [*_reason_lines(document["releases"]), *_rollback_lines(document["releases"])]:
+        console.print(_writable(line, plain), highlight=False, markup=False, soft_wrap=True)
     console.print()
     for line in _traffic_lines(document["traffic"], traffic):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
     for line in timeline(traffic, plain=plain):
         console.print(line, highlight=False, markup=False, no_wrap=True, crop=False)
     console.print()
@@ -100,21 +101,20 @@ def _shaded(counts: Sequence[int], totals: Sequence[int], shades: str) -> str:
 
 
 def _releases_table(releases: Sequence[Mapping[str, Any]], plain: bool) -> Table:
+    """A column for each release, a row for its outcome and for the seconds of each stage."""
     table = _table("Releases", plain)
-    table.add_column("Version", justify="right")
-    table.add_column("Outcome")
-    table.add_column("Seconds", justify="right")
-    table.add_column("Stages")
-    table.add_column("Why")
+    table.add_column("")
     for entry in releases:
-        style = _OUTCOME_STYLE.get(entry["outcome"], "red")
-        table.add_row(
-            str(entry["version"]),
-            f"[{style}]{escape(str(entry['outcome']))}[/]",
-            f"{_number(entry['seconds']):.0f}",
-            ", ".join(f"{stage['name']} {_number(stage['seconds']):.0f}" for stage in entry["stages"]),
-            escape(_why(entry)),
-        )
+        table.add_column(f"version {entry['version']}", justify="right")
+    table.add_row("outcome", *(_styled(entry["outcome"]) for entry in releases))
+    names = dict.fromkeys(stage["name"] for entry in releases for stage in entry["stages"])
+    for name in names:
+        seconds = [
+            next((stage["seconds"] for stage in entry["stages"] if stage["name"] == name), None)
+            for entry in releases
+        ]
+        table.add_row(escape(str(name)), *("" if one is None else f"{_number(one):.1f} s" for one in seconds))
+    table.add_row("in all", *(f"{_number(entry['seconds']):.1f} s" for entry in releases))
     return table
 
 
@@ -168,11 +168,23 @@ def _traffic_lines(counts: Mapping[str, Any], traffic: Traffic) -> list[str]:
     ]
 
 
-def _why(entry: Mapping[str, Any]) -> str:
-    if entry.get("refused_by"):
-        return f"by {entry['refused_by']}: {entry.get('reason') or ''}".strip()
-    title = next((chapter.title for chapter in CHAPTERS if chapter.version == entry["version"]), "")
-    return str(entry.get("reason") or title)
+def _reason_lines(releases: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        f"Version {entry['version']} was {str(entry['outcome']).replace('_', ' ')}"
+        f"{' by ' + entry['refused_by'] if entry.get('refused_by') else ''}: {entry['reason']}"
+        for entry in releases
+        if entry.get("reason") and entry["outcome"] != "promoted"
+    ]
+
+
+def _styled(outcome: object) -> str:
+    style = _OUTCOME_STYLE.get(str(outcome), "red")
+    return f"[{style}]{escape(str(outcome))}[/]"
+
+
+def _writable(text: str, plain: bool) -> str:
+    """The text as it is, or with what is beyond ASCII replaced: reasons are written by others."""
+    return text.encode("ascii", "replace").decode() if plain else text
 
 
 def _canary_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:

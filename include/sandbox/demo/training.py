@@ -35,7 +35,8 @@ _SEED = 7
 class ObjectPutter(Protocol):
     """The one call of a boto3 S3 client that is needed here."""
 
-    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> Any: ...  # noqa: N803  boto3's own names
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> Any:  # noqa: N803  boto3's own names
+        """Lay one object, in place of any that is there."""
 
 
 @dataclass(frozen=True)

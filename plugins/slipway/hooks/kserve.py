@@ -117,7 +117,7 @@ class KServeHook(BaseHook):
         try:
             yield
         except ApiException as error:
-            if error.status == 422:
+            if _finds_it_invalid(error):
                 raise SpecError(
                     f"{what}: the API server finds it invalid",
                     expected="an object that fits KServe's schema",
@@ -137,3 +137,8 @@ class KServeHook(BaseHook):
                 found=f"{type(error).__name__}: {error}",
                 remedy=f"check the API server and the connection {self.kubernetes_conn_id!r}",
             ) from error
+
+
+def _finds_it_invalid(error: ApiException) -> bool:
+    """Whether the object is at fault: the schema says so with 422, KServe's webhook with 400 or 403."""
+    return error.status in (400, 422) or (error.status == 403 and "admission webhook" in str(error.body))

@@ -15,6 +15,8 @@ from include.model_release.errors import MetricsUnavailableError
 from include.model_release.samples import Counters
 
 _TIMEOUT_S = (2.0, 5.0)
+# The parser gives every counter its OpenMetrics name, with this ending.
+_COUNTER = "_total"
 # What gRPC calls success, and a request that its own client gave up.
 _NO_FAULT_STATUS = frozenset({"0", "1"})
 
@@ -48,7 +50,7 @@ class EnvoyMetricsHook(BaseHook):
         return counters_by_revision(self._scrape(), revisions, self._url)
 
     def _scrape(self) -> str:
-        params = {"filter": r"^cluster\..*\.(upstream_rq|upstream_rq_time|membership_total|grpc\..*)(_.*)?$"}
+        params = {"filter": r"^cluster\..*\|(http|grpc)\.(upstream_rq_([0-9]+|time|total)|grpc\.[0-9]+)$"}
         try:
             answer = self._session.get(self._url, params=params, timeout=_TIMEOUT_S)
             answer.raise_for_status()
@@ -96,7 +98,7 @@ def _http_counts(samples: Iterable[ExpositionSample]) -> tuple[int, int]:
     answers = {
         sample.labels["envoy_response_code"]: int(sample.value)
         for sample in samples
-        if sample.name == "envoy_cluster_upstream_rq" and "envoy_response_code" in sample.labels
+        if sample.name == f"envoy_cluster_upstream_rq{_COUNTER}" and "envoy_response_code" in sample.labels
     }
     return sum(answers.values()), sum(count for code, count in answers.items() if int(code) >= 400)
 
@@ -105,9 +107,9 @@ def _grpc_counts(samples: Iterable[ExpositionSample]) -> tuple[int, int]:
     """Answers and, among them, those whose status is neither OK nor CANCELLED."""
     prefix = "envoy_cluster_grpc_"
     answers = {
-        sample.name.removeprefix(prefix): int(sample.value)
+        status: int(sample.value)
         for sample in samples
-        if sample.name.startswith(prefix) and sample.name.removeprefix(prefix).isdigit()
+        if (status := sample.name.removeprefix(prefix).removesuffix(_COUNTER)).isdigit()
     }
     errors = sum(count for status, count in answers.items() if status not in _NO_FAULT_STATUS)
     return sum(answers.values()), errors

@@ -65,7 +65,8 @@ class BenchmarkModelOperator(ReleasePodOperator):
         if baseline is not None:
             arguments += ["--baseline", baseline.name, "--baseline-version", str(baseline.version)]
         if benchmark.genai is not None:
-            return arguments + _text_arguments(benchmark.genai)
+            server = TritonHook(self.triton_conn_id).http_address
+            return [*arguments, "--http-server", server, *_text_arguments(benchmark.genai)]
         return [
             *arguments,
             "--golden",

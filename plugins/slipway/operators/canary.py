@@ -104,11 +104,10 @@ class ShiftTrafficOperator(TrafficOperator):
 
     def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
         """Writes down what the trigger saw, then goes on, ends or refuses."""
-        ticket, record = self.ticket, self.record
-        with airflow_failures(), recorded_stage(record, "canary", resumed=True):
+        ticket = self.ticket
+        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
             for told in event["events"]:
-                record.append(told["kind"], at=datetime.fromisoformat(told["at"]), **told["data"])
-                self.log.info("%s %s", told["kind"], told["data"])
+                self._write_down(told)
             if event["error"] is not None:
                 raise SlipwayError.from_dict(event["error"])
             judge = CanaryJudge.from_json(event["judge"])
@@ -121,6 +120,14 @@ class ShiftTrafficOperator(TrafficOperator):
                     raise _refused(ticket, event)
                 case _:
                     self._watch(ticket, judge.to_json(), step, event["elapsed_s"])
+
+    def _write_down(self, told: dict[str, Any]) -> None:
+        """Appends what the trigger saw, under the time at which it saw it."""
+        data = dict(told["data"])
+        if data.get("first_bad_at"):
+            data["first_bad_at"] = datetime.fromisoformat(data["first_bad_at"])
+        self.record.append(told["kind"], at=datetime.fromisoformat(told["at"]), **data)
+        self.log.info("%s: %s", told["kind"], data.get("verdict") or data)
 
     def _begin(self, ticket: ReleaseTicket, judge: CanaryJudge, step: int) -> None:
         """Writes what is intended, then lets the trigger do it."""

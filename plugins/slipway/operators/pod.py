@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from include.model_release.spec import Benchmark, Conversion
 
+# A program that ends at its own limit still has this long to say so in its result.
+_LAST_WORD_S = 60
+
 
 class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     """A `KubernetesPodOperator` whose pod is described by the release file.
@@ -116,7 +119,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         self.image = spec.image
         self.cmds = [program]
         self.arguments = arguments
-        self.active_deadline_seconds = spec.timeout_s
+        self.active_deadline_seconds = spec.timeout_s + _LAST_WORD_S
         self.service_account_name = spec.service_account
         self.node_selector = dict(spec.node_selector)
         self.tolerations = [k8s.V1Toleration(**toleration.model_dump()) for toleration in spec.tolerations]

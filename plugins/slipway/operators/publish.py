@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from include.model_release.intake import IncomingVersion, parse_ready
 from include.model_release.manifest import FileEntry, Manifest, Provenance
-from include.model_release.model_config import build_config, config_sha256
+from include.model_release.model_config import build_config, config_sha256, served_signature
 from include.model_release.repository import RepositoryPaths, repository_paths
 from include.model_release.signature import ModelSignature
 from include.triton_config import to_pbtxt
@@ -60,7 +60,7 @@ class PublishModelOperator(ReleaseOperator):
             created_at=datetime.now(UTC),
             files={path: self._entry(source) for path, source in sources.items()},
             config_sha256=config_sha256(config),
-            signature=signature,
+            signature=served_signature(config),
             source=self._provenance(ticket, paths),
             tools=result["tools"],
         )

@@ -23,9 +23,9 @@ COMPLETE = {
 }
 
 
-def written(folder: Path, settings: Any, token: str = "token") -> Path:
+def written(folder: Path, settings: Any, content: str = "t") -> Path:
     """The settings as a file, with a token file beside it."""
-    (folder / "token").write_text(token, encoding="utf-8")
+    (folder / "token").write_text(content, encoding="utf-8")
     path = folder / "cluster.json"
     path.write_text(settings if isinstance(settings, str) else json.dumps(settings), encoding="utf-8")
     return path
@@ -35,7 +35,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     """A relative path is looked for beside the settings, wherever the process runs."""
     settings = load_settings(written(tmp_path, COMPLETE | {"node_env": {"AWS_REGION": "x"}}))
     assert settings.url == "http://127.0.0.1:6443"
-    assert settings.token == "token"
+    assert settings.token == "t"
     assert settings.node.state_dir == tmp_path.resolve() / "state"
     assert settings.node.environment == {"AWS_REGION": "x"}
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from include.model_release.model_config import build_config
 from include.model_release.signature import ModelSignature, TensorSpec
 from include.model_release.spec import parse_release_spec

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from include.sandbox.demo.images import live_images
 from include.sandbox.demo.training import RECIPES, golden_set, train
 from include.sandbox.images import build_image, image_python

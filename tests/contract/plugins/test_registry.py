@@ -99,9 +99,12 @@ def test_same_bytes_again_change_nothing(store: ModelStoreHook, prepare_version:
     before = {entry.key: entry.etag for entry in store.entries("models/")}
     later = publication.manifest.model_copy(update={"tools": {"onnx": "9.9"}})
     repeated = Publication(later, publication.sources, publication.golden)
-    assert ModelRegistry(
-        FailingStore(store, 1, answer_lost=False)  # the first change would fail
-    ).publish(repeated.manifest, repeated.sources, repeated.golden) is False
+    assert (
+        ModelRegistry(
+            FailingStore(store, 1, answer_lost=False)  # the first change would fail
+        ).publish(repeated.manifest, repeated.sources, repeated.golden)
+        is False
+    )
     assert {entry.key: entry.etag for entry in store.entries("models/")} == before
 
 
@@ -135,15 +138,16 @@ def answer_first_with_none(read: Callable[[str], bytes | None]) -> Callable[[str
     return lambda key: None if next(answers) == 0 else read(key)
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(weight_files=st.integers(0, 3), fail_at=st.integers(1, 7), answer_lost=st.booleans())
 def test_broken_off_publication_is_invisible_and_can_be_repeated(
     store: ModelStoreHook, prepare_version: Prepare, weight_files: int, fail_at: int, answer_lost: bool
 ) -> None:
     """Wherever a publication breaks off, no version is visible but a whole one, and running it again completes it."""
-    version, changes = next(_versions), weight_files + 4  # configuration, model, weights, golden set, manifest
+    version, changes = (
+        next(_versions),
+        weight_files + 4,
+    )  # configuration, model, weights, golden set, manifest
     publication = prepare_version(version, weight_files=weight_files)
     failing = FailingStore(store, fail_at, answer_lost=answer_lost)
     if fail_at > changes:
@@ -183,8 +187,14 @@ def test_missing_source_is_named(store: ModelStoreHook, prepare_version: Prepare
 
 READS: dict[str, tuple[str, Callable[[ModelRegistry, Publication], object]]] = {
     "golden set": ("golden.npz", lambda registry, one: registry.golden_set(one.manifest)),
-    "configuration": ("repository/digits/config.pbtxt", lambda registry, one: registry.config_text(one.manifest)),
-    "model": ("repository/digits/1/model.onnx", lambda registry, one: registry.copy_to_staging(one.manifest, "d")),
+    "configuration": (
+        "repository/digits/config.pbtxt",
+        lambda registry, one: registry.config_text(one.manifest),
+    ),
+    "model": (
+        "repository/digits/1/model.onnx",
+        lambda registry, one: registry.copy_to_staging(one.manifest, "d"),
+    ),
 }
 
 

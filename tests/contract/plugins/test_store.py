@@ -86,7 +86,9 @@ def test_missing_bucket_is_never_an_absent_object(
         ask(ModelStoreHook("no-such-bucket"))
 
 
-@pytest.mark.parametrize(("code", "status"), [("AccessDenied", 403), ("SlowDown", 503), ("InternalError", 500)])
+@pytest.mark.parametrize(
+    ("code", "status"), [("AccessDenied", 403), ("SlowDown", 503), ("InternalError", 500)]
+)
 def test_refusal_is_not_absence(
     store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch, code: str, status: int
 ) -> None:

@@ -195,9 +195,10 @@ def test_version_that_does_not_get_ready_in_time(
     hook: TritonHook, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A load that is answered, but after which the version never shows, ends with a clear error."""
-    monkeypatch.setattr(TritonHook, "ready_versions", lambda self, name: frozenset({9}))
-    with pytest.raises(TimedOutError, match=r"versions \[1\] within 0 s; found versions \[9\]"):
-        load(pin_versions(config, [1]), timeout_s=0.3).execute(CONTEXT)
+    with monkeypatch.context() as patch:
+        patch.setattr(TritonHook, "ready_versions", lambda self, name: frozenset({9}))
+        with pytest.raises(TimedOutError, match=r"versions \[1\] within 2 s; found versions \[9\]"):
+            load(pin_versions(config, [1]), timeout_s=2.0).execute(CONTEXT)
 
 
 async def test_deferred_load(hook: TritonHook, config: dict[str, Any]) -> None:
@@ -213,9 +214,7 @@ async def test_deferred_load(hook: TritonHook, config: dict[str, Any]) -> None:
 
 async def test_deferred_load_that_is_refused(hook: TritonHook, config: dict[str, Any]) -> None:
     """What the trigger was refused is told to the task as the same error, and not tried again."""
-    operator = load(
-        {**pin_versions(config, [1]), "name": "broken"}, model_name="broken", deferrable=True
-    )
+    operator = load({**pin_versions(config, [1]), "name": "broken"}, model_name="broken", deferrable=True)
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute(CONTEXT)
     event = await only_event(deferred.value)
@@ -337,7 +336,7 @@ def answering() -> Iterator[Callable[[Mapping[str, tuple[int, str]]], int]]:
 
     def start(answers: Mapping[str, tuple[int, str]]) -> int:
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:  # noqa: N802  the library's own name
+            def do_POST(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 status, body = answers[self.path]
                 self.send_response(status)

@@ -72,9 +72,8 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
         version.mkdir(parents=True)
         (version / "model.py").write_text((source / "model.py").read_text())
         (repository / source.name / "config.pbtxt").write_text((source / "config.pbtxt").read_text())
-    build_image("triton")
     log = home / "triton.log"
-    install = TritonInstall.prepare()
+    install = TritonInstall.prepare(venv=build_image("triton"))
     server = TritonServer(install, repository, TritonPorts.free(), log_path=log, exit_timeout_s=2)
     server.start()
     try:

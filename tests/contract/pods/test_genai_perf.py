@@ -40,6 +40,7 @@ def tokenizer(genai_pod: Pod, store: ObjectStore, tmp_path_factory: pytest.TempP
 
 def measure(pod: Pod, server: TritonServer, tokenizer: str, prefix: str, *more: str) -> PodRun:
     named = ["--candidate", "story", "--candidate-version", "1", "--backend", "tensorrtllm"]
+    named += [] if "--no-streaming" in more else ["--streaming"]
     size = [
         "--requests",
         "10",
@@ -94,6 +95,17 @@ def test_over_generate_without_a_golden_set(
     (measurement,) = BenchmarkResult.from_json(run.result).measurements
     assert measurement.requests == 10
     assert measurement.ttft_ms is not None
+
+
+def test_text_in_one_piece(genai_pod: Pod, triton: TritonServer, tokenizer: str, prefix: str) -> None:
+    """Without streaming there is a latency but no time to first token."""
+    over_http = ["--endpoint-type", "generate", "--http-server", f"127.0.0.1:{triton.ports.http}"]
+    run = measure(genai_pod, triton, tokenizer, prefix, *over_http, "--candidate", "echo", "--no-streaming")
+    assert run.exit_code == 0, run.stderr
+    assert run.result is not None
+    (measurement,) = BenchmarkResult.from_json(run.result).measurements
+    assert (measurement.requests, measurement.ttft_ms, measurement.itl_ms) == (10, None, None)
+    assert measurement.p50_ms > 0
 
 
 def test_a_candidate_that_refuses_requests(

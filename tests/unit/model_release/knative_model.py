@@ -1,9 +1,10 @@
 """A small model of KServe's Knative mode, for tests: only what decides which revision gets which share.
 
 Three controllers act one step at a time, in any order, each on what it last saw:
-- KServe's reads the InferenceService (perhaps an old copy) and its status, writes the Knative Service's template and
-  targets, and copies the Knative Service's status back;
-- Knative's configuration controller makes a revision whenever the template changes, and revisions become ready or fail;
+- KServe's reads the InferenceService (perhaps an old copy) and its status, writes the Knative Service's
+  template and targets, and copies the Knative Service's status back;
+- Knative's configuration controller makes a revision whenever the template changes, and revisions become
+  ready or fail;
 - Knative's route controller resolves the targets to revisions; what it wrote is what users get.
 """
 
@@ -29,8 +30,9 @@ class ConflictError(Exception):
 class KnativeModel:
     """One InferenceService `digits` and what Knative makes of it.
 
-    `own_generation` tells whether status.observedGeneration is the InferenceService's own (as it should be) or copied from
-    the Knative Service (as KServe does). `annotations_reach_revisions` is KServe's default. `unloadable` URIs never get ready.
+    `own_generation` tells whether status.observedGeneration is the InferenceService's own (as it should be)
+    or copied from the Knative Service (as KServe does). `annotations_reach_revisions` is KServe's default.
+    `unloadable` URIs never get ready.
     """
 
     own_generation: bool = True
@@ -61,7 +63,9 @@ class KnativeModel:
         self.annotations = dict(manifest["metadata"].get("annotations", {}))
 
     def patch(self, body: Json) -> None:
-        """Apply a merge patch as the API server does: 409 on another resourceVersion, generation only for the spec."""
+        """Apply a merge patch as the API server does: 409 on another resourceVersion, generation only for the
+        spec.
+        """
         wanted = body["metadata"].get("resourceVersion")
         if wanted is not None and wanted != str(self.resource_version):
             raise ConflictError
@@ -231,7 +235,9 @@ def live_model(**settings: Any) -> KnativeModel:
 
 
 def worst_share(model: KnativeModel, uri: str, limit: int = 20_000) -> int:
-    """Return the largest share that `uri` may get by the controllers' progress alone, in whatever order they act."""
+    """Return the largest share that `uri` may get by the controllers' progress alone, in whatever order they
+    act.
+    """
     seen, waiting, worst = {_key(model)}, [model], model.share(uri)
     while waiting and worst < 100:
         current = waiting.pop()

@@ -65,7 +65,9 @@ def test_a_canary_goes_up_in_steps_and_is_promoted(own_generation: bool) -> None
 
 
 def test_the_first_canary_patch_carries_uri_and_percent_and_the_version_it_was_decided_on() -> None:
-    """New storageUri and percent go in one patch, with the observed resourceVersion and a note of the good version."""
+    """New storageUri and percent go in one patch, with the observed resourceVersion and a note of the good
+    version.
+    """
     model = live_model()
     action = next_action(StartCanary(V3, 5, release_id="digits-3", version=3), model.read())
     assert isinstance(action, Patch)
@@ -80,7 +82,9 @@ def test_the_first_canary_patch_carries_uri_and_percent_and_the_version_it_was_d
 
 @pytest.mark.parametrize("goal", [ShiftWeight(50), Promote(), RollBack(V2)])
 def test_only_patches_of_the_storage_uri_touch_annotations(goal: Goal) -> None:
-    """A patch of annotations alone would make a new Knative revision, so weights and promotion leave them alone."""
+    """A patch of annotations alone would make a new Knative revision, so weights and promotion leave them
+    alone.
+    """
     action = next_action(goal, canary_at(5).read())
     assert isinstance(action, Patch)
     assert "annotations" not in action.body["metadata"]
@@ -100,7 +104,9 @@ def test_the_storage_uri_that_is_live_cannot_become_a_canary() -> None:
 
 
 def test_no_canary_before_anything_was_rolled_out() -> None:
-    """KServe ignores the percent while no revision was ever rolled out, so a canary would get everything: refused."""
+    """KServe ignores the percent while no revision was ever rolled out, so a canary would get everything:
+    refused.
+    """
     model = KnativeModel()
     model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": V1}}}})
     assert isinstance(next_action(StartCanary(V2, 5), model.read()), Impossible)
@@ -121,7 +127,9 @@ def test_a_second_canary_is_not_laid_over_the_first() -> None:
 
 
 def test_a_canary_that_does_not_load_is_told_and_all_users_stay() -> None:
-    """latestCreated differs from latestReady and the load is blocked: impossible, with all users on the old version."""
+    """latestCreated differs from latestReady and the load is blocked: impossible, with all users on the old
+    version.
+    """
     model = live_model(unloadable=frozenset({V3}))
     action = drive(model, StartCanary(V3, 5))
     assert isinstance(action, Impossible)
@@ -130,7 +138,9 @@ def test_a_canary_that_does_not_load_is_told_and_all_users_stay() -> None:
 
 
 def test_a_failure_of_another_revision_is_not_held_against_the_candidate() -> None:
-    """lastFailureInfo stays in the status; where it names another revision it says nothing about the newest one."""
+    """lastFailureInfo stays in the status; where it names another revision it says nothing about the newest
+    one.
+    """
     isvc = canary_at(5).as_object()
     isvc["status"]["modelStatus"] = {
         "transitionStatus": "BlockedByFailedLoad",
@@ -152,7 +162,9 @@ def test_promotion_waits_for_the_candidate_to_answer() -> None:
     "goal", [StartCanary(V3, 5), ShiftWeight(50), ShiftWeight(50, V3), Promote(), Promote(V3)]
 )
 def test_nothing_goes_forward_once_a_rollback_was_decided(goal: Goal) -> None:
-    """A duplicate task of the release meets percent 0, or the good version, and must not raise the share again."""
+    """A duplicate task of the release meets percent 0, or the good version, and must not raise the share
+    again.
+    """
     model = canary_at(5)
     while not isinstance(action := next_action(RollBack(V2), model.read()), Done):
         if isinstance(action, Patch):
@@ -240,7 +252,9 @@ def test_a_missing_service_is_told() -> None:
 
 
 def test_rollback_takes_its_four_phases_in_order() -> None:
-    """Percent 0 alone, then the good URI with percent 0, then waiting, then the percent goes; then it is done."""
+    """Percent 0 alone, then the good URI with percent 0, then waiting, then the percent goes; then it is
+    done.
+    """
     model, phases = canary_at(25), []
     for _ in range(40):
         action = next_action(RollBack(V2), model.read())
@@ -268,7 +282,9 @@ def test_a_rollback_ends_on_the_good_version_alone(weight: int, own_generation: 
 
 
 def test_a_promoted_version_can_be_rolled_back_without_waiting_for_a_boot() -> None:
-    """After a promotion percent 0 leads to the version before; users are off the bad one before the good one boots."""
+    """After a promotion percent 0 leads to the version before; users are off the bad one before the good one
+    boots.
+    """
     model = canary_at(5)
     drive(model, Promote())
     action = next_action(RollBack(V2), model.read())
@@ -283,7 +299,9 @@ def test_a_promoted_version_can_be_rolled_back_without_waiting_for_a_boot() -> N
 
 
 def test_a_promoted_version_is_rolled_forward_over_when_the_one_before_is_not_the_good_one() -> None:
-    """Back to an older version than the last stable one: percent 0 would revive a version nobody named, so it is not used."""
+    """Back to an older version than the last stable one: percent 0 would revive a version nobody named, so it
+    is not used.
+    """
     model = canary_at(5)
     drive(model, Promote())
     action = next_action(RollBack(V1), model.read())
@@ -294,7 +312,9 @@ def test_a_promoted_version_is_rolled_forward_over_when_the_one_before_is_not_th
 
 
 def test_a_candidate_that_never_came_up_is_rolled_back() -> None:
-    """latestCreated differs from latestReady: the rollback still names the good version and ends with all users there."""
+    """latestCreated differs from latestReady: the rollback still names the good version and ends with all
+    users there.
+    """
     model = live_model(unloadable=frozenset({V3}))
     drive(model, StartCanary(V3, 5))
     assert isinstance(drive(model, RollBack(V2)), Done)
@@ -302,7 +322,9 @@ def test_a_candidate_that_never_came_up_is_rolled_back() -> None:
 
 
 def test_a_rollback_before_the_controller_saw_the_canary_waits_for_its_revision() -> None:
-    """A status from before the canary proves nothing: the bad revision must have a name before it is replaced."""
+    """A status from before the canary proves nothing: the bad revision must have a name before it is
+    replaced.
+    """
     model = live_model()
     start = next_action(StartCanary(V3, 5), model.read())
     assert isinstance(start, Patch)
@@ -324,7 +346,9 @@ def test_a_rollback_without_a_canary_is_done_at_once() -> None:
 
 
 def test_the_bad_revision_is_not_taken_for_the_good_one_while_the_controller_lags() -> None:
-    """After the good URI was patched the old status still shows the bad revision as ready: the percent must stay."""
+    """After the good URI was patched the old status still shows the bad revision as ready: the percent must
+    stay.
+    """
     for own_generation in (True, False):
         model = canary_at(25, own_generation=own_generation)
         model.generation = 1  # Even a status that claims to be up to date proves nothing.
@@ -361,7 +385,9 @@ NAIVE = {
 
 @pytest.mark.parametrize("name", sorted(NAIVE))
 def test_naive_rollbacks_do_the_harm_in_the_model(name: str) -> None:
-    """The obvious patches send more users to the bad version than it had; the model shows it, so it can show our safety."""
+    """The obvious patches send more users to the bad version than it had; the model shows it, so it can show
+    our safety.
+    """
     weight, predictor = NAIVE[name]
     model = canary_at(weight)
     before = worst_share(model, V3)
@@ -383,7 +409,9 @@ controllers = st.lists(st.sampled_from((*STEPS, "ready_newest")), max_size=8)
 
 @st.composite
 def canaries(draw: st.DrawFn) -> KnativeModel:
-    """An InferenceService somewhere on its way: before, in or after a canary, its controllers anywhere behind."""
+    """An InferenceService somewhere on its way: before, in or after a canary, its controllers anywhere
+    behind.
+    """
     model = live_model(
         own_generation=draw(st.booleans()),
         annotations_reach_revisions=draw(st.booleans()),
@@ -413,8 +441,10 @@ def canaries(draw: st.DrawFn) -> KnativeModel:
 def test_after_the_decision_to_roll_back_the_bad_share_never_rises(
     model: KnativeModel, data: st.DataObject
 ) -> None:
-    """From any state, with stale reads, conflicts, duplicates and lagging controllers, no patch of the rollback raises the
-    share that the bad version may get by any progress of the controllers, and the end is the good version alone."""
+    """From any state, with stale reads, conflicts, duplicates and lagging controllers, no patch of the
+    rollback raises the share that the bad version may get by any progress of the controllers, and the end is
+    the good version alone.
+    """
     ceiling = worst_share(model, V3)
     stale = model.read()
     for _ in range(60):

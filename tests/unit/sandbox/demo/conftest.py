@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+
 from include.model_release.record import Event, EventWriter, fold
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.chapters import CHAPTERS, Told

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+
 from include.model_release.errors import ServerUnavailableError, TimedOutError, UserError
 from include.sandbox.demo.airflow_client import AirflowClient, SignInRefusedError
 
@@ -47,7 +48,7 @@ class FakeApi:
 
             do_GET = do_POST = do_PATCH = handle_any  # noqa: N815  the names http.server looks for
 
-            def log_message(self, format: str, *args: Any) -> None:
+            def log_message(self, *_: Any) -> None:
                 """Silent."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -79,7 +80,7 @@ def api() -> Iterator[FakeApi]:
     thread.join()
 
 
-def client_of(api: FakeApi, password: str = "right") -> AirflowClient:
+def client_of(api: FakeApi, password: str = "right") -> AirflowClient:  # noqa: S107  the fake knows it
     return AirflowClient(api.url, "admin", password)
 
 

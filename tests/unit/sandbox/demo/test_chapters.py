@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from include.model_release.record import fold
 from include.sandbox.demo.chapters import (
     Told,
     answering_at_the_end,
@@ -57,6 +59,28 @@ def test_a_refusal_outside_staging_is_named(
     assert problems(good_story, good_traffic) == [
         "Version 4: expected to be refused in staging, found refused by canary."
     ]
+
+
+def test_a_rollback_for_another_reason_is_named(good_story: list[Told], good_traffic: Traffic) -> None:
+    """Version 3 must come back because the judge saw it fail, not because a task of ours did."""
+    events = [
+        event.model_copy(update={"data": {**event.data, "by": "task failure"}})
+        if event.kind == "rollback_started"
+        else event
+        for event in good_story[2].events
+    ]
+    good_story[2] = replace(good_story[2], events=events, state=fold(events))
+    assert problems(good_story, good_traffic) == [
+        "Version 3: expected a rollback by the judge, found one by task failure. errors"
+    ]
+
+
+def test_a_rollback_without_a_bad_answer_is_named(good_story: list[Told], good_traffic: Traffic) -> None:
+    """The record must hold what the judge saw."""
+    state = good_story[2].state
+    assert state is not None
+    good_story[2] = replace(good_story[2], state=replace(state, candidate_errors=None))
+    assert problems(good_story, good_traffic) == ["Version 3: rolled back without a bad answer on record."]
 
 
 def test_a_version_that_nobody_started_is_named(good_story: list[Told], good_traffic: Traffic) -> None:

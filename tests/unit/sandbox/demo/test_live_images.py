@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from include.sandbox.demo.images import (
     BRIGHT_SHARE,
     BRIGHTEST,

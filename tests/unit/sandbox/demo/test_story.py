@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+
 from include.model_release.errors import ServerUnavailableError, TimedOutError
 from include.model_release.record import Event
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
@@ -17,7 +19,6 @@ from include.sandbox.demo.narrator import Narrator, in_words
 from include.sandbox.demo.records import Records
 from include.sandbox.demo.story import Story
 from include.sandbox.demo.traffic import TrafficClient
-from rich.console import Console
 
 
 class FakeStore:

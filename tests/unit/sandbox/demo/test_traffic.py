@@ -9,12 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import psutil
 import pytest
+
 from include.sandbox.demo.counts import read_traffic
 from include.sandbox.demo.images import live_images
 from include.sandbox.demo.protocols import Answer
@@ -110,7 +112,7 @@ def test_a_slow_service_is_not_met_with_a_burst(tmp_path: Path) -> None:
     until(lambda: client.asked >= 10)
     stop.set()
     thread.join(20)
-    gaps = [after - before for before, after in zip(sent[3:], sent[4:], strict=False)]
+    gaps = [after - before for before, after in pairwise(sent[3:])]
     assert min(gaps) > 0.02
 
 

@@ -1,0 +1,50 @@
+"""Takes the figures, prints a row for each, writes `.sandbox/bench/results.json`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.figure import Figure, MeasureError, write_results
+from benchmarks.figures import FIGURES, selected
+from benchmarks.world import PROJECT_ROOT
+
+RESULTS = PROJECT_ROOT / ".sandbox" / "bench" / "results.json"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns 0 when every figure was taken, 1 when one could not be, 2 for a name that is none."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only",
+        default=os.environ.get("ONLY", ""),
+        metavar="NAME,…",
+        help=f"some of {', '.join(FIGURES)}; default: $ONLY, or all",
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where to write; default: %(default)s")
+    arguments = parser.parse_args(argv)
+    try:
+        names = selected(arguments.only)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    taken: list[Figure] = []
+    failed = 0
+    for name in names:
+        try:
+            taken.append(FIGURES[name]())
+        except MeasureError as error:
+            failed += 1
+            print(f"{name:<22} could not be taken. {error}", file=sys.stderr, flush=True)
+        else:
+            print(taken[-1].row(), flush=True)
+            write_results(arguments.results, taken)
+    print(f"Written to {arguments.results}" if taken else "Nothing was measured.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

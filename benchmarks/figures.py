@@ -1,0 +1,30 @@
+"""All figures by name, in the order in which they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks import dag_parse, demo, idle_memory, overhead, setup
+from benchmarks.figure import Figure
+
+FIGURES: Mapping[str, Callable[[], Figure]] = {
+    "dag_parse_s": dag_parse.measure,
+    "idle_mib": idle_memory.measure,
+    "overhead_per_task_s": overhead.measure,
+    "demo_s": demo.measure,
+    "setup_s": setup.measure,
+}
+
+
+def selected(only: str) -> list[str]:
+    """The figures that `only` names, separated by commas, in the order of `FIGURES`; all when it is empty.
+
+    ValueError names what is no figure and lists those there are.
+    """
+    names: Sequence[str] = [name.strip() for name in only.split(",") if name.strip()]
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        raise ValueError(
+            f"No such figure: {', '.join(unknown)}. Expected some of {', '.join(FIGURES)}, separated by commas."
+        )
+    return [name for name in FIGURES if not names or name in names]

@@ -1,0 +1,126 @@
+"""`idle_mib`: what Airflow, the sandbox and three Tritons hold while nothing happens.
+
+The memory is the proportional set size: a page shared by several processes counts once in all.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+
+from benchmarks.figure import Figure, MeasureError
+from benchmarks.world import WORLD, sandbox
+from include.model_release.errors import SlipwayError
+from include.model_release.model_config import build_config
+from include.model_release.signature import ModelSignature, TensorSpec
+from include.model_release.spec import load_model_spec
+from include.sandbox.demo.training import train
+from include.sandbox.processes import SessionRecord, find_sandbox_processes
+from include.sandbox.settings import MARKER, PROJECT_ROOT, SandboxSettings
+from include.sandbox.supervise import session_file
+from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.triton_config import to_pbtxt
+
+REVISIONS = 2
+"""Beside the staging Triton: as many as there are during a canary."""
+
+_IDLE_CPU_PERCENT = 40.0
+_IDLE_FOR_S = 5.0
+_IDLE_LIMIT_S = 120.0
+_SAMPLES = 5
+_SIGNATURE = ModelSignature(
+    inputs=(TensorSpec(name="pixels", datatype="FP32", shape=(-1, 64)),),
+    outputs=(
+        TensorSpec(name="label", datatype="INT64", shape=(-1,)),
+        TensorSpec(name="probabilities", datatype="FP32", shape=(-1, 10)),
+    ),
+)
+
+
+def measure() -> Figure:
+    """MiB, the median of some samples, once the start-up work has died down."""
+    with sandbox() as settings, _revisions(settings):
+        _wait_until_idle(settings)
+        samples = []
+        for _ in range(_SAMPLES):
+            samples.append(_proportional_mib(_processes(settings)))
+            time.sleep(1.0)
+    return Figure("idle_mib", statistics.median(samples), "MiB")
+
+
+@contextmanager
+def _revisions(settings: SandboxSettings) -> Iterator[None]:
+    """Servers as a canary has them: each with a version of the digits model loaded."""
+    try:
+        with ExitStack() as stack:
+            install = TritonInstall.prepare(venv=settings.images_dir / "triton")
+            for version in range(1, REVISIONS + 1):
+                repository = _repository(settings.run_dir / "bench" / str(version), version)
+                server = TritonServer(
+                    install,
+                    repository,
+                    TritonPorts.free(),
+                    environment={MARKER: str(WORLD)},
+                    exit_timeout_s=3,
+                )
+                server.start()
+                stack.callback(server.stop)
+                server.wait_ready()
+            yield
+    except SlipwayError as error:
+        raise MeasureError(str(error)) from error
+
+
+def _repository(folder: Path, version: int) -> Path:
+    spec = load_model_spec(PROJECT_ROOT / "include" / "releases", "digits")
+    model = folder / spec.model
+    (model / str(version)).mkdir(parents=True)
+    (model / str(version) / "model.onnx").write_bytes(train(version).onnx)
+    (model / "config.pbtxt").write_text(to_pbtxt(build_config(spec, _SIGNATURE, version)))
+    return folder
+
+
+def _processes(settings: SandboxSettings) -> list[psutil.Process]:
+    return find_sandbox_processes(WORLD, SessionRecord.load(session_file(settings.root)))
+
+
+def _wait_until_idle(settings: SandboxSettings) -> None:
+    """Wait until all processes together take little of a core for some seconds; MeasureError if they never do."""
+    deadline = time.monotonic() + _IDLE_LIMIT_S
+    while True:
+        before = _cpu_seconds(_processes(settings))
+        time.sleep(_IDLE_FOR_S)
+        percent = 100.0 * (_cpu_seconds(_processes(settings)) - before) / _IDLE_FOR_S
+        if percent < _IDLE_CPU_PERCENT:
+            return
+        if time.monotonic() > deadline:
+            raise MeasureError(
+                f"The sandbox does not come to rest: it takes {percent:.0f} % of a core after "
+                f"{_IDLE_LIMIT_S:.0f} s; expected less than {_IDLE_CPU_PERCENT:.0f} %."
+            )
+
+
+def _cpu_seconds(processes: list[psutil.Process]) -> float:
+    total = 0.0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue  # it has just ended
+        total += times.user + times.system
+    return total
+
+
+def _proportional_mib(processes: list[psutil.Process]) -> float:
+    total = 0
+    for process in processes:
+        try:
+            total += process.memory_full_info().pss
+        except psutil.Error:
+            continue  # it has just ended
+    return total / 2**20

@@ -1,0 +1,52 @@
+"""A sandbox of the benchmarks' own, apart from the one a person may have up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.figure import MeasureError
+from include.sandbox import lifecycle
+from include.sandbox.airflow import AirflowError
+from include.sandbox.progress import Steps
+from include.sandbox.settings import PROJECT_ROOT, ROOT_VARIABLE, SandboxSettings, SettingsError
+
+__all__ = ["PROJECT_ROOT", "WORLD", "own_environment", "sandbox"]
+
+WORLD = PROJECT_ROOT / ".sandbox" / "bench" / "world"
+
+
+@contextmanager
+def sandbox(dags_folder: Path | None = None) -> Iterator[SandboxSettings]:
+    """A fresh sandbox with the DAGs of `dags_folder` (default: the project's), ended afterwards.
+
+    MeasureError where it cannot be started or ended.
+    """
+    steps = Steps(Console(stderr=True, highlight=False))
+    try:
+        lifecycle.down(WORLD, steps)
+        settings = lifecycle.up(WORLD, steps, dags_folder)
+        try:
+            yield settings
+        finally:
+            lifecycle.down(WORLD, steps)
+    except (lifecycle.LifecycleError, SettingsError, AirflowError) as error:
+        raise MeasureError(str(error)) from error
+
+
+def own_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a command that shall use the benchmarks' sandbox."""
+    return {**os.environ, ROOT_VARIABLE: str(WORLD), "PYTHONPATH": str(PROJECT_ROOT), **(extra or {})}
+
+
+def copy_project(target: Path) -> None:
+    """Copy what a clone of the project holds: no environment, no sandbox, no caches, no history."""
+    left_out = shutil.ignore_patterns(
+        ".venv", ".sandbox", ".git", "__pycache__", ".*_cache", ".import_linter_cache"
+    )
+    shutil.copytree(PROJECT_ROOT, target, ignore=left_out, symlinks=True)

@@ -1,0 +1,1 @@
+"""Programs that run in pods: single files that import nothing of this project."""

@@ -1,0 +1,331 @@
+"""AdmitReleaseOperator and ConcludeReleaseOperator: who may begin a release, and how one ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from slipway.hooks.record import ReleaseRecord
+from slipway.hooks.store import ModelStoreHook
+from slipway.operators import release
+from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
+from slipway.ticket import ReleaseTicket, StableVersion
+
+from include.model_release.errors import (
+    AlreadyReleasedError,
+    ClusterUnavailableError,
+    InputMissingError,
+    ReleaseInProgressError,
+    SlipwayError,
+    SpecError,
+    StoreUnavailableError,
+    UnknownModelError,
+    UserError,
+    VersionInvalidError,
+)
+
+RELEASE_FILE = "model: digits\nsource: {format: onnx, model_file: model.onnx, golden_file: golden.npz}\n"
+LOCK = "records/digits/active.json"
+FORM: dict[str, Any] = {"model": "digits", "version": 2}
+Admit = Callable[..., ReleaseTicket]
+
+
+@pytest.fixture
+def releases(tmp_path: Path) -> Path:
+    """A folder with the release file of `digits`."""
+    (tmp_path / "digits.yaml").write_text(RELEASE_FILE)
+    return tmp_path
+
+
+@pytest.fixture
+def landed(store: ModelStoreHook) -> ModelStoreHook:
+    """A bucket in which training has left version 2."""
+    for name in ("model.onnx", "golden.npz"):
+        store.write(f"incoming/digits/2/{name}", b"content")
+    store.write_json("incoming/digits/2/ready.json", {"model": "digits", "version": 2})
+    return store
+
+
+@pytest.fixture
+def admit(store: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch) -> Admit:
+    """Asks for a release in a cluster where nothing is live yet; `running` are the runs that are under way."""
+    monkeypatch.setattr(release, "look", lambda hook: None)
+
+    def ask(run_id: str = "digits-2", running: tuple[str, ...] = (), **params: Any) -> ReleaseTicket:
+        operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=store.bucket)
+        return ReleaseTicket.parse(operator.execute(context(run_id, running, {**FORM, **params})))
+
+    return ask
+
+
+def context(run_id: str, running: tuple[str, ...] = (), params: dict[str, Any] | None = None) -> Any:
+    """Return a task's context in a world where the given runs are under way."""
+
+    def state(dag_id: str, asked: str) -> str:
+        assert dag_id == "model_release"
+        return "running" if asked in running else "failed"
+
+    return {
+        "run_id": run_id,
+        "params": params or {},
+        "dag": SimpleNamespace(dag_id="model_release"),
+        "ti": SimpleNamespace(get_dagrun_state=state),
+    }
+
+
+def conclude(ticket: ReleaseTicket) -> dict[str, Any]:
+    """End the release, as the teardown does."""
+    operator = ConcludeReleaseOperator(task_id="conclude", release=ticket.model_dump_json())
+    result: dict[str, Any] = operator.execute(context(ticket.release_id, (ticket.release_id,)))
+    return result
+
+
+def record(store: ModelStoreHook, run_id: str = "digits-2", version: int = 2) -> ReleaseRecord:
+    """Return the version's record as this run writes it."""
+    return ReleaseRecord(store, "digits", version, run_id)
+
+
+def kinds(store: ModelStoreHook) -> list[str]:
+    """Return the kinds of the events of version 2."""
+    return [event.kind for event in record(store).events()]
+
+
+def cause(caught: pytest.ExceptionInfo[BaseException]) -> type[BaseException]:
+    """Return the class of the project's own error behind Airflow's."""
+    return type(caught.value.__cause__)
+
+
+def test_first_release_is_admitted(landed: ModelStoreHook, admit: Admit) -> None:
+    """A version that has landed is admitted: the lock is taken, the record open, and nothing is live to return to."""
+    ticket = admit()
+    assert (ticket.release_id, ticket.model, ticket.version) == ("digits-2", "digits", 2)
+    assert ticket.stable is None
+    assert landed.read_json(LOCK) == {"release_id": "digits-2", "version": 2}
+    assert kinds(landed) == ["release_started"]
+    assert landed.read_json(f"{ticket.evidence_prefix}release.json")["params"] == FORM
+
+
+def test_what_is_live_is_noted(landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version that is live when the release begins is where a rollback will end."""
+    live = StableVersion(version=1, storage_uri=f"s3://{landed.bucket}/models/digits/1/repository")
+    monkeypatch.setattr(AdmitReleaseOperator, "_stable", lambda self, spec: live)
+    assert admit().stable == live
+    assert record(landed).state().stable_storage_uri == live.storage_uri
+
+
+def test_form_changes_the_release_file_for_one_run(landed: ModelStoreHook, admit: Admit) -> None:
+    """Steps, window and approval of the form replace the release file's."""
+    steps = [{"weight": 10, "bake_s": 20}, {"weight": 60, "bake_s": 20}]
+    rollout = admit(steps=steps, window_s=5, wait_for_approval=True).spec.rollout
+    assert [step.weight for step in rollout.steps] == [10, 60]
+    assert rollout.window_s == 5
+    assert rollout.approval.before_canary is True
+
+
+BAD_FORMS: dict[str, tuple[dict[str, Any], type[SlipwayError]]] = {
+    "unknown model": ({"model": "didgits"}, UnknownModelError),
+    "model that climbs": ({"model": "../digits"}, UnknownModelError),
+    "model with a slash": ({"model": "digits/2"}, UnknownModelError),
+    "upper case": ({"model": "Digits"}, UnknownModelError),
+    "version no number": ({"version": "two"}, VersionInvalidError),
+    "version zero": ({"version": 0}, VersionInvalidError),
+    "version true": ({"version": True}, VersionInvalidError),
+    "version that never landed": ({"version": 9}, InputMissingError),
+    "falling weights": ({"steps": [{"weight": 9, "bake_s": 20}, {"weight": 5, "bake_s": 20}]}, SpecError),
+    "a step shorter than a window": ({"steps": [{"weight": 9, "bake_s": 2}]}, SpecError),
+}
+
+
+@pytest.mark.parametrize(("params", "error"), BAD_FORMS.values(), ids=BAD_FORMS)
+def test_bad_request_fails_at_once_and_leaves_nothing(
+    landed: ModelStoreHook, admit: Admit, params: dict[str, Any], error: type[SlipwayError]
+) -> None:
+    """What a person must correct fails without retries, and leaves neither lock nor record."""
+    with pytest.raises(AirflowFailException) as caught:
+        admit(**params)
+    assert cause(caught) is error
+    assert landed.entries("records/") == []
+    assert landed.entries("models/") == []
+
+
+@pytest.mark.parametrize("missing", ["model.onnx", "golden.npz", "ready.json"])
+def test_incomplete_version_is_named(landed: ModelStoreHook, admit: Admit, missing: str) -> None:
+    """A file that training should have left, ready.json included, is named when it is not there."""
+    landed.delete(f"incoming/digits/2/{missing}")
+    with pytest.raises(AirflowFailException, match=missing) as caught:
+        admit()
+    assert cause(caught) is InputMissingError
+
+
+def test_file_that_ready_promises_must_be_there(landed: ModelStoreHook, admit: Admit) -> None:
+    """Every file that ready.json lists must have landed."""
+    files = {"vocabulary.txt": "0" * 64}
+    landed.write_json("incoming/digits/2/ready.json", {"model": "digits", "version": 2, "files": files})
+    with pytest.raises(AirflowFailException, match=r"vocabulary\.txt"):
+        admit()
+
+
+def test_ready_of_another_version_is_refused(landed: ModelStoreHook, admit: Admit) -> None:
+    """A ready.json that speaks of another version is not taken for this one's."""
+    landed.write_json("incoming/digits/2/ready.json", {"model": "digits", "version": 3})
+    with pytest.raises(AirflowFailException, match="another version") as caught:
+        admit()
+    assert cause(caught) is UserError
+
+
+def test_typo_in_the_release_file_is_located(landed: ModelStoreHook, admit: Admit, releases: Path) -> None:
+    """A wrong key in the release file is told with file, line, key and the nearest valid one."""
+    (releases / "digits.yaml").write_text(RELEASE_FILE + "rollout:\n  windows_s: 5\n")
+    with pytest.raises(AirflowFailException, match=r"(?s)digits\.yaml.*4.*windows_s.*window_s") as caught:
+        admit()
+    assert cause(caught) is SpecError
+
+
+# --- one release of a model at a time ---
+
+
+def test_second_release_is_refused(landed: ModelStoreHook, admit: Admit) -> None:
+    """While one release of a model is under way another is refused and told which; nothing of either changes."""
+    admit("digits-1")
+    with pytest.raises(AirflowFailException, match="digits-1") as caught:
+        admit("digits-2", running=("digits-1",))
+    assert cause(caught) is ReleaseInProgressError
+    assert landed.read_json(LOCK)["release_id"] == "digits-1"
+    assert kinds(landed) == ["release_started"]
+
+
+def test_second_release_is_queued(landed: ModelStoreHook, admit: Admit, releases: Path) -> None:
+    """Where the release file says so the second one waits in the triggerer, and goes on when the first has ended."""
+    (releases / "digits.yaml").write_text(RELEASE_FILE + "rollout: {on_concurrent_release: queue}\n")
+    first = admit("digits-1")
+    with pytest.raises(TaskDeferred) as deferred:
+        admit("digits-2", running=("digits-1",))
+    assert deferred.value.method_name == "execute"
+    conclude(first)
+    assert admit("digits-2", running=("digits-1",)).release_id == "digits-2"
+
+
+def test_dead_release_holds_nobody_up(landed: ModelStoreHook, admit: Admit) -> None:
+    """A release whose run has ended without concluding does not keep the model."""
+    admit("digits-1")
+    assert admit("digits-2").release_id == "digits-2"
+    assert landed.read_json(LOCK)["release_id"] == "digits-2"
+
+
+def test_admission_that_is_run_again(landed: ModelStoreHook, admit: Admit) -> None:
+    """A task that died after admitting, and is run again, admits the same release and begins it once."""
+    assert admit() == admit(running=("digits-2",))
+    assert kinds(landed) == ["release_started"]
+
+
+def test_cluster_that_does_not_answer(
+    landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without knowing what is live nothing begins: to be tried again, with the lock given back."""
+
+    def away(_: Any) -> None:
+        raise ClusterUnavailableError("the cluster is away")
+
+    monkeypatch.setattr(release, "look", away)
+    with pytest.raises(ClusterUnavailableError):
+        admit()
+    assert landed.entries("records/") == []
+
+
+def test_store_that_does_not_answer(
+    cut_off_store: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the store nothing is concluded about the version: to be tried again."""
+    monkeypatch.setattr(release, "look", lambda hook: None)
+    operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=cut_off_store.bucket)
+    with pytest.raises(StoreUnavailableError):
+        operator.execute(context("digits-2", params=FORM))
+
+
+# --- released before ---
+
+
+def finish(store: ModelStoreHook, outcome: str, run_id: str = "earlier") -> None:
+    """Let an earlier run have released version 2 with this outcome."""
+    earlier = record(store, run_id)
+    earlier.append("release_started")
+    earlier.append("release_finished", outcome=outcome, refused_by=None, reason="so it went")
+
+
+@pytest.mark.parametrize("outcome", ["promoted", "rolled_back"])
+def test_version_that_met_users_is_not_released_again(
+    landed: ModelStoreHook, admit: Admit, outcome: str
+) -> None:
+    """What was promoted or rolled back before is refused, unless it is asked for by name."""
+    finish(landed, outcome)
+    with pytest.raises(AirflowFailException, match=f"{outcome} by earlier") as caught:
+        admit()
+    assert cause(caught) is AlreadyReleasedError
+    assert landed.read(LOCK) is None, "a refused request keeps no lock"
+    assert admit(force=True).force is True
+    assert record(landed).state().attempts == 2
+
+
+@pytest.mark.parametrize("outcome", ["refused", "failed", "cancelled"])
+def test_version_that_met_no_user_may_be_tried_again(
+    landed: ModelStoreHook, admit: Admit, outcome: str
+) -> None:
+    """A release that ended before any user saw the version does not stand in the way of another."""
+    finish(landed, outcome)
+    admit()
+    assert record(landed).state().attempts == 2
+
+
+@pytest.mark.parametrize("outcome", ["refused", "failed"])
+def test_cleared_run_is_a_new_attempt(landed: ModelStoreHook, admit: Admit, outcome: str) -> None:
+    """A run that has ended and is cleared in Airflow begins anew: its old end is not the new one's."""
+    finish(landed, outcome, run_id="digits-2")
+    admit(running=("digits-2",))
+    state = record(landed).state()
+    assert (state.attempts, state.outcome, state.reason) == (2, "open", None)
+
+
+@pytest.mark.parametrize("outcome", ["promoted", "rolled_back"])
+def test_cleared_run_that_met_users_is_refused(landed: ModelStoreHook, admit: Admit, outcome: str) -> None:
+    """Clearing a run whose version was promoted or rolled back does not release it again by accident."""
+    finish(landed, outcome, run_id="digits-2")
+    with pytest.raises(AirflowFailException) as caught:
+        admit(running=("digits-2",))
+    assert cause(caught) is AlreadyReleasedError
+
+
+# --- the end ---
+
+
+@pytest.mark.parametrize(
+    ("events", "outcome", "refused_by"),
+    [
+        ([], "cancelled", None),
+        ([("stage_started", {"stage": "convert"})], "cancelled", None),
+        ([("stage_finished", {"stage": "convert", "outcome": "failed", "reason": "r"})], "failed", None),
+        ([("stage_finished", {"stage": "stage", "outcome": "refused", "reason": "r"})], "refused", "stage"),
+        ([("promoted", {"storage_uri": "s3://b/m"})], "promoted", None),
+    ],
+    ids=["nothing was done", "stopped in a stage", "a stage failed", "a gate refused", "promoted"],
+)
+def test_conclusion_follows_from_the_record(
+    landed: ModelStoreHook,
+    admit: Admit,
+    events: list[tuple[str, dict[str, Any]]],
+    outcome: str,
+    refused_by: str | None,
+) -> None:
+    """How a release ended is what its events amount to; the lock is given back, and a second run changes nothing."""
+    ticket = admit()
+    for kind, data in events:
+        record(landed).append(kind, **data)
+    first = conclude(ticket)
+    assert (first["outcome"], first["refused_by"]) == (outcome, refused_by)
+    assert kinds(landed)[-1] == "release_finished"
+    assert landed.read(LOCK) is None
+    assert conclude(ticket) == first
+    assert kinds(landed).count("release_finished") == 1

@@ -1,0 +1,112 @@
+"""run_expectations: great-expectations really run over the answers' table, offline, with plain results."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from slipway.quality import run_expectations
+
+from include.model_release.expectations import GoldenSet, score, suite_definition
+from include.model_release.spec import Validation
+
+pytestmark = pytest.mark.timeout(120)
+
+VALIDATION = Validation(accuracy_min=0.75, agreement_min=0.75)
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens a connection fails the test."""
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("the validation must not talk to anybody")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def check(predicted: list[int], stable: list[int] | None = None) -> dict[str, dict[str, Any]]:
+    """Run the release's own suite over answers to the labels 0, 1, 2, 3; return the results by their meaning."""
+    golden = GoldenSet({}, np.arange(4))
+    stable_answers = None if stable is None else np.array(stable)
+    numbers = score(golden, np.array(predicted), stable_answers)
+    suite = suite_definition(VALIDATION, numbers.rows, has_stable=stable is not None)
+    results = run_expectations(pd.DataFrame(numbers.columns), suite, "digits")
+    assert [result["type"] for result in results] == [each["type"] for each in suite]
+    return {result["meaning"]: result for result in results}
+
+
+def test_good_answers_meet_every_expectation() -> None:
+    """Answers above the limits, the limit itself included, pass, and what was observed is told."""
+    results = check([0, 1, 2, 9], stable=[0, 1, 9, 9])
+    assert all(result["success"] is True for result in results.values())
+    assert results["accuracy is at least 75.0%"]["observed"] == 0.75
+    assert len(results) == 4
+
+
+def test_low_accuracy_fails_that_expectation_alone() -> None:
+    """Each expectation is judged by itself."""
+    results = check([0, 1, 9, 9], stable=[0, 1, 9, 9])
+    failed = [meaning for meaning, result in results.items() if not result["success"]]
+    assert failed == ["accuracy is at least 75.0%"]
+    assert results[failed[0]]["observed"] == 0.5
+
+
+def test_disagreement_with_stable_fails() -> None:
+    """A candidate that is right, but answers otherwise than the stable version, fails the agreement."""
+    results = check([0, 1, 2, 3], stable=[0, 1, 9, 9])
+    assert [result["success"] for result in results.values()] == [True, True, True, False]
+
+
+def test_first_version_has_nobody_to_agree_with() -> None:
+    """Without a stable version agreement is not asked for."""
+    assert len(check([0, 1, 2, 3])) == 3
+
+
+def test_missing_row_fails() -> None:
+    """A table with fewer rows than the golden set fails the count."""
+    suite = suite_definition(VALIDATION, 5, has_stable=False)
+    frame = pd.DataFrame({"correct": [1, 1], "finite": [1, 1]})
+    results = run_expectations(frame, suite, "digits")
+    assert results[0]["success"] is False
+    assert results[0]["observed"] == 2
+
+
+def test_score_that_is_not_finite_fails() -> None:
+    """One row whose scores are not numbers fails the suite, however good the rest is."""
+    scores = np.eye(4)
+    scores[3, 0] = np.nan
+    numbers = score(GoldenSet({}, np.arange(4)), scores)
+    suite = suite_definition(VALIDATION, 4, has_stable=False)
+    results = run_expectations(pd.DataFrame(numbers.columns), suite, "digits")
+    assert [result["success"] for result in results] == [True, False, True]
+
+
+def test_results_are_plain() -> None:
+    """The results can be written as JSON, and say what was asked without the library's own keys."""
+    results = list(check([0, 1, 2, 3]).values())
+    assert json.loads(json.dumps(results)) == results
+    assert results[0]["kwargs"] == {"value": 4}
+
+
+def test_expectation_that_cannot_be_evaluated_is_not_met() -> None:
+    """An expectation on a column that the table does not have counts as failed, not as passed."""
+    expectation = {
+        "type": "expect_column_mean_to_be_between",
+        "kwargs": {"column": "absent", "min_value": 0.0, "max_value": 1.0},
+        "meaning": "a column that is not there",
+    }
+    results = run_expectations(pd.DataFrame({"finite": [1]}), [expectation], "digits")
+    assert results[0]["success"] is False
+
+
+def test_nothing_is_left_behind(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library writes no project folder where the task runs."""
+    monkeypatch.chdir(tmp_path)
+    check([0, 1, 2, 3])
+    assert os.listdir(tmp_path) == []  # noqa: PTH208  names are enough

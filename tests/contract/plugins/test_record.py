@@ -1,0 +1,190 @@
+"""ReleaseRecord: append-only events in the store, and what they amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+from slipway.hooks.record import ReleaseRecord
+from slipway.hooks.store import ModelStoreHook
+from slipway.operators.base import recorded_stage
+
+from include.model_release.errors import LoadRefusedError, SlipwayError, StoreUnavailableError
+from include.model_release.record import RecordError
+
+BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+URI = "s3://bucket/models/digits/1/repository"
+
+
+def record(store: ModelStoreHook, release_id: str = "digits-2", version: int = 2) -> ReleaseRecord:
+    """Return the record of a version as one release writes it."""
+    return ReleaseRecord(store, "digits", version, release_id)
+
+
+def kinds(one: ReleaseRecord) -> list[tuple[int, str]]:
+    """Return number and kind of each event."""
+    return [(event.seq, event.kind) for event in one.events()]
+
+
+def test_events_come_back_in_order(store: ModelStoreHook) -> None:
+    """What is appended is read back in order, with its time, release and data."""
+    written = [
+        record(store).append("release_started", at=BEGIN, stable_storage_uri=URI),
+        record(store).append("stage_started", at=BEGIN + timedelta(seconds=1), stage="convert"),
+    ]
+    assert record(store).events() == written
+    assert written[0].at == BEGIN
+    assert written[0].data == {"stable_storage_uri": URI}
+    assert [entry.key for entry in store.entries("records/")] == [
+        "records/digits/2/000001-release_started.json",
+        "records/digits/2/000002-stage_started.json",
+    ]
+
+
+def test_time_is_now_unless_given(store: ModelStoreHook) -> None:
+    """An event without a time happened when it was written, in UTC."""
+    before = datetime.now(UTC)
+    event = record(store).append("release_started")
+    assert before <= event.at <= datetime.now(UTC)
+    assert event.at.tzinfo is UTC
+
+
+def test_more_than_nine_events_keep_their_order(store: ModelStoreHook) -> None:
+    """Numbers sort as numbers, not as text."""
+    for _ in range(12):
+        record(store).append("release_started")
+    assert [seq for seq, _ in kinds(record(store))] == list(range(1, 13))
+
+
+def test_nothing_recorded_is_not_an_empty_release(store: ModelStoreHook) -> None:
+    """A version without events was never started, and has no state."""
+    assert record(store).started() is False
+    assert record(store).events() == []
+    with pytest.raises(RecordError, match="empty"):
+        record(store).state()
+
+
+def test_versions_have_records_of_their_own(store: ModelStoreHook) -> None:
+    """The record of version 2 is not that of version 22, nor disturbed by the model's lock."""
+    record(store, version=22).append("release_started")
+    store.write_once("records/digits/active.json", b"{}")
+    assert record(store).started() is False
+    record(store).append("release_started")
+    assert kinds(record(store)) == [(1, "release_started")]
+
+
+def test_a_second_attempt_appends_to_the_first(store: ModelStoreHook) -> None:
+    """A later release of the same version goes on counting, and its state is a new attempt."""
+    record(store, "first").append("release_started")
+    record(store, "first").append("release_finished", outcome="failed", refused_by=None, reason="S3 was away")
+    record(store, "second").append("release_started")
+    state = record(store, "second").state()
+    assert (state.release_id, state.attempts, state.outcome) == ("second", 2, "open")
+    assert [seq for seq, _ in kinds(record(store))] == [1, 2, 3]
+
+
+def test_writers_at_once_lose_nothing(store: ModelStoreHook) -> None:
+    """Tasks that write at the same moment, as two in parallel do, each get their event in, without a gap."""
+    assert store.client  # one client for all threads
+    with ThreadPoolExecutor(6) as pool:
+        stages = [f"stage-{number}" for number in range(6)]
+        list(pool.map(lambda stage: record(store).append("stage_started", stage=stage), stages))
+    events = record(store).events()
+    assert sorted(event.data["stage"] for event in events) == stages
+    assert sorted({event.seq for event in events}) == list(range(1, max(event.seq for event in events) + 1))
+
+
+def test_lost_event_is_noticed(store: ModelStoreHook) -> None:
+    """A record with a gap gives no state."""
+    for _ in range(3):
+        record(store).append("release_started")
+    store.delete("records/digits/2/000002-release_started.json")
+    with pytest.raises(RecordError, match="no event 2"):
+        record(store).state()
+
+
+def test_damaged_event_is_named(store: ModelStoreHook) -> None:
+    """An event that cannot be read is named by its key."""
+    record(store).append("release_started")
+    store.write("records/digits/2/000001-release_started.json", b"{")
+    with pytest.raises(SlipwayError, match=r"records/digits/2/000001-release_started\.json"):
+        record(store).events()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [ReleaseRecord.events, ReleaseRecord.started, ReleaseRecord.state],
+    ids=["events", "started", "state"],
+)
+def test_unreachable_store_is_not_an_empty_record(
+    cut_off_store: ModelStoreHook, ask: Callable[[ReleaseRecord], object]
+) -> None:
+    """A record that could not be read is not one without events."""
+    with pytest.raises(StoreUnavailableError):
+        ask(record(cut_off_store))
+
+
+def test_event_that_could_not_be_written_is_an_error(cut_off_store: ModelStoreHook) -> None:
+    """Nobody goes on in the belief that an event was written."""
+    with pytest.raises(StoreUnavailableError):
+        record(cut_off_store).append("release_started")
+
+
+# --- stages ---
+
+
+def stage_events(store: ModelStoreHook) -> list[tuple[str, Any, Any]]:
+    """Return kind, outcome and reason of what was recorded after the start."""
+    events = record(store).events()[1:]
+    return [(event.kind, event.data.get("outcome"), event.data.get("reason")) for event in events]
+
+
+@pytest.fixture
+def begun(store: ModelStoreHook) -> ReleaseRecord:
+    """The record of a release that has begun."""
+    record(store).append("release_started")
+    return record(store)
+
+
+def test_stage_that_passes(store: ModelStoreHook, begun: ReleaseRecord) -> None:
+    """A stage is recorded when it begins and when it has passed."""
+    with recorded_stage(begun, "publish"):
+        assert stage_events(store) == [("stage_started", None, None)]
+    assert stage_events(store)[1] == ("stage_finished", "passed", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(LoadRefusedError("it does not load"), "refused"), (StoreUnavailableError("S3 is away"), "failed")],
+)
+def test_stage_that_does_not_pass(
+    store: ModelStoreHook, begun: ReleaseRecord, error: SlipwayError, outcome: str
+) -> None:
+    """What a gate refuses is refused, all else failed; the reason is in the record and the error goes on."""
+    with pytest.raises(type(error)), recorded_stage(begun, "stage"):
+        raise error
+    assert stage_events(store)[1] == ("stage_finished", outcome, str(error))
+    state = begun.state()
+    assert state.refused_by == ("stage" if outcome == "refused" else None)
+
+
+def test_stage_that_is_cut_off(store: ModelStoreHook, begun: ReleaseRecord) -> None:
+    """A task that is ended from outside leaves its stage as failed, not as running."""
+    with pytest.raises(KeyboardInterrupt), recorded_stage(begun, "benchmark"):
+        raise KeyboardInterrupt
+    assert stage_events(store)[1][:2] == ("stage_finished", "failed")
+
+
+def test_stage_that_waits_is_not_over(store: ModelStoreHook, begun: ReleaseRecord) -> None:
+    """A stage whose task defers is still running; it ends when the task has come back, and begins once."""
+    with pytest.raises(TaskDeferred), recorded_stage(begun, "convert"):
+        raise TaskDeferred(trigger=None, method_name="go_on")
+    assert [stage.outcome for stage in begun.state().stages] == ["running"]
+    with recorded_stage(begun, "convert", resumed=True):
+        pass
+    assert [kind for kind, _, _ in stage_events(store)] == ["stage_started", "stage_finished"]
+    assert [stage.outcome for stage in begun.state().stages] == ["passed"]

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE = ROOT / "docker-compose.yaml"
+AIRFLOW_SERVICES = {"api-server", "scheduler", "dag-processor", "triggerer", "worker"}
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
+    return document
+
+
+def validate(path: Path) -> subprocess.CompletedProcess[str]:
+    """The Compose specification's own schema, as the package check-jsonschema carries it."""
+    checker = Path(sys.executable).with_name("check-jsonschema")
+    command = [str(checker), "--builtin-schema", "vendor.compose-spec", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_file_follows_the_compose_specification() -> None:
+    """docker-compose.yaml is valid by the Compose specification's JSON schema."""
+    answer = validate(COMPOSE)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_the_schema_refuses_a_wrong_file(tmp_path: Path) -> None:
+    """The check above can fail: a key that Compose does not know is refused."""
+    wrong = tmp_path / "docker-compose.yaml"
+    wrong.write_text(
+        COMPOSE.read_text(encoding="utf-8").replace("    image: postgres:16", "    imagee: postgres:16")
+    )
+    answer = validate(wrong)
+    assert answer.returncode == 1
+    assert "imagee" in answer.stdout
+
+
+def test_it_is_airflow_as_its_users_expect_it(compose: dict[str, Any]) -> None:
+    """It runs Celery with PostgreSQL and Redis, each component alone, the project mounted and on the path."""
+    services = compose["services"]
+    assert services.keys() == AIRFLOW_SERVICES | {"postgres", "redis", "init"}
+    for name in AIRFLOW_SERVICES:
+        assert services[name]["environment"]["AIRFLOW__CORE__EXECUTOR"] == "CeleryExecutor"
+        assert services[name]["environment"]["PYTHONPATH"] == "/opt/airflow"
+        mounted = {volume.split(":")[0] for volume in services[name]["volumes"]}
+        assert {"./dags", "./plugins", "./include"} <= mounted
+
+
+def test_every_lasting_service_has_a_health_check(compose: dict[str, Any]) -> None:
+    """Compose can tell for each service whether it works; only `init` ends by itself."""
+    without = {name for name, service in compose["services"].items() if "healthcheck" not in service}
+    assert without == {"init"}
+
+
+def test_services_wait_for_what_they_need(compose: dict[str, Any]) -> None:
+    """Airflow starts when database and broker are healthy and the database is migrated."""
+    for name in AIRFLOW_SERVICES:
+        needs = {need: how["condition"] for need, how in compose["services"][name]["depends_on"].items()}
+        assert needs == {
+            "postgres": "service_healthy",
+            "redis": "service_healthy",
+            "init": "service_completed_successfully",
+        }
+
+
+def test_every_secret_comes_from_the_environment_and_has_no_default() -> None:
+    """A secret that is not set stops Compose with its name.
+
+    No value for one is in the file or in the example.
+    """
+    text = COMPOSE.read_text(encoding="utf-8")
+    used = re.findall(r"\$\{(SLIPWAY_\w*(?:PASSWORD|KEY|SECRET)\w*)(:?[^}]*)\}", text)
+    assert len({name for name, _ in used}) == 6
+    assert {rest for _, rest in used} == {":?set it in .env"}
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    for name, _ in used:
+        assert re.search(rf"^{name}=$", example, re.MULTILINE), name
+
+
+def test_only_the_ui_is_published_and_only_on_loopback(compose: dict[str, Any]) -> None:
+    """No port is open to other machines."""
+    published = {
+        name: service["ports"] for name, service in compose["services"].items() if "ports" in service
+    }
+    assert published.keys() == {"api-server"}
+    assert all(port.startswith("127.0.0.1:") for port in published["api-server"])
+
+
+def test_the_image_is_of_the_airflow_that_is_pinned(compose: dict[str, Any]) -> None:
+    """The base image carries the Airflow version of requirements.txt."""
+    pinned = re.search(
+        r"^apache-airflow==(\S+)", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert pinned is not None
+    assert (
+        f"FROM apache/airflow:{pinned[1]}-python3.11"
+        in compose["services"]["worker"]["build"]["dockerfile_inline"]
+    )

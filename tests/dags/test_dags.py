@@ -1,0 +1,287 @@
+"""The workflows as Airflow's DAG processor sees them: import, structure, form; nothing runs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.definitions.dag import DAG
+from airflow.sdk.exceptions import ParamValidationError
+from airflow.serialization.serialized_objects import DagSerialization
+
+from include.model_release.names import list_models
+
+ROOT = Path(__file__).resolve().parents[2]
+DAGS = ROOT / "dags"
+FILES = sorted(path.name for path in DAGS.glob("*.py"))
+RELEASE, INTAKE = "model_release", "model_intake"
+
+# A form filled in as little as possible.
+MINIMAL = {"model": "digits", "version": 2}
+
+
+@pytest.fixture(scope="module")
+def bag() -> Iterator[DagBag]:
+    """All DAGs, parsed with every warning an error and without any network."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        for call in ("connect", "connect_ex", "bind", "sendto"):
+            patch.setattr(socket.socket, call, _refuse)
+        patch.setattr(socket, "getaddrinfo", _refuse)
+        warnings.simplefilter("error")
+        # What other libraries warn of when they are imported is theirs.
+        for module in ("airflow", "slipway", "include", "dags", "unusual_prefix"):
+            warnings.filterwarnings("error", module=rf"{module}.*")
+        yield DagBag(DAGS, safe_mode=False)
+
+
+def _refuse(*_: Any, **__: Any) -> None:
+    raise AssertionError("parsing a DAG must not talk to anybody")
+
+
+@pytest.fixture
+def release(bag: DagBag) -> DAG:
+    """The DAG model_release."""
+    return bag.dags[RELEASE]
+
+
+def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
+    """Every file in dags/ imports without error, warning or network, and holds the DAG that it is named after."""
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == sorted(Path(name).stem for name in FILES)
+    assert {RELEASE, INTAKE} <= set(bag.dags)
+    assert not any(stats.warning_num for stats in bag.dagbag_stats)
+
+
+@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE])
+def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
+    """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""
+    dag = bag.dags[dag_id]
+    assert dag.dag_display_name != dag_id
+    assert dag.description
+    assert len((dag.doc_md or "").split()) > 30
+    assert "slipway" in dag.tags
+    assert dag.catchup is False
+    assert dag.owner == "slipway"
+
+
+def test_every_task_is_documented_and_bounded(bag: DagBag) -> None:
+    """Every task says what it does, is tried again, and cannot run or wait for ever."""
+    for dag in bag.dags.values():
+        for task in dag.tasks:
+            name = f"{dag.dag_id}.{task.task_id}"
+            arguments = getattr(task, "partial_kwargs", {})
+
+            def given(attribute: str, task: Any = task, arguments: dict[str, Any] = arguments) -> Any:
+                return arguments.get(attribute, getattr(task, attribute, None))
+
+            assert given("doc_md"), name
+            assert given("retries"), name
+            assert given("retry_delay"), name
+            assert given("execution_timeout") or given("response_timeout"), name
+
+
+def test_dags_can_be_stored(bag: DagBag) -> None:
+    """Every DAG can be written to Airflow's database, as the DAG processor does."""
+    for dag in bag.dags.values():
+        json.dumps(DagSerialization.to_dict(dag))
+
+
+def test_stages_are_in_order(release: DAG) -> None:
+    """Each stage comes after the one before: nothing reaches users that has not passed every gate."""
+    order = [
+        "admit",
+        "prepare.convert",
+        "prepare.publish",
+        "staging.prepare",
+        "staging.load_candidate",
+        "staging.validate",
+        "staging.benchmark",
+        "approve",
+        "rollout.arm_rollback",
+        "rollout.shift_traffic",
+        "rollout.promote",
+        "rollout.restore_stable",
+        "conclude",
+    ]
+    assert set(order) | {"staging.load_baseline", "staging.unload"} == set(release.task_ids)
+    for earlier, later in itertools.pairwise(order):
+        assert earlier in ancestors(release, later), f"{earlier} before {later}"
+    assert "staging.load_baseline" in ancestors(release, "staging.validate")
+    assert "staging.benchmark" in ancestors(release, "staging.unload")
+
+
+def ancestors(dag: DAG, task_id: str) -> set[str]:
+    """Return every task that comes before this one."""
+    return set(dag.get_task(task_id).get_flat_relative_ids(upstream=True))
+
+
+@pytest.mark.parametrize(
+    ("teardown", "setup"),
+    [
+        ("staging.unload", "staging.prepare"),
+        ("rollout.restore_stable", "rollout.arm_rollback"),
+        ("conclude", "admit"),
+    ],
+)
+def test_teardowns_run_whatever_happened(release: DAG, teardown: str, setup: str) -> None:
+    """Staging is cleared, the stable version restored and the release concluded once their setups have passed."""
+    task = release.get_task(teardown)
+    assert task.is_teardown
+    assert release.get_task(setup).is_setup
+    assert setup in task.upstream_task_ids
+    assert task.trigger_rule.value == "all_done_setup_success"
+
+
+def test_nothing_else_is_a_setup_or_teardown(release: DAG) -> None:
+    """No gate is a teardown: then its failure would not count."""
+    special = {task.task_id for task in release.tasks if task.is_setup or task.is_teardown}
+    assert special == {
+        "admit",
+        "conclude",
+        "rollout.arm_rollback",
+        "rollout.restore_stable",
+        "staging.prepare",
+        "staging.unload",
+    }
+
+
+def test_a_refused_gate_stops_the_release(release: DAG) -> None:
+    """No task before the teardowns runs although a task before it failed."""
+    for task in release.tasks:
+        if not task.is_teardown:
+            assert task.trigger_rule.value in ("all_success", "none_failed_min_one_success"), task.task_id
+
+
+def test_no_time_limit_that_skips_the_rollback(release: DAG) -> None:
+    """The run has no time limit of its own, for that would skip the teardowns; and nothing but a request starts it."""
+    assert release.dagrun_timeout is None
+    assert release.schedule is None
+
+
+def test_restoring_is_tried_longest(release: DAG) -> None:
+    """The task that brings users back to the stable version gives up last."""
+    retries = {task.task_id: task.retries or 0 for task in release.tasks}
+    assert retries["rollout.restore_stable"] == max(retries.values()) >= 10
+
+
+def test_long_waits_hold_no_worker(release: DAG) -> None:
+    """Pods and the analysis are waited for in the triggerer."""
+    for task_id in ("prepare.convert", "staging.benchmark"):
+        task: Any = release.get_task(task_id)
+        assert task.deferrable is True
+
+
+# --- the form ---
+
+
+def test_models_are_a_drop_down_of_the_release_files(release: DAG) -> None:
+    """The form offers exactly the models that have a release file."""
+    models = list_models(ROOT / "include" / "releases")
+    assert models
+    assert release.params.get_param("model").schema["enum"] == models
+
+
+def test_fields_explain_themselves(release: DAG) -> None:
+    """Every field of the form has a title and a description."""
+    for name in release.params:
+        param = release.params.get_param(name)
+        assert param.schema["title"], name
+        assert param.description, name
+
+
+GOOD_FORMS: list[dict[str, Any]] = [
+    MINIMAL,
+    {**MINIMAL, "steps": [{"weight": 5, "bake_s": 60}, {"weight": 50, "bake_s": 60}]},
+    {**MINIMAL, "steps": None, "window_s": 5, "wait_for_approval": True, "force": True, "reason": "again"},
+    {**MINIMAL, "wait_for_approval": False, "steps": []},
+]
+
+
+@pytest.mark.parametrize("form", GOOD_FORMS)
+def test_form_takes(release: DAG, form: dict[str, Any]) -> None:
+    """Model and version are enough; the canary may be changed for one run."""
+    fill_in(release, form)
+
+
+BAD_FORMS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "no model": {"version": 2},
+    "no version": {"model": "digits"},
+    "unknown model": {**MINIMAL, "model": "no-such-model"},
+    "model that climbs": {**MINIMAL, "model": "../digits"},
+    "model with a slash": {**MINIMAL, "model": "digits/2"},
+    "upper case": {**MINIMAL, "model": "Digits"},
+    "model null": {**MINIMAL, "model": None},
+    "version null": {**MINIMAL, "version": None},
+    "version as text": {**MINIMAL, "version": "2"},
+    "version zero": {**MINIMAL, "version": 0},
+    "version negative": {**MINIMAL, "version": -1},
+    "version a fraction": {**MINIMAL, "version": 1.5},
+    "version true": {**MINIMAL, "version": True},
+    "steps no list": {**MINIMAL, "steps": 5},
+    "steps plain numbers": {**MINIMAL, "steps": [5, 50]},
+    "weight 0": {**MINIMAL, "steps": [{"weight": 0, "bake_s": 60}]},
+    "weight 100": {**MINIMAL, "steps": [{"weight": 100, "bake_s": 60}]},
+    "no bake": {**MINIMAL, "steps": [{"weight": 5}]},
+    "bake 0": {**MINIMAL, "steps": [{"weight": 5, "bake_s": 0}]},
+    "a typo in a step": {**MINIMAL, "steps": [{"weight": 5, "bake_s": 60, "bakes": 1}]},
+    "window 0": {**MINIMAL, "window_s": 0},
+    "window as text": {**MINIMAL, "window_s": "10"},
+    "approval as text": {**MINIMAL, "wait_for_approval": "yes"},
+    "force as text": {**MINIMAL, "force": "yes"},
+    "reason too long": {**MINIMAL, "reason": "x" * 501},
+}
+
+
+@pytest.mark.parametrize("form", BAD_FORMS.values(), ids=BAD_FORMS)
+def test_form_rejects(release: DAG, form: dict[str, Any]) -> None:
+    """What makes no sense is rejected by the form itself, before a run exists."""
+    with pytest.raises(ParamValidationError):
+        fill_in(release, form)
+
+
+def fill_in(dag: DAG, form: dict[str, Any]) -> None:
+    """Check a form as Airflow does when a run is created. Raises ParamValidationError."""
+    stored = DagSerialization.from_dict(json.loads(json.dumps(DagSerialization.to_dict(dag))))
+    stored.params.deep_merge(form).validate()
+
+
+# --- intake ---
+
+
+def test_intake_starts_by_event_and_by_schedule(bag: DagBag) -> None:
+    """New versions come by the bucket's queue, and by a sweep on a schedule for those whose event was lost."""
+    dag = bag.dags[INTAKE]
+    schedule: Any = dag.schedule
+    assert type(schedule).__name__ == "AssetOrTimeSchedule"
+    assert [len(asset.watchers) for asset in schedule.asset_condition.objects] == [1]
+    assert dag.max_active_runs != 1, "one active run at a time loses events"
+
+
+def test_intake_starts_each_version_once(bag: DagBag) -> None:
+    """The release is started under a given run id, and a run that exists already is no failure."""
+    task: Any = bag.dags[INTAKE].get_task("start_release")
+    assert task.partial_kwargs["trigger_dag_id"] == RELEASE
+    assert task.partial_kwargs["skip_when_already_exists"] is True
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_dag_files_are_wiring(name: str) -> None:
+    """A DAG file reaches for no client library itself and reads no Airflow variable while it is parsed."""
+    text = (DAGS / name).read_text()
+    for word in (
+        "boto3",
+        "import kubernetes",
+        "tritonclient",
+        "import requests",
+        "Variable.get",
+        "get_connection",
+    ):
+        assert word not in text
