@@ -53,6 +53,7 @@ BASELINE = "(ti.xcom_pull(task_ids='staging.prepare')['baseline'] or {})"
 
 PARAMS = {
     "model": Param(
+        type="string",
         enum=list_models(RELEASES_DIR),
         title="Model",
         description="One of the release files in include/releases/.",
@@ -98,8 +99,8 @@ PARAMS = {
         description="Also a version that was promoted or rolled back before.",
     ),
     "reason": Param(
-        "",
-        type="string",
+        None,
+        type=["null", "string"],
         maxLength=500,
         title="Reason",
         description="Why this release is started; goes into its record.",

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from include.sandbox import lifecycle
-from include.sandbox.airflow import AirflowError
+from include.sandbox.airflow import AirflowError, read_health
 from include.sandbox.lifecycle import LifecycleError
 from include.sandbox.progress import Steps
 from include.sandbox.settings import IMAGES_VARIABLE, MARKER, SandboxSettings, SettingsError, sandbox_root
@@ -73,11 +73,24 @@ def _status(_options: argparse.Namespace, _rest: Sequence[str]) -> int:
     for name, check in lifecycle.program_checks(settings).items():
         ready = check()
         healthy = healthy and ready
-        table.add_row(name, "[green]healthy[/]" if ready else "[red]not healthy[/]", "")
+        table.add_row(
+            name, "[green]healthy[/]" if ready else "[red]not healthy[/]", _why(settings, name, ready)
+        )
     console = Console(highlight=False)
     console.print(table)
     console.print(f"Airflow: {settings.airflow_url} ({settings.airflow_user} / {settings.airflow_password})")
     return 0 if healthy else 3
+
+
+def _why(settings: SandboxSettings, name: str, ready: bool) -> str:
+    if name != "Airflow":
+        return ""
+    health = read_health(settings)
+    if health is None:
+        return "" if ready else "its API does not answer"
+    if health.unhealthy:
+        return f"not alive: {', '.join(health.unhealthy)}"
+    return f"{health.dags} DAGs, {health.import_errors} files that could not be imported"
 
 
 def _demo(_options: argparse.Namespace, rest: Sequence[str]) -> int:

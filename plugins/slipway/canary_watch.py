@@ -35,13 +35,14 @@ Readings = dict[str, Counters]
 class StepWatch:
     """Carries one step out; everything that blocks runs in a thread, so that a triggerer stays responsive.
 
-    :param step: index of the step in the release's plan.
+    :param step: index of the step in the plan.
     :param elapsed_s: how long the step has been watched before this watch began.
     """
 
     def __init__(
         self,
         ticket: ReleaseTicket,
+        plan: CanaryPlan,
         step: int,
         judge: CanaryJudge,
         elapsed_s: float,
@@ -52,8 +53,7 @@ class StepWatch:
         self.elapsed_s = elapsed_s
         self.events: list[dict[str, Any]] = []
         self._ticket = ticket
-        self._plan = CanaryPlan.from_rollout(ticket.spec.rollout)
-        self._index, self._step = step, self._plan.steps[step]
+        self._plan, self._index, self._step = plan, step, plan.steps[step]
         self._service, self._metrics = service, metrics
         self._first_bad_at: datetime | None = None
         self._blind = "no reading yet"

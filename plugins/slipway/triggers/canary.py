@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.model_release.canary import CanaryJudge
+from include.model_release.canary import CanaryJudge, CanaryPlan
 from include.model_release.errors import SlipwayError
 from slipway.canary_watch import StepWatch
 from slipway.hooks.kserve import KServeHook
@@ -89,6 +89,7 @@ class CanaryStepTrigger(BaseTrigger):
         rollout = ticket.spec.rollout
         return StepWatch(
             ticket,
+            CanaryPlan.from_rollout(rollout),
             self.step,
             CanaryJudge.from_json(self.judge),
             self.elapsed_s,

@@ -138,7 +138,7 @@ def answer_first_with_none(read: Callable[[str], bytes | None]) -> Callable[[str
     return lambda key: None if next(answers) == 0 else read(key)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(weight_files=st.integers(0, 3), fail_at=st.integers(1, 7), answer_lost=st.booleans())
 def test_broken_off_publication_is_invisible_and_can_be_repeated(
     store: ModelStoreHook, prepare_version: Prepare, weight_files: int, fail_at: int, answer_lost: bool

@@ -255,7 +255,8 @@ def test_rollback_takes_its_four_phases_in_order() -> None:
     """Percent 0 alone, then the good URI with percent 0, then waiting, then the percent goes; then it is
     done.
     """
-    model, phases = canary_at(25), []
+    phases: list[str] = []
+    model = canary_at(25)
     for _ in range(40):
         action = next_action(RollBack(V2), model.read())
         if action.phase not in phases[-1:]:

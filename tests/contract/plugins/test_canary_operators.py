@@ -1,0 +1,311 @@
+"""The operators that lead users to a version and back: real record in S3, a model of Knative for the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from slipway.hooks.metrics import EnvoyMetricsHook
+from slipway.hooks.record import ReleaseRecord
+from slipway.hooks.store import ModelStoreHook
+from slipway.operators.canary import (
+    ArmRollbackOperator,
+    PromoteOperator,
+    RestoreStableOperator,
+    ShiftTrafficOperator,
+    TrafficOperator,
+)
+from slipway.rollout_driver import drive
+from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.triggers.canary import CanaryStepTrigger
+
+from include.model_release.canary import AnalysisPolicy, CanaryJudge
+from include.model_release.errors import MetricsUnavailableError, StoreUnavailableError
+from include.model_release.record import ReleaseState
+from include.model_release.rollout import ShiftWeight, StartCanary
+from include.model_release.samples import Counters
+from include.model_release.spec import parse_release_spec
+from tests.unit.model_release.knative_model import KnativeModel
+from tests.unit.plugins.conftest import ServiceDouble
+
+Operate = Callable[..., Any]
+
+
+@pytest.fixture
+def ticket(store: ModelStoreHook) -> ReleaseTicket:
+    """Version 3 is admitted, over version 2."""
+    spec = parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml")
+    ticket = ReleaseTicket(
+        release_id="digits-3",
+        model="digits",
+        version=3,
+        bucket=store.bucket,
+        spec=spec,
+        stable=StableVersion(version=2, storage_uri=f"s3://{store.bucket}/models/digits/2/repository"),
+    )
+    record(store).append("release_started", stable_storage_uri=stable_uri(ticket))
+    return ticket
+
+
+@pytest.fixture
+def service(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch) -> ServiceDouble:
+    """The InferenceService, on which version 2 has all users."""
+    model = KnativeModel()
+    model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": stable_uri(ticket)}}}})
+    model.settle()
+    double = ServiceDouble(model)
+    monkeypatch.setattr(TrafficOperator, "service", double)
+    return double
+
+
+@pytest.fixture(autouse=True)
+def _metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The candidate has answered 40 requests, 7 of them with an error."""
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_SLIPWAY_METRICS", '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'
+    )
+    monkeypatch.setattr(
+        EnvoyMetricsHook, "read", lambda self, revisions: {name: Counters(40, 7) for name in revisions}
+    )
+
+
+@pytest.fixture
+def operate(ticket: ReleaseTicket, service: ServiceDouble) -> Operate:
+    """Executes an operator for the release."""
+
+    def execute(operator: type[TrafficOperator]) -> Any:
+        return operator(task_id="task", release=ticket.model_dump_json()).execute({})
+
+    return execute
+
+
+def stable_uri(ticket: ReleaseTicket) -> str:
+    assert ticket.stable is not None
+    return ticket.stable.storage_uri
+
+
+def record(store: ModelStoreHook) -> ReleaseRecord:
+    return ReleaseRecord(store, "digits", 3, "digits-3")
+
+
+def state(store: ModelStoreHook) -> ReleaseState:
+    return record(store).state()
+
+
+def lead_users(service: ServiceDouble, ticket: ReleaseTicket, store: ModelStoreHook, weight: int) -> None:
+    """Bring the candidate to a weight, as shift_traffic does."""
+    record(store).append(
+        "weight_intended",
+        weight=weight,
+        storage_uri=ticket.storage_uri,
+        stable_storage_uri=stable_uri(ticket),
+    )
+    drive(service, StartCanary(ticket.storage_uri, weight), timeout_s=5)  # type: ignore[arg-type]
+
+
+def test_intent_is_written_before_the_first_percent(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """The worker writes down what it is about to do and leaves the doing to the trigger."""
+    with pytest.raises(TaskDeferred) as deferred:
+        operate(ShiftTrafficOperator)
+    assert isinstance(deferred.value.trigger, CanaryStepTrigger)
+    assert deferred.value.kwargs == {"step": 0}
+    assert service.patches == []
+    assert state(store).intended_weight == ticket.spec.rollout.steps[0].weight
+
+
+def test_trigger_can_be_made_again_from_what_it_says_of_itself(
+    service: ServiceDouble, operate: Operate
+) -> None:
+    """A triggerer that takes a canary over makes the very same trigger."""
+    with pytest.raises(TaskDeferred) as deferred:
+        operate(ShiftTrafficOperator)
+    path, arguments = deferred.value.trigger.serialize()
+    assert path == "slipway.triggers.canary.CanaryStepTrigger"
+    assert CanaryStepTrigger(**arguments).serialize() == (path, arguments)
+
+
+def resumed(ticket: ReleaseTicket, decision: str, step: int = 0, events: tuple[Any, ...] = ()) -> None:
+    judge = CanaryJudge(AnalysisPolicy()).to_json()
+    event = {
+        "decision": decision,
+        "judge": judge,
+        "elapsed_s": 5.0,
+        "events": list(events),
+        "error": None,
+    }
+    ShiftTrafficOperator(task_id="task", release=ticket.model_dump_json()).resume({}, event, step)  # type: ignore[arg-type]
+
+
+def test_a_passed_step_leads_to_the_next_one(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """After the first step the second weight is intended."""
+    with pytest.raises(TaskDeferred) as deferred:
+        resumed(ticket, "advance")
+    assert deferred.value.kwargs == {"step": 1}
+    assert state(store).intended_weight == ticket.spec.rollout.steps[1].weight
+
+
+def test_the_last_passed_step_ends_the_stage(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """After the last step the stage has passed; promotion is another task's."""
+    record(store).append("stage_started", stage="canary")
+    resumed(ticket, "advance", step=len(ticket.spec.rollout.steps) - 1)
+    assert [(stage.name, stage.outcome) for stage in state(store).stages] == [("canary", "passed")]
+
+
+def test_a_step_that_goes_on_keeps_its_time_and_its_judge(
+    ticket: ReleaseTicket, service: ServiceDouble
+) -> None:
+    """A report in the middle of a step defers again from where it was."""
+    with pytest.raises(TaskDeferred) as deferred:
+        resumed(ticket, "continue")
+    assert deferred.value.trigger.elapsed_s == 5.0
+    assert deferred.value.kwargs == {"step": 0}
+
+
+def test_a_verdict_against_the_candidate_is_a_refusal_that_is_not_tried_again(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """The record says which stage refused, why, and when the first bad answer was seen."""
+    verdict = {"status": "fail", "reason": "it fails more often", "statistics": {}, "window": None}
+    told = {
+        "kind": "window_judged",
+        "at": "2026-01-02T03:04:06+00:00",
+        "data": {
+            "verdict": verdict,
+            "candidate_requests": 30,
+            "candidate_errors": 5,
+            "first_bad_at": "2026-01-02T03:04:05+00:00",
+        },
+    }
+    with pytest.raises(AirflowFailException, match="it fails more often"):
+        resumed(ticket, "roll_back", events=(told,))
+    found = state(store)
+    assert found.refused_by == "canary"
+    assert found.first_bad_at is not None
+    assert found.first_bad_at.isoformat() == "2026-01-02T03:04:05+00:00"
+    assert found.candidate_errors == 5
+
+
+def test_promotion_is_recorded_when_it_is_seen(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """All traffic is on the candidate before the record calls it promoted; doing it again changes nothing."""
+    lead_users(service, ticket, store, 50)
+    operate(PromoteOperator)
+    assert service.model.users() == {ticket.storage_uri: 100}
+    assert state(store).outcome == "promoted"
+    patches = len(service.patches)
+    operate(PromoteOperator)
+    assert len(service.patches) == patches
+
+
+def test_a_promoted_version_is_not_taken_back(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """The teardown leaves a promoted version alone."""
+    lead_users(service, ticket, store, 50)
+    operate(PromoteOperator)
+    operate(RestoreStableOperator)
+    assert service.model.users() == {ticket.storage_uri: 100}
+
+
+@pytest.mark.parametrize("weight", [1, 50, 99])
+def test_a_stopped_release_is_taken_back(
+    weight: int, ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """From any weight the stable version alone gets the users; the record says why and what it cost."""
+    lead_users(service, ticket, store, weight)
+    operate(RestoreStableOperator)
+    assert service.model.users() == {stable_uri(ticket): 100}
+    assert service.model.spec.get("canaryTrafficPercent") is None
+    found = state(store)
+    assert found.outcome == "rolled_back"
+    assert found.candidate_errors == 7
+    assert found.weight_0_at is not None
+    assert "stopped" in (found.reason or "")
+
+
+def test_the_first_patch_of_a_rollback_is_the_percent_alone(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """Users are safe before anything else is changed."""
+    lead_users(service, ticket, store, 50)
+    before = len(service.patches)
+    operate(RestoreStableOperator)
+    assert service.patches[before]["spec"] == {"predictor": {"canaryTrafficPercent": 0}}
+
+
+def test_a_release_that_led_no_user_there_has_nothing_to_take_back(
+    service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """Without an intended weight the InferenceService is not touched."""
+    operate(RestoreStableOperator)
+    assert service.patches == []
+    assert state(store).outcome == "open"
+
+
+def test_a_rollback_is_done_once(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """A teardown that is run again finds the release rolled back."""
+    lead_users(service, ticket, store, 50)
+    operate(RestoreStableOperator)
+    events, patches = len(record(store).events()), len(service.patches)
+    operate(RestoreStableOperator)
+    assert (len(record(store).events()), len(service.patches)) == (events, patches)
+
+
+def test_a_rollback_does_not_need_the_metrics_source(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    operate: Operate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With nobody to count, the users are taken back all the same and the counts are unknown."""
+
+    def away(self: EnvoyMetricsHook, revisions: Any) -> Any:
+        raise MetricsUnavailableError("the metrics endpoint did not answer")
+
+    monkeypatch.setattr(EnvoyMetricsHook, "read", away)
+    lead_users(service, ticket, store, 50)
+    operate(RestoreStableOperator)
+    assert service.model.users() == {stable_uri(ticket): 100}
+    assert state(store).candidate_errors is None
+
+
+def test_a_rollback_does_not_need_the_object_store(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    operate: Operate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the record out of reach the users are taken back first; then the task fails, to be tried again."""
+    lead_users(service, ticket, store, 50)
+
+    def away(self: ReleaseRecord) -> Any:
+        raise StoreUnavailableError("the object store did not answer")
+
+    monkeypatch.setattr(ReleaseRecord, "events", away)
+    with pytest.raises(StoreUnavailableError):
+        operate(RestoreStableOperator)
+    assert service.model.users() == {stable_uri(ticket): 100}
+
+
+def test_what_a_dead_release_left_is_taken_back_first(
+    ticket: ReleaseTicket, service: ServiceDouble, operate: Operate
+) -> None:
+    """A canary that nobody concluded is rolled back before the next release begins its own."""
+    foreign = f"s3://{ticket.bucket}/models/digits/9/repository"
+    drive(service, StartCanary(foreign, 30), timeout_s=5)  # type: ignore[arg-type]
+    drive(service, ShiftWeight(60, foreign), timeout_s=5)  # type: ignore[arg-type]
+    operate(ArmRollbackOperator)
+    assert service.model.users() == {stable_uri(ticket): 100}

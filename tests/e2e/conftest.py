@@ -1,0 +1,152 @@
+"""One sandbox for the session, and in it every story that a collected test asks for, all at the same time."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from rich.console import Console
+
+from include.sandbox import lifecycle
+from include.sandbox.progress import Steps
+from include.sandbox.settings import PROJECT_ROOT, ROOT_VARIABLE
+from tests.e2e.release_files import write_release_files
+from tests.e2e.stories import (
+    STORIES,
+    DigitsStory,
+    MagikaStory,
+    OnCallStory,
+    OneAtATimeStory,
+    OnGpuStory,
+)
+from tests.e2e.world import World
+
+STORY_LIMIT_S = 840
+TEST_LIMIT_S = 900
+NEVER = "0 0 29 2 *"  # a leap day: practically no run of the sweep but those that a test starts
+
+_HERE = Path(__file__).parent
+
+Story = TypeVar("Story")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs the sandbox; the first test that asks also waits for it to start."""
+    for item in items:
+        if _HERE in item.path.parents:
+            for mark in (pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(TEST_LIMIT_S)):
+                item.add_marker(mark)
+
+
+@pytest.fixture(scope="session")
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A fresh sandbox with these tests' release files; ended whatever happens, and, if all went well, removed."""
+    with _own_root() as root, _interruptible(), pytest.MonkeyPatch.context() as environment:
+        releases = root / "releases"
+        write_release_files(releases)
+        environment.setenv("SLIPWAY_RELEASES_DIR", str(releases))
+        environment.setenv("SLIPWAY_SWEEP_CRON", NEVER)
+        environment.delenv(ROOT_VARIABLE, raising=False)
+        quiet = Steps(Console(quiet=True))
+        try:
+            running = World(lifecycle.up(root, quiet))
+            try:
+                yield running
+            finally:
+                running.stop.set()
+        finally:
+            lifecycle.down(root, quiet)
+        if request.session.testsfailed == 0:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stories(world: World, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Future[Any]]]:
+    """The stories that the collected tests ask for, begun; each runs in a thread of its own."""
+    wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    with ThreadPoolExecutor(len(STORIES), thread_name_prefix="story") as threads:
+        try:
+            yield {name: threads.submit(play, world) for name, play in STORIES.items() if name in wanted}
+        finally:
+            world.stop.set()
+
+
+@pytest.fixture(scope="session")
+def digits(stories: Mapping[str, Future[Any]]) -> DigitsStory:
+    """What came of the story of `digits`."""
+    return _result(stories, "digits", DigitsStory)
+
+
+@pytest.fixture(scope="session")
+def one_at_a_time(stories: Mapping[str, Future[Any]]) -> OneAtATimeStory:
+    """What came of the story of the model whose releases do not wait for each other."""
+    return _result(stories, "one_at_a_time", OneAtATimeStory)
+
+
+@pytest.fixture(scope="session")
+def on_call(stories: Mapping[str, Future[Any]]) -> OnCallStory:
+    """What came of the story in which a person reaches into a canary."""
+    return _result(stories, "on_call", OnCallStory)
+
+
+@pytest.fixture(scope="session")
+def magika(stories: Mapping[str, Future[Any]]) -> MagikaStory:
+    """What came of the story of a model that this project did not make."""
+    return _result(stories, "magika", MagikaStory)
+
+
+@pytest.fixture(scope="session")
+def on_gpu(stories: Mapping[str, Future[Any]]) -> OnGpuStory:
+    """What came of the story of a model that does not load."""
+    return _result(stories, "on_gpu", OnGpuStory)
+
+
+def _result(stories: Mapping[str, Future[Any]], name: str, kind: type[Story]) -> Story:
+    told = stories[name].result(STORY_LIMIT_S)
+    assert isinstance(told, kind)
+    return told
+
+
+@contextmanager
+def _own_root() -> Iterator[Path]:
+    """A short path, the same for every session of this checkout: what a killed one left is ended first."""
+    name = hashlib.sha256(f"{PROJECT_ROOT} {os.getuid()}".encode()).hexdigest()[:8]
+    root = Path(tempfile.gettempdir()) / f"slipway-e2e-{name}"
+    with root.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pytest.fail(
+                f"another session runs the end-to-end tests of this checkout in {root}", pytrace=False
+            )
+        lifecycle.down(root, Steps(Console(quiet=True)))
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(mode=0o700)
+        yield root
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Within it SIGTERM and SIGHUP do what Ctrl-C does, so that the sandbox is ended."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before: dict[int, Callable[..., Any] | int | None] = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

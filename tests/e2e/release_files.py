@@ -1,0 +1,50 @@
+"""The release files of these tests: the project's own for digits, and what each story changes in it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from include.sandbox.settings import PROJECT_ROOT
+
+DIGITS = "digits"
+MAGIKA = "magika"
+ONE_AT_A_TIME = "digits-one-at-a-time"
+ON_CALL = "digits-on-call"
+ON_GPU = "digits-on-gpu"
+
+LONG_CANARY: dict[str, Any] = {"steps": [{"weight": 50, "bake_s": 240}], "window_s": 2, "max_bake_s": 280}
+SHORT_CANARY: dict[str, Any] = {
+    "steps": [{"weight": 50, "bake_s": 10}, {"weight": 80, "bake_s": 10}],
+    "window_s": 2,
+    "max_bake_s": 60,
+}
+NO_SUCH_GPU = 99
+
+
+def write_release_files(folder: Path) -> None:
+    """Fill `folder` with one release file for each model of the stories."""
+    folder.mkdir(parents=True, exist_ok=True)
+    digits = yaml.safe_load((PROJECT_ROOT / "include" / "releases" / "digits.yaml").read_text())
+    # Several releases share the machine here, which says nothing about the models' speed.
+    digits["benchmark"] |= {"slo": {"p99_ms": 10_000}, "max_regression_percent": 1000, "requests": 100}
+    refuse = {"on_concurrent_release": "refuse"}
+    gpu = {"instances": [{"kind": "gpu", "count": 1, "gpus": [NO_SUCH_GPU]}]}
+    variants = [
+        digits,
+        _variant(digits, ONE_AT_A_TIME, rollout={**LONG_CANARY, **refuse}),
+        _variant(digits, ON_CALL, rollout=SHORT_CANARY),
+        _variant(digits, ON_GPU, serving=gpu),
+    ]
+    for variant in variants:
+        (folder / f"{variant['model']}.yaml").write_text(yaml.safe_dump(variant, sort_keys=False))
+    shutil.copyfile(Path(__file__).parent / "releases" / "magika.yaml", folder / "magika.yaml")
+
+
+def _variant(digits: dict[str, Any], model: str, **parts: dict[str, Any]) -> dict[str, Any]:
+    """`digits` under another name, with some keys of some parts replaced."""
+    changed = {part: {**digits[part], **keys} for part, keys in parts.items()}
+    return {**digits, **changed, "model": model}

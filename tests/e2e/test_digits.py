@@ -1,0 +1,113 @@
+"""Three versions of one model under live traffic: a first one, a better one, a bad one; and their events."""
+
+from __future__ import annotations
+
+import pytest
+
+from include.sandbox.demo.chapters import answering_at_the_end
+from include.sandbox.demo.counts import CandidateSpan
+from tests.e2e.stories import BAD_MESSAGES, DigitsStory
+from tests.e2e.world import Ended
+
+GATES = ["convert", "publish", "stage", "validate", "benchmark", "canary"]
+
+
+def test_first_version_goes_live(digits: DigitsStory) -> None:
+    """Without a stable version there is no canary: after its gates the first version gets all traffic."""
+    assert (digits.first.run.state, digits.first.state.outcome) == ("success", "promoted")
+    assert [stage.name for stage in digits.first.state.stages] == [*GATES, "promote"]
+    assert digits.first.state.canary == ()
+
+
+def test_version_is_released_by_its_event(digits: DigitsStory) -> None:
+    """A version that lands is released by nobody's hand, step after step, and gets all traffic."""
+    assert (digits.second.run.state, digits.second.state.outcome) == ("success", "promoted")
+    assert [(step.weight, step.verdict) for step in digits.second.state.canary] == [
+        (20, "pass"),
+        (50, "pass"),
+        (99, "pass"),
+    ]
+
+
+def test_no_request_fails_because_of_a_release(digits: DigitsStory) -> None:
+    """While version 2 is brought in over version 1, every request of every client is answered."""
+    counted = digits.traffic_after_second
+    assert counted.failures == []
+    assert set(counted.last.by_protocol) == {"http", "grpc"}
+    assert {"1", "2"} == set(counted.last.answered_by)
+
+
+def test_version_that_fails_live_is_rolled_back(digits: DigitsStory) -> None:
+    """A version that is good offline and bad for some live inputs comes back by itself; users end on version 2."""
+    third = digits.third
+    assert third.state.outcome == "rolled_back"
+    (begun,) = [event for event in third.events if event.kind == "rollback_started"]
+    assert begun.data["by"] == "judge"
+    assert set(answering_at_the_end(digits.traffic)) == {"2"}
+    assert digits.service.canary_percent is None
+    assert digits.service.storage_uri == digits.third.state.stable_storage_uri
+    assert digits.service.alone(digits.service.latest_ready)
+
+
+def test_only_the_candidate_fails_users(digits: DigitsStory) -> None:
+    """Every request that failed was answered by the bad candidate, none by the stable version."""
+    begin, end = digits.third.times("weight_intended")[0], digits.third.times("release_finished")[0]
+    span = CandidateSpan(3, begin.timestamp(), end.timestamp())
+    assert set(digits.traffic.failed_on([span])) == {3}
+
+
+@pytest.mark.parametrize("which", ["first", "second", "third"])
+def test_report_adds_up(digits: DigitsStory, which: str) -> None:
+    """What the report says of a release fits together: stages within the release, errors within requests."""
+    ended: Ended = getattr(digits, which)
+    report = ended.report
+    assert report["seconds"] > 0
+    assert all(0 <= stage["seconds"] <= report["seconds"] for stage in report["stages"])
+    passed = [stage["outcome"] == "passed" for stage in report["stages"]]
+    assert all(passed) == (report["outcome"] == "promoted")
+    for step in report["canary"]["steps"]:
+        assert 0 <= step["candidate_errors"] <= step["candidate_requests"]
+        assert step["candidate_requests"] > 0
+    bad = report["canary"]["bad_requests_before_rollback"]
+    delay_s = report["canary"]["seconds_from_first_bad_answer_to_weight_0"]
+    if report["outcome"] == "rolled_back":
+        assert bad > 0
+        assert 0 < delay_s < 60
+    else:
+        assert (bad, delay_s) == (None, None)
+
+
+def test_version_whose_event_was_lost_is_found(digits: DigitsStory) -> None:
+    """A version of which the bucket told nobody is found by the sweep, and started under its own run id."""
+    assert digits.third_conf["reason"] == "the sweep found it"
+    assert (digits.third_conf["model"], digits.third_conf["version"]) == ("digits", 3)
+
+
+def test_second_release_waits_for_the_first(digits: DigitsStory) -> None:
+    """A release that comes while another of its model is in its canary waits, and goes on when that has ended."""
+    assert digits.third_waited == "deferred"
+    assert digits.third.times("release_started")[0] >= digits.second.times("release_finished")[0]
+    assert digits.third.state.stable_storage_uri == digits.second.state.storage_uri
+
+
+def test_event_that_comes_again_starts_nothing(digits: DigitsStory) -> None:
+    """However often a version is announced, during its release and after it, it is released once."""
+    assert sorted(run for run in digits.releases if run in ("digits-2", "digits-3")) == [
+        "digits-2",
+        "digits-3",
+    ]
+    assert len(digits.releases) == 3
+    assert digits.second.state.attempts == 1
+    assert digits.second.times("release_started") == digits.second.times("release_started")[:1]
+
+
+@pytest.mark.parametrize("message", BAD_MESSAGES)
+def test_bad_message_is_ignored_with_a_reason(digits: DigitsStory, message: str) -> None:
+    """What is malformed, or about something else, is named in the log, and the version beside it is released."""
+    reasons = {
+        "text": "text that is not JSON",
+        "another shape": "no list `Records`",
+        "another object": "announces no model version",
+    }
+    assert reasons[message] in digits.intake_log
+    assert digits.second.state.outcome == "promoted"

@@ -1,0 +1,63 @@
+"""A model that this project did not make, from the wheel to answers through the router."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import tritonclient.grpc
+import tritonclient.http
+
+from tests.e2e import magika_release
+from tests.e2e.stories import MagikaStory
+from tests.e2e.world import NAMESPACE, World
+
+TOLERANCE = 1e-5
+
+
+def test_first_release_goes_live(magika: MagikaStory) -> None:
+    """The model passes every gate on real files and gets all traffic."""
+    assert magika.first.state.outcome == "promoted"
+    assert {stage.outcome for stage in magika.first.state.stages} == {"passed"}
+    assert magika.service is not None
+    assert magika.service.alone(magika.service.latest_ready)
+
+
+def test_answers_through_the_router_are_the_models_own(magika: MagikaStory, world: World) -> None:
+    """Asked about the same files over HTTP and gRPC, the service answers as the wheel's own file does."""
+    with np.load(io.BytesIO(magika_release.golden_set())) as golden:
+        questions = golden["bytes"][:8]
+    expected = local_answers(magika_release.model_folder() / "model.onnx", questions)
+    host = world.settings.service_host("magika", NAMESPACE)
+    address = f"127.0.0.1:{world.settings.ports.ingress}"
+    np.testing.assert_allclose(http_answers(address, host, questions), expected, atol=TOLERANCE)
+    np.testing.assert_allclose(grpc_answers(address, host, questions), expected, atol=TOLERANCE)
+
+
+def local_answers(model: Path, questions: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+    """Return the scores that onnxruntime gives here."""
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    (scores,) = session.run(["target_label"], {"bytes": questions})
+    return np.asarray(scores, dtype=np.float32)
+
+
+def http_answers(address: str, host: str, questions: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+    """Return the scores of the service over HTTP."""
+    with tritonclient.http.InferenceServerClient(address) as client:
+        tensor = tritonclient.http.InferInput("bytes", questions.shape, "INT32")
+        tensor.set_data_from_numpy(questions)
+        return np.asarray(
+            client.infer("magika", [tensor], headers={"Host": host}).as_numpy("target_label"), np.float32
+        )
+
+
+def grpc_answers(address: str, host: str, questions: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+    """Return the scores of the service over gRPC."""
+    options = [("grpc.default_authority", host)]
+    with tritonclient.grpc.InferenceServerClient(address, channel_args=options) as client:
+        tensor = tritonclient.grpc.InferInput("bytes", questions.shape, "INT32")
+        tensor.set_data_from_numpy(questions)
+        return np.asarray(client.infer("magika", [tensor]).as_numpy("target_label"), np.float32)

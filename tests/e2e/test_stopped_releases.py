@@ -1,0 +1,81 @@
+"""Releases that end before their time: stopped, refused, or done by hand; the stable version always stays."""
+
+from __future__ import annotations
+
+from include.model_release.isvc_observation import Observed
+from include.sandbox.demo.chapters import answering_at_the_end
+from tests.e2e.stories import OnCallStory, OneAtATimeStory, OnGpuStory
+from tests.e2e.world import Ended
+
+
+def test_stopped_run_gives_all_traffic_back(one_at_a_time: OneAtATimeStory) -> None:
+    """A run that a person marks as failed in the middle of its canary is rolled back, and its record says by whom."""
+    story = one_at_a_time
+    assert story.second.run.state == "failed"
+    assert story.second.state.outcome == "rolled_back"
+    assert rolled_back_by(story.second) == "cancellation"
+    assert_on_stable(story.service_after_second, story.second)
+
+
+def test_stopped_run_gives_the_model_free(one_at_a_time: OneAtATimeStory) -> None:
+    """After the rollback of a stopped run the lock is gone, and the next release of the model is admitted."""
+    assert one_at_a_time.locks_after == []
+    assert one_at_a_time.alone.stage("convert") == "passed"
+
+
+def test_second_release_is_refused(one_at_a_time: OneAtATimeStory) -> None:
+    """Where releases do not queue, one that comes during another's canary fails at once and leaves no trace."""
+    story = one_at_a_time
+    assert story.beside.state == "failed"
+    assert story.beside_events == []
+    assert story.lock_meanwhile["version"] == 2
+
+
+def test_other_signature_is_refused_before_users(one_at_a_time: OneAtATimeStory) -> None:
+    """A version that takes other inputs is refused on staging; no user of the stable version notices."""
+    story = one_at_a_time
+    assert story.alone.state.outcome == "refused"
+    assert story.alone.state.refused_by == "validate"
+    assert story.alone.stage("canary") is None
+    assert story.service == story.service_after_second
+    assert set(answering_at_the_end(story.traffic)) == {"1"}
+
+
+def test_nobody_is_failed_by_what_was_stopped(one_at_a_time: OneAtATimeStory) -> None:
+    """Neither the stopped canary nor the refused releases cost a client one request."""
+    assert one_at_a_time.traffic.failures == []
+    assert "3" not in one_at_a_time.traffic.last.answered_by
+
+
+def test_failed_task_is_followed_by_the_rollback(on_call: OnCallStory) -> None:
+    """A person takes the weight to 0 by kubectl: the next step fails, and the release takes everything back."""
+    assert on_call.second.state.outcome == "rolled_back"
+    assert on_call.second.stage("canary") == "failed"
+    assert rolled_back_by(on_call.second) == "task failure"
+    assert_on_stable(on_call.service, on_call.second)
+    assert set(answering_at_the_end(on_call.traffic)) == {"1"}
+    assert on_call.traffic.failures == []
+
+
+def test_model_that_does_not_load_is_refused(on_gpu: OnGpuStory) -> None:
+    """A version that no server can load is refused on staging, with the server's reason; no service comes of it."""
+    first = on_gpu.first
+    assert (first.run.state, first.state.outcome) == ("failed", "refused")
+    assert first.state.refused_by == "stage"
+    assert "gpu" in (first.state.reason or "").lower()
+    assert first.stage("validate") is None
+    assert on_gpu.service is None
+
+
+def rolled_back_by(ended: Ended) -> str:
+    """Return who, by the record, began the rollback."""
+    (begun,) = [event for event in ended.events if event.kind == "rollback_started"]
+    return str(begun.data["by"])
+
+
+def assert_on_stable(service: Observed, ended: Ended) -> None:
+    """Assert that the InferenceService is whole again, with all traffic on the version that was stable before."""
+    assert service.storage_uri == ended.state.stable_storage_uri
+    assert service.canary_percent is None
+    assert service.alone(service.latest_ready)
+    assert service.latest_rolledout == service.latest_ready

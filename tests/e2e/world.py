@@ -1,0 +1,275 @@
+"""What a user of a running sandbox has in hand: Airflow's REST API, the bucket, the queue, kubectl, and clients."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from kubernetes import config as kubernetes_config
+from kubernetes.client import ApiException, CustomObjectsApi
+
+from include.model_release.errors import ServerUnavailableError
+from include.model_release.isvc_observation import Observed, observe
+from include.model_release.record import Event, ReleaseState, fold, release_report
+from include.sandbox.demo.airflow_client import AirflowClient, DagRun
+from include.sandbox.demo.counts import Traffic
+from include.sandbox.demo.records import Records
+from include.sandbox.demo.training import golden_set, train
+from include.sandbox.demo.traffic import TrafficClient
+from include.sandbox.object_store import READY_SUFFIX, client
+from include.sandbox.settings import SandboxSettings
+
+RELEASE_DAG = "model_release"
+INTAKE_DAG = "model_intake"
+NAMESPACE = "models"
+RELEASE_LIMIT_S = 420.0
+
+_ISVC = ("serving.kserve.io", "v1beta1", NAMESPACE, "inferenceservices")
+_POLL_S = 0.5
+
+Found = TypeVar("Found")
+
+
+class StoppedError(Exception):
+    """The session ends before the story does."""
+
+
+class StoryError(AssertionError):
+    """Something that a story waits for did not happen; the message names it and what was there instead."""
+
+
+class Airflow(AirflowClient):
+    """The REST API, with what a person does in the UI beside starting a run."""
+
+    def mark_failed(self, dag_id: str, run_id: str) -> None:
+        """Mark the run as failed, as a person does to stop it."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}?update_mask=state"
+        self._call("PATCH", path, {"state": "failed"})
+
+    def conf(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        """Return what the run was started with."""
+        answer = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}")
+        return dict(answer["conf"] or {})
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A release that has ended: its run, and what its record says."""
+
+    run: DagRun
+    events: Sequence[Event]
+    state: ReleaseState
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Its entry of the report."""
+        return release_report(self.state)
+
+    def times(self, kind: str) -> list[datetime]:
+        """When the events of a kind happened, UTC."""
+        return [event.at for event in self.events if event.kind == kind]
+
+    def stage(self, name: str) -> str | None:
+        """Return how a stage ended; None where it never began."""
+        return next((stage.outcome for stage in self.state.stages if stage.name == name), None)
+
+
+class World:
+    """One sandbox, as its users see it. Used by several threads at once; `stop` ends every wait."""
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        self.settings = settings
+        self.airflow = Airflow(settings.airflow_url, settings.airflow_user, settings.airflow_password)
+        self.s3 = client(settings, "s3")
+        self.stop = threading.Event()
+        self._sqs = client(settings, "sqs")
+        self._cluster = CustomObjectsApi(
+            kubernetes_config.new_client_from_config(config_file=str(settings.kubeconfig))
+        )
+
+    # --- waiting ---
+
+    def wait(self, look: Callable[[], Found | None], what: str, limit_s: float = RELEASE_LIMIT_S) -> Found:
+        """Look until something is found.
+
+        A server that is busy is asked again. Raises StoryError after `limit_s` seconds, StoppedError at the
+        session's end.
+        """
+        deadline, trouble = time.monotonic() + limit_s, ""
+        while not self.stop.wait(_POLL_S):
+            try:
+                if (found := look()) is not None:
+                    return found
+            except ServerUnavailableError as error:
+                trouble = f" Last: {error}"
+            if time.monotonic() > deadline:
+                raise StoryError(f"{what}: not so after {limit_s:.0f} s.{trouble}")
+        raise StoppedError(what)
+
+    # --- what training and people do ---
+
+    def land(
+        self, model: str, version: int, *, recipe: int | None = None, start: str = "by_hand"
+    ) -> Callable[[], None]:
+        """Leave a version in the bucket, made as version `recipe` of the demo is; `ready.json` last.
+
+        Returns what announces it once more, by the same `ready.json`.
+        """
+        files = _artifacts(recipe or version)
+        ready = {
+            "model": model,
+            "version": version,
+            "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+            "start": start,
+        }
+        for name, content in files.items():
+            self.s3.put_object(
+                Bucket=self.settings.bucket, Key=f"incoming/{model}/{version}/{name}", Body=content
+            )
+
+        def announce() -> None:
+            self.s3.put_object(
+                Bucket=self.settings.bucket,
+                Key=f"incoming/{model}/{version}/{READY_SUFFIX}",
+                Body=json.dumps(ready).encode(),
+            )
+
+        announce()
+        return announce
+
+    def land_unheard(self, model: str, version: int, *, recipe: int) -> None:
+        """Leave a version that starts by itself, while the bucket tells nobody."""
+        bucket = self.settings.bucket
+        told = self.s3.get_bucket_notification_configuration(Bucket=bucket)
+        told.pop("ResponseMetadata", None)
+        self.s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={})
+        try:
+            self.land(model, version, recipe=recipe, start="automatic")
+        finally:
+            self.s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=told)
+
+    def send_message(self, body: str) -> None:
+        """Put a message into the queue in which the bucket announces versions."""
+        self._sqs.send_message(QueueUrl=self.settings.queue_url, MessageBody=body)
+
+    def start(self, model: str, version: int, **form: Any) -> str:
+        """Start a release as the UI's form does; returns its run id."""
+        conf = {"model": model, "version": version, **form}
+        return self.airflow.start_run(RELEASE_DAG, conf).run_id
+
+    def patch_service(self, model: str, body: Mapping[str, Any]) -> None:
+        """Change an InferenceService as `kubectl patch` does."""
+        self._cluster.patch_namespaced_custom_object(*_ISVC, model, dict(body))
+
+    # --- what came of it ---
+
+    def run(self, run_id: str) -> DagRun | None:
+        """Return a release's run; None where there is none of that id."""
+        return self.airflow.run(RELEASE_DAG, run_id)
+
+    def ended(self, model: str, version: int, run_id: str, limit_s: float = RELEASE_LIMIT_S) -> Ended:
+        """Wait for the run to end; return it with its record."""
+        run = self.wait(lambda: _finished(self.run(run_id)), f"{run_id} of {model} {version} ends", limit_s)
+        # A run that is marked as failed is `failed` at once, while its teardowns still work.
+        self.wait(lambda: self._is_quiet(run_id), f"every task of {run_id} ends", limit_s)
+        events = self.events(model, version)
+        if not events:
+            raise StoryError(f"run {run_id} ended {run.state} and left no record")
+        return Ended(run, events, fold(events))
+
+    def release(self, model: str, version: int, *, recipe: int | None = None, **form: Any) -> Ended:
+        """Land a version, release it by hand, and wait for the end."""
+        self.land(model, version, recipe=recipe)
+        return self.ended(model, version, self.start(model, version, **form))
+
+    def events(self, model: str, version: int) -> list[Event]:
+        """Return a version's record as it is now."""
+        return Records(self.s3, self.settings.bucket).events(model, version)
+
+    def await_event(self, model: str, version: int, kind: str, **least: int) -> Event:
+        """Wait for an event of a kind, with at least these numbers in it."""
+
+        def look() -> Event | None:
+            for event in self.events(model, version):
+                if event.kind == kind and all(
+                    event.data.get(key, 0) >= value for key, value in least.items()
+                ):
+                    return event
+            return None
+
+        return self.wait(look, f"{kind} {least or ''} of {model} {version}")
+
+    def service(self, model: str) -> Observed | None:
+        """Return the InferenceService as it is now; None where there is none."""
+        try:
+            return observe(self._cluster.get_namespaced_custom_object(*_ISVC, model))
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def keys(self, prefix: str) -> list[str]:
+        """Return the keys in the bucket below a prefix."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.settings.bucket, Prefix=prefix)
+        return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+
+    def read(self, key: str) -> bytes:
+        """Return an object's bytes."""
+        body: bytes = self.s3.get_object(Bucket=self.settings.bucket, Key=key)["Body"].read()
+        return body
+
+    def task_logs(self, dag_id: str, task_id: str) -> str:
+        """Return everything that a task has logged, in all runs of its DAG."""
+        folder = self.settings.log_dir / "airflow"
+        found = sorted(folder.glob(f"dag_id={dag_id}/run_id=*/task_id={task_id}/*.log"))
+        return "\n".join(path.read_text(errors="replace") for path in found)
+
+    # --- clients ---
+
+    def traffic(self, model: str, rate_rps: float) -> TrafficClient:
+        """Make clients that ask the model all the time; a context manager."""
+        return TrafficClient(
+            port=self.settings.ports.ingress,
+            authority=self.settings.service_host(model, NAMESPACE),
+            model=model,
+            rate_rps=rate_rps,
+            output=Path(self.settings.root) / "traffic" / f"{model}.jsonl",
+            sandbox_root=self.settings.root,
+        )
+
+    def await_answers(self, traffic: TrafficClient, more: int = 2) -> Traffic:
+        """Wait until the clients have counted for so many seconds more; return what they counted."""
+        wanted = len(traffic.traffic().snapshots) + more
+
+        def look() -> Traffic | None:
+            counted = traffic.traffic()
+            return counted if len(counted.snapshots) >= wanted else None
+
+        return self.wait(look, f"answers to the clients in {traffic.output.name}", 120)
+
+    def _is_quiet(self, run_id: str) -> bool | None:
+        """True when no task of the run is at work, or about to be; None otherwise."""
+        tasks = self.airflow.task_runs(RELEASE_DAG, run_id)
+        return all(task.state in _ENDED for task in tasks) or None
+
+
+_ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+
+
+def _finished(run: DagRun | None) -> DagRun | None:
+    return run if run is not None and run.is_finished else None
+
+
+@cache
+def _artifacts(recipe: int) -> dict[str, bytes]:
+    """What training leaves for a version of the demo, without `ready.json`."""
+    return {"model.onnx": train(recipe).onnx, "golden.npz": golden_set(recipe)}

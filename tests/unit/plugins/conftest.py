@@ -1,0 +1,104 @@
+"""A release of version 3 over version 2, an InferenceService in a model of Knative, and counters made up at will."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from slipway import canary_watch, rollout_driver
+from slipway.ticket import ReleaseTicket, StableVersion
+
+from include.model_release.errors import MetricsUnavailableError
+from include.model_release.samples import Counters
+from include.model_release.spec import parse_release_spec
+from tests.unit.model_release.knative_model import ConflictError, KnativeModel
+
+STABLE_URI = "s3://slipway/models/digits/2/repository"
+CANDIDATE_URI = "s3://slipway/models/digits/3/repository"
+
+
+class ServiceDouble:
+    """Answers as `KServeHook` does, from a model of Knative whose controllers act at every reading."""
+
+    namespace, name = "models", "digits"
+
+    def __init__(self, model: KnativeModel) -> None:
+        self.model = model
+        self.patches: list[dict[str, Any]] = []
+        self.conflicts = 0
+
+    def get(self) -> dict[str, Any]:
+        """Lets the controllers go on, then reads."""
+        self.model.settle(rounds=1)
+        return self.model.as_object()
+
+    def patch(self, body: dict[str, Any]) -> bool:
+        """Patches, unless a conflict is due."""
+        if self.conflicts:
+            self.conflicts -= 1
+            return False
+        try:
+            self.model.patch(body)
+        except ConflictError:
+            return False
+        self.patches.append(body)
+        return True
+
+
+class MetricsDouble:
+    """Answers as `EnvoyMetricsHook` does: each reading adds `per_reading` (requests, errors) of each revision."""
+
+    def __init__(self, stable: tuple[int, int], candidate: tuple[int, int]) -> None:
+        self.per_reading = {"stable": stable, "candidate": candidate}
+        self.readings = 0
+        self.away = False
+
+    def read(self, revisions: Iterable[str]) -> dict[str, Counters]:
+        """The counters after one more reading; the first revision is the stable one."""
+        if self.away:
+            raise MetricsUnavailableError("the metrics endpoint did not answer")
+        self.readings += 1
+        stable, candidate = revisions
+        return {
+            revision: Counters(requests=requests * self.readings, errors=errors * self.readings)
+            for revision, (requests, errors) in zip(
+                (stable, candidate), (self.per_reading["stable"], self.per_reading["candidate"]), strict=True
+            )
+        }
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readings and turns follow each other at once."""
+    monkeypatch.setattr(canary_watch, "READING_INTERVAL_S", 0.01)
+    monkeypatch.setattr(canary_watch, "POLL_INTERVAL_S", 0.001)
+    monkeypatch.setattr(rollout_driver, "POLL_INTERVAL_S", 0.001)
+
+
+
+@pytest.fixture
+def ticket() -> ReleaseTicket:
+    """Version 3 shall be released over version 2."""
+    spec = parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml")
+    return ReleaseTicket(
+        release_id="digits-3",
+        model="digits",
+        version=3,
+        bucket="slipway",
+        spec=spec,
+        stable=StableVersion(version=2, storage_uri=STABLE_URI),
+    )
+
+
+@pytest.fixture
+def live() -> Callable[..., KnativeModel]:
+    """Makes an InferenceService on which version 2 has all users."""
+
+    def make(**settings: Any) -> KnativeModel:
+        model = KnativeModel(**settings)
+        model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": STABLE_URI}}}})
+        model.settle()
+        return model
+
+    return make

@@ -1,0 +1,170 @@
+"""What the documents name must exist: paths, make targets, modules, variables, links; and their examples must be valid."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from include.model_release.intake import IncomingVersion, parse_ready
+from include.model_release.spec import parse_release_spec
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+DOCUMENTS = sorted([README, ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+# Folders of the repository that documents point into. What lies in S3 or is made by a run begins otherwise.
+FOLDERS = ("dags", "plugins", "include", "tests", "benchmarks", "docs", ".ci")
+ROOT_FILES = re.compile(
+    r"`((?:README|CHANGELOG)\.md|LICENSE|Makefile|pyproject\.toml|docker-compose\.yaml|requirements[a-z-]*\.txt"
+    r"|\.env\.example|\.pre-commit-config\.yaml)`"
+)
+PATH = re.compile(
+    rf"(?<![\w./:-])((?:{'|'.join(re.escape(name) for name in FOLDERS)})/(?:[\w.*-]+/?)*)", re.ASCII
+)
+CODE = re.compile(r"```.*?```|`[^`\n]+`|^ {4,}\S.*$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+# `include/releases/MODEL.yaml`: a name in capitals is to be filled in by the reader.
+PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
+SOURCE_SUFFIXES = {".py", ".yaml", ".example"}
+
+documents = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def code_of(text: str) -> str:
+    """What a document sets as code: spans, fenced blocks, indented blocks."""
+    return "\n".join(match.group(0) for match in CODE.finditer(text))
+
+
+def exists(path: str) -> bool:
+    """Whether the repository has what a document calls `path`; placeholders and `*` stand for any name."""
+    if (ROOT / path).exists():
+        return True
+    pattern = PLACEHOLDER.sub("*", path.rstrip("/"))
+    return "*" in pattern and any(ROOT.glob(pattern))
+
+
+def make_targets() -> set[str]:
+    """Every target of the Makefile that people call."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return set(re.findall(r"^([a-z]+):.*##", makefile, re.MULTILINE))
+
+
+def anchors_of(document: Path) -> set[str]:
+    """The anchors of a document's headings, as renderers of Markdown make them."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def sources() -> Iterator[Path]:
+    """The files in which a variable that a document names can be read."""
+    for folder in ("dags", "plugins", "include", "benchmarks"):
+        yield from (path for path in (ROOT / folder).rglob("*") if path.suffix in SOURCE_SUFFIXES)
+    yield from (ROOT / "docker-compose.yaml", ROOT / ".env.example")
+
+
+def example(language: str, beginning: str) -> str:
+    """The README's one block in `language` that begins so."""
+    blocks = [body for name, body in FENCE.findall(README.read_text(encoding="utf-8")) if name == language]
+    (found,) = [body for body in blocks if body.startswith(beginning)]
+    return str(found)
+
+
+@documents
+def test_every_path_that_a_document_names_exists(document: Path) -> None:
+    """A document names no file or folder that the repository lacks."""
+    text = document.read_text(encoding="utf-8")
+    named = {match.rstrip(".") for match in PATH.findall(text)} | set(ROOT_FILES.findall(text))
+    assert [path for path in sorted(named) if not exists(path)] == []
+
+
+@documents
+def test_every_make_target_that_a_document_names_exists(document: Path) -> None:
+    """A document tells nobody to call a make target that does not exist."""
+    named = set(re.findall(r"\bmake ([a-z]+)", code_of(document.read_text(encoding="utf-8"))))
+    assert named - make_targets() == set()
+
+
+def test_the_readme_names_every_make_target() -> None:
+    """Whatever `make help` lists is in the README."""
+    named = set(re.findall(r"`make ([a-z]+)", README.read_text(encoding="utf-8")))
+    assert make_targets() - named == set()
+
+
+@documents
+def test_every_module_that_a_document_runs_exists(document: Path) -> None:
+    """`python -m MODULE` in a document names a module or package of the repository."""
+    for module in re.findall(r"python3? -m (include[\w.]*)", document.read_text(encoding="utf-8")):
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+
+
+@documents
+def test_relative_links_resolve(document: Path) -> None:
+    """Every link within the repository leads to a file, and its anchor to a heading there."""
+    for link in LINK.findall(document.read_text(encoding="utf-8")):
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (document.parent / target).resolve() if target else document
+        assert path.exists(), link
+        assert path.is_relative_to(ROOT), link
+        assert not anchor or anchor in anchors_of(path), link
+
+
+@documents
+def test_every_variable_that_a_document_names_is_read_somewhere(document: Path) -> None:
+    """A document names no SLIPWAY_ variable that nothing reads."""
+    named = set(re.findall(r"`(SLIPWAY_[A-Z_]+)`", document.read_text(encoding="utf-8")))
+    if not named:
+        return
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources())
+    assert sorted(name for name in named if name not in code) == []
+
+
+@documents
+def test_code_fences_are_closed(document: Path) -> None:
+    """Every fenced block that begins also ends."""
+    fences = re.findall(r"^```", document.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(fences) % 2 == 0
+
+
+def test_the_readme_says_what_every_connection_is_for() -> None:
+    """Each connection in `.env.example` has its row in the README's table of endpoints."""
+    text = (ROOT / ".env.example").read_text(encoding="utf-8")
+    connections = [name.lower() for name in re.findall(r"^AIRFLOW_CONN_([A-Z_]+)=", text, re.MULTILINE)]
+    assert connections
+    readme = README.read_text(encoding="utf-8")
+    assert [name for name in connections if f"connection `{name}`" not in readme] == []
+
+
+def test_the_release_file_in_the_readme_is_valid() -> None:
+    """The README's worked example of a release file is accepted as it stands."""
+    spec = parse_release_spec(example("yaml", "model:"), "the README's example")
+    assert spec.model == "churn"
+
+
+def test_the_ready_file_in_the_readme_is_valid() -> None:
+    """The README's `ready.json` is accepted as it stands."""
+    text = example("json", "{")
+    described = json.loads(text)
+    ready = parse_ready(text.encode(), IncomingVersion(described["model"], described["version"]))
+    assert ready.start == "automatic"
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    """Each record in docs/adr/ has the next number, in its name and in its title."""
+    records = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    for number, record in enumerate(records, start=1):
+        assert record.name.startswith(f"{number:04d}-")
+        assert record.read_text(encoding="utf-8").startswith(f"# {number:04d}: ")
+
+
+def test_a_missing_path_is_found_out() -> None:
+    """The check of paths can fail: a name that is not there is not taken for a placeholder."""
+    assert not exists("include/model_release/no_such_file.py")
+    assert not exists("include/no_such_folder/MODEL.yaml")
+    assert exists("include/releases/MODEL.yaml")
