@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from include.model_release.errors import InputMissingError, SlipwayError, UserError
+from include.model_release.errors import InputMissingError, ModelInvalidError, SlipwayError, UserError
 from include.model_release.manifest import RelativePath, Sha256, UtcTime
 from include.model_release.names import VERSION_LIMIT, nearest, parse_version, validate_model_name
 
@@ -137,6 +137,21 @@ def require_files(ready: ReadyFile, present: Iterable[str], needed: Iterable[str
             expected=", ".join(sorted({*needed, *ready.files})),
             found=", ".join(sorted(there)) or "nothing",
             remedy="Upload the missing files, then ready.json again, as the last one.",
+        )
+
+
+def require_untouched(ready: ReadyFile, sha256: Mapping[str, str]) -> None:
+    """Raise ModelInvalidError unless every file that ready.json lists still has the SHA-256 that it names.
+
+    `sha256` holds what the files have now, in hexadecimal, by file name.
+    """
+    changed = sorted(name for name, wanted in ready.files.items() if sha256.get(name) != wanted)
+    if changed:
+        raise ModelInvalidError(
+            f"incoming/{ready.model}/{ready.version}/: {', '.join(changed)} is not what training wrote",
+            expected="; ".join(f"{name} with SHA-256 {ready.files[name]}" for name in changed),
+            found="; ".join(str(sha256.get(name, "none")) for name in changed),
+            remedy="Upload the files again under a new version, ready.json last.",
         )
 
 

@@ -18,14 +18,17 @@ from include.model_release.rollout import (
     Create,
     Delete,
     Done,
+    FirstDeploy,
     Goal,
     Impossible,
     Observed,
     Patch,
+    inference_service_manifest,
     next_action,
     observe,
 )
 from slipway.hooks.kserve import KServeHook
+from slipway.ticket import ReleaseTicket
 
 POLL_INTERVAL_S = 0.25
 
@@ -95,6 +98,15 @@ def drive(
         if time.monotonic() > deadline:
             raise timed_out(hook, goal, timeout_s, told)
         time.sleep(POLL_INTERVAL_S)
+
+
+def first_deploy(ticket: ReleaseTicket) -> FirstDeploy:
+    """The goal of a model's first release."""
+    return FirstDeploy(
+        inference_service_manifest(
+            ticket.spec, ticket.storage_uri, release_id=ticket.release_id, version=ticket.version
+        )
+    )
 
 
 def timed_out(hook: KServeHook, goal: Goal, timeout_s: float, found: str) -> TimedOutError:

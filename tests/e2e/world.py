@@ -23,8 +23,8 @@ from include.model_release.record import Event, ReleaseState, fold, release_repo
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.records import Records
-from include.sandbox.demo.training import golden_set, train
 from include.sandbox.demo.traffic import TrafficClient
+from include.sandbox.demo.training import golden_set, train
 from include.sandbox.object_store import READY_SUFFIX, client
 from include.sandbox.settings import SandboxSettings
 

@@ -1,4 +1,4 @@
-"""What the documents name must exist: paths, make targets, modules, variables, links; and their examples must be valid."""
+"""What the documents name must exist: paths, make targets, modules, variables, links. Their examples must be valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from include.model_release.spec import parse_release_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-DOCUMENTS = sorted([README, ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted(
+    [README, ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "include").rglob("*.md")]
+)
 # Folders of the repository that documents point into. What lies in S3 or is made by a run begins otherwise.
 FOLDERS = ("dags", "plugins", "include", "tests", "benchmarks", "docs", ".ci")
 ROOT_FILES = re.compile(
@@ -24,7 +26,7 @@ ROOT_FILES = re.compile(
 PATH = re.compile(
     rf"(?<![\w./:-])((?:{'|'.join(re.escape(name) for name in FOLDERS)})/(?:[\w.*-]+/?)*)", re.ASCII
 )
-CODE = re.compile(r"```.*?```|`[^`\n]+`|^ {4,}\S.*$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"```.*?```|`[^`\n]+`|^ {4,}\S[^\n]*$", re.DOTALL | re.MULTILINE)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 # `include/releases/MODEL.yaml`: a name in capitals is to be filled in by the reader.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.exceptions import HITLRejectException
@@ -15,6 +16,8 @@ from slipway.ticket import TICKET_TEMPLATE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+_PATIENCE = timedelta(days=3)
 
 
 class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
@@ -33,6 +36,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             body="It has passed its gates on staging. The reports are in the bucket, below "
             "`models/{{ params.model }}/{{ params.version }}/evidence/`.",
             fail_on_reject=True,
+            response_timeout=_PATIENCE,
             execution_timeout=None,
             **kwargs,
         )

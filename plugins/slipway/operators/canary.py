@@ -15,19 +15,18 @@ from include.model_release.errors import (
 from include.model_release.isvc_observation import STABLE_URI, Observed
 from include.model_release.record import ReleaseState
 from include.model_release.rollout import (
-    FirstDeploy,
     Promote,
     RollBack,
     Withdraw,
-    inference_service_manifest,
 )
 from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.metrics import EnvoyMetricsHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
-from slipway.rollout_driver import Turn, drive, look
+from slipway.rollout_driver import Turn, drive, first_deploy, look
 from slipway.ticket import ReleaseTicket
 from slipway.triggers.canary import CanaryStepTrigger
+from slipway.triggers.first_deploy import FirstDeployTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -158,18 +157,24 @@ class ShiftTrafficOperator(TrafficOperator):
         )
 
     def _deploy_first(self, ticket: ReleaseTicket) -> None:
-        """Creates the InferenceService and sees it take all traffic."""
+        """Writes that the version shall go live, then lets the trigger bring it up."""
         self.record.append(
             "weight_intended", weight=100, storage_uri=ticket.storage_uri, stable_storage_uri=None
         )
-        turn = drive(
-            self.service,
-            first_deploy(ticket),
-            timeout_s=ticket.spec.rollout.ready_timeout_s,
-            on_turn=self.tell,
+        self.defer(
+            trigger=FirstDeployTrigger(
+                release=ticket.model_dump(mode="json"), kubernetes_conn_id=self.kubernetes_conn_id
+            ),
+            method_name="deployed",
+            timeout=timedelta(seconds=ticket.spec.rollout.ready_timeout_s + _DEFER_GRACE_S),
         )
-        traffic = dict(turn.observed.traffic) if turn.observed else {}
-        self.record.append("weight_observed", weight=100, traffic=traffic)
+
+    def deployed(self, context: Context, event: dict[str, Any]) -> None:
+        """Writes down that the first version has all traffic."""
+        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+            if event["error"] is not None:
+                raise SlipwayError.from_dict(event["error"])
+            self.record.append("weight_observed", weight=100, traffic=event["traffic"])
 
 
 class PromoteOperator(TrafficOperator):
@@ -261,15 +266,6 @@ class RestoreStableOperator(TrafficOperator):
                 timeout_s=self.ticket.spec.rollout.ready_timeout_s,
                 on_turn=self.tell,
             )
-
-
-def first_deploy(ticket: ReleaseTicket) -> FirstDeploy:
-    """The goal of a model's first release."""
-    return FirstDeploy(
-        inference_service_manifest(
-            ticket.spec, ticket.storage_uri, release_id=ticket.release_id, version=ticket.version
-        )
-    )
 
 
 def stable_uri(observed: Observed) -> str:

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.intake import IncomingVersion, parse_ready
+from include.model_release.intake import IncomingVersion, parse_ready, require_untouched
 from include.model_release.manifest import FileEntry, Manifest, Provenance
 from include.model_release.model_config import build_config, config_sha256, served_signature
 from include.model_release.repository import RepositoryPaths, repository_paths
@@ -73,16 +73,18 @@ class PublishModelOperator(ReleaseOperator):
             IncomingVersion(ticket.model, ticket.version),
         )
         source = ticket.spec.source
+        files = {
+            name: self._entry(StoredSource(paths.incoming + name))
+            for name in {source.model_file, source.golden_file, *ready.files}
+        }
+        require_untouched(ready, {name: entry.sha256 for name, entry in files.items()})
         return Provenance(
             dataset_version=ready.dataset_version,
             accuracy=ready.accuracy,
             trained_at=ready.trained_at,
             framework=ready.framework,
             metadata=ready.metadata,
-            files={
-                source.model_file: self._entry(StoredSource(paths.incoming + source.model_file)),
-                GOLDEN_FILE: self._entry(StoredSource(paths.incoming + source.golden_file)),
-            },
+            files={**files, GOLDEN_FILE: files[source.golden_file]},
         )
 
     def _entry(self, source: bytes | StoredSource) -> FileEntry:

@@ -309,3 +309,25 @@ def test_what_a_dead_release_left_is_taken_back_first(
     drive(service, ShiftWeight(60, foreign), timeout_s=5)  # type: ignore[arg-type]
     operate(ArmRollbackOperator)
     assert service.model.users() == {stable_uri(ticket): 100}
+
+
+async def test_a_first_version_goes_live_alone_and_a_stopped_one_is_withdrawn(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without a stable version the trigger creates the InferenceService; taken back, it is deleted."""
+    service.model = None
+    first = ticket.model_copy(update={"stable": None})
+    monkeypatch.setattr("slipway.triggers.first_deploy.KServeHook", lambda *arguments: service)
+    operator = ShiftTrafficOperator(task_id="task", release=first.model_dump_json())
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute({})
+    events = [event async for event in deferred.value.trigger.run()]
+    operator.deployed({}, events[0].payload)
+    assert service.model.users() == {ticket.storage_uri: 100}
+    assert state(store).weight == 100
+    RestoreStableOperator(task_id="task", release=first.model_dump_json()).execute({})
+    assert service.model is None
+    assert state(store).outcome == "rolled_back"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.errors import InputMissingError, UserError
+from include.model_release.errors import InputMissingError, ModelInvalidError, UserError
 from include.model_release.intake import (
     IncomingVersion,
     ReadyFile,
@@ -20,6 +20,7 @@ from include.model_release.intake import (
     parse_ready,
     parse_s3_event,
     require_files,
+    require_untouched,
     run_id_for,
 )
 
@@ -209,3 +210,12 @@ def test_the_sweep_does_not_go_back_behind_a_newer_release() -> None:
     incoming = [IncomingVersion("digits", number) for number in (1, 2, 3, 4)]
     started = [IncomingVersion("digits", 1), IncomingVersion("digits", 3)]
     assert missing_releases(incoming, started) == [IncomingVersion("digits", 4)]
+
+
+def test_a_file_that_changed_after_ready_json_is_named() -> None:
+    """What ready.json gives a SHA-256 for must still have it; the error names the file and both sums."""
+    ready = ReadyFile(model="digits", version=3, files={"model.onnx": "a" * 64})
+    require_untouched(ready, {"model.onnx": "a" * 64, "golden.npz": "c" * 64})
+    with pytest.raises(ModelInvalidError, match=r"model\.onnx is not what training wrote") as caught:
+        require_untouched(ready, {"model.onnx": "b" * 64})
+    assert "b" * 64 in str(caught.value)

@@ -23,15 +23,28 @@ class ServiceDouble:
 
     namespace, name = "models", "digits"
 
-    def __init__(self, model: KnativeModel) -> None:
+    def __init__(self, model: KnativeModel | None) -> None:
         self.model = model
         self.patches: list[dict[str, Any]] = []
         self.conflicts = 0
 
-    def get(self) -> dict[str, Any]:
+    def get(self) -> dict[str, Any] | None:
         """Lets the controllers go on, then reads."""
+        if self.model is None:
+            return None
         self.model.settle(rounds=1)
         return self.model.as_object()
+
+    def create(self, manifest: dict[str, Any]) -> bool:
+        """Creates the InferenceService."""
+        self.model = KnativeModel()
+        self.model.create(manifest)
+        return True
+
+    def delete(self, uid: str, resource_version: str) -> bool:
+        """Deletes it."""
+        self.model = None
+        return True
 
     def patch(self, body: dict[str, Any]) -> bool:
         """Patches, unless a conflict is due."""
@@ -39,6 +52,7 @@ class ServiceDouble:
             self.conflicts -= 1
             return False
         try:
+            assert self.model is not None
             self.model.patch(body)
         except ConflictError:
             return False
@@ -74,7 +88,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canary_watch, "READING_INTERVAL_S", 0.01)
     monkeypatch.setattr(canary_watch, "POLL_INTERVAL_S", 0.001)
     monkeypatch.setattr(rollout_driver, "POLL_INTERVAL_S", 0.001)
-
 
 
 @pytest.fixture
