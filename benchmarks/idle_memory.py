@@ -45,6 +45,7 @@ _SIGNATURE = ModelSignature(
 def measure() -> Figure:
     """MiB, the median of some samples, once the start-up work has died down."""
     with sandbox() as settings, _revisions(settings):
+        _require_tritons(settings)
         _wait_until_idle(settings)
         samples = []
         for _ in range(_SAMPLES):
@@ -87,6 +88,12 @@ def _repository(folder: Path, version: int) -> Path:
 
 def _processes(settings: SandboxSettings) -> list[psutil.Process]:
     return find_sandbox_processes(WORLD, SessionRecord.load(session_file(settings.root)))
+
+
+def _require_tritons(settings: SandboxSettings) -> None:
+    found = sum(process.name() == "tritonserver" for process in _processes(settings))
+    if found != REVISIONS + 1:
+        raise MeasureError(f"Expected {REVISIONS + 1} Tritons in the sandbox; found {found}.")
 
 
 def _wait_until_idle(settings: SandboxSettings) -> None:

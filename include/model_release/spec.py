@@ -394,7 +394,8 @@ class Rollout(_Part):
     on_inconclusive: Literal["hold", "rollback"] = "rollback"
     analysis: Analysis = Analysis()
     approval: Approval = Approval()
-    on_concurrent_release: Literal["refuse", "queue"] = "refuse"
+    on_concurrent_release: Literal["refuse", "queue"] = "queue"
+    """A release that starts during another of the same model waits for its turn, or is told to come again."""
 
     @model_validator(mode="after")
     def _steps_make_sense(self) -> Self:

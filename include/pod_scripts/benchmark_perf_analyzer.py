@@ -217,28 +217,29 @@ class Server:
     """Triton over gRPC: whether it serves a model, and what that model takes."""
 
     def __init__(self, address: str, timeout_s: float) -> None:
-        """Waits until the server is ready. Raises PodError (ServerUnavailableError)."""
+        """Waits until the server answers. Raises PodError (ServerUnavailableError)."""
         import tritonclient.grpc
 
         self._address = address
         self._client = tritonclient.grpc.InferenceServerClient(address)
         deadline = Deadline(timeout_s)
-        while not self._ready():
+        while not self._is_live():
             if not deadline.remaining_s():
                 raise PodError(
                     "ServerUnavailableError",
-                    f"Triton at {address} is not ready",
-                    expected=f"readiness within {timeout_s:g} s",
-                    found="no answer, or not ready",
+                    f"Triton at {address} does not answer",
+                    expected=f"an answer within {timeout_s:g} s",
+                    found="none",
                     remedy="check that the staging server runs and this is its gRPC port, then try again",
                 )
             time.sleep(min(0.5, deadline.remaining_s()))
 
-    def _ready(self) -> bool:
+    def _is_live(self) -> bool:
+        """Not whether it calls itself ready: a server on which any other model failed to load does not."""
         from tritonclient.utils import InferenceServerException
 
         try:
-            return bool(self._client.is_server_ready(client_timeout=5.0))
+            return bool(self._client.is_server_live(client_timeout=5.0))
         except InferenceServerException:
             return False
 

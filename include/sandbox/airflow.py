@@ -122,6 +122,9 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
             "task_instance_heartbeat_timeout": "60",
             "orphaned_tasks_check_interval": "30",
         },
+        # On a busy machine an answer may take longer than the default of 5 s, and a report that was taken but is
+        # sent again makes Airflow run the task again.
+        "workers": {"execution_api_timeout": "30"},
         "triggerer": {"job_heartbeat_sec": "2", "capacity": "100"},
         "dag_processor": {
             "refresh_interval": "10",

@@ -172,7 +172,8 @@ def program_checks(settings: SandboxSettings) -> dict[str, Callable[[], bool]]:
         "object store": lambda: object_store.is_ready(settings),
         "router": lambda: _answers(f"{settings.router_admin_url}/ready"),
         "cluster": lambda: _answers(f"{settings.cluster_url}/version", token),
-        "staging Triton": lambda: _answers(f"{settings.staging_url}/v2/health/ready"),
+        # Not "ready": it is that no more once any model has failed to load, which here is what it is for.
+        "staging Triton": lambda: _answers(f"{settings.staging_url}/v2/health/live"),
         "Airflow": lambda: _airflow_is_ready(settings),
     }
 

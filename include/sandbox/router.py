@@ -33,6 +33,7 @@ from include.sandbox.triton import end_with_parent
 LOOPBACK = "127.0.0.1"
 PROTOCOLS = ("http", "grpc")
 ROUTE_CONFIG = "slipway"
+REVISION_HEADER = "x-slipway-revision"
 # Upper bounds, in milliseconds, of the latency histogram's buckets.
 LATENCY_BUCKETS_MS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000, 2000, 5000)
 # Counters are live; histograms are as old as the last flush, so that is short.
@@ -281,7 +282,12 @@ def route_document(ingresses: Iterable[Ingress]) -> Document:
 
 def _action(ingress: Ingress, protocol: str) -> Document:
     clusters = [
-        {"name": cluster_name(revision, protocol), "weight": percent}
+        {
+            "name": cluster_name(revision, protocol),
+            "weight": percent,
+            # So that a client can tell which revision answered, also where the answer is an error.
+            "response_headers_to_add": [{"header": {"key": REVISION_HEADER, "value": revision}}],
+        }
         for revision, percent in ingress.percents
         if percent
     ]

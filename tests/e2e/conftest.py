@@ -122,7 +122,9 @@ def _own_root() -> Iterator[Path]:
     """A short path, the same for every session of this checkout: what a killed one left is ended first."""
     name = hashlib.sha256(f"{PROJECT_ROOT} {os.getuid()}".encode()).hexdigest()[:8]
     root = Path(tempfile.gettempdir()) / f"slipway-e2e-{name}"
-    with root.with_suffix(".lock").open("w") as lock:
+    state = PROJECT_ROOT / ".sandbox"
+    state.mkdir(exist_ok=True)
+    with (state / "e2e.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

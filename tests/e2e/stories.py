@@ -1,4 +1,4 @@
-"""Whole releases, played as users and machines would; the stories run beside each other, the tests read what came of them."""
+"""Whole releases, played as users and machines would, all at the same time; the tests read what came of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.training import upload_training_artifacts
 from tests.e2e.magika_release import upload_magika
 from tests.e2e.release_files import DIGITS, MAGIKA, ON_CALL, ON_GPU, ONE_AT_A_TIME
-from tests.e2e.world import INTAKE_DAG, RELEASE_DAG, Ended, World, _finished
+from tests.e2e.world import INTAKE_DAG, RELEASE_DAG, Ended, World, finished
 
 RATE_RPS = 30.0
 BAD_MESSAGES = {
@@ -124,7 +124,7 @@ def one_at_a_time_story(world: World) -> OneAtATimeStory:
         world.await_event(model, 2, "window_judged", candidate_requests=20)
         world.land(model, 3, recipe=4)
         beside_id = world.start(model, 3)
-        beside = world.wait(lambda: _finished(world.run(beside_id)), "the release beside another ends")
+        beside = world.wait(lambda: finished(world.run(beside_id)), "the release beside another ends")
         beside_events = world.events(model, 3)
         lock_meanwhile = json.loads(world.read(f"records/{model}/active.json"))
         world.airflow.mark_failed(RELEASE_DAG, second_id)

@@ -178,7 +178,7 @@ class World:
 
     def ended(self, model: str, version: int, run_id: str, limit_s: float = RELEASE_LIMIT_S) -> Ended:
         """Wait for the run to end; return it with its record."""
-        run = self.wait(lambda: _finished(self.run(run_id)), f"{run_id} of {model} {version} ends", limit_s)
+        run = self.wait(lambda: finished(self.run(run_id)), f"{run_id} of {model} {version} ends", limit_s)
         # A run that is marked as failed is `failed` at once, while its teardowns still work.
         self.wait(lambda: self._is_quiet(run_id), f"every task of {run_id} ends", limit_s)
         events = self.events(model, version)
@@ -265,7 +265,8 @@ class World:
 _ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 
 
-def _finished(run: DagRun | None) -> DagRun | None:
+def finished(run: DagRun | None) -> DagRun | None:
+    """Return the run if it is over; None otherwise."""
     return run if run is not None and run.is_finished else None
 
 

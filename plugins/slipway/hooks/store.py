@@ -84,13 +84,9 @@ class ModelStoreHook(BaseHook):
     def exists(self, key: str) -> bool:
         """Whether the store has the object."""
         with self._translated(key):
-            try:
-                self.client.head_object(Bucket=self.bucket, Key=key)
-            except ClientError as error:
-                if _code(error) in _MISSING:
-                    return False
-                raise
-        return True
+            # Not by HEAD: its 404 does not say whether the object or the whole bucket is missing.
+            page = self.client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1)
+        return any(entry["Key"] == key for entry in page.get("Contents", ()))
 
     def write(self, key: str, body: bytes, *, content_type: str = "application/octet-stream") -> None:
         """Writes the object, replacing what was there."""
@@ -138,7 +134,12 @@ class ModelStoreHook(BaseHook):
     def copy(self, source: str, destination: str) -> None:
         """Copies inside the bucket, on the server's side, in parts where the object is large."""
         with self._translated(source):
-            self.client.copy({"Bucket": self.bucket, "Key": source}, self.bucket, destination)
+            try:
+                self.client.copy({"Bucket": self.bucket, "Key": source}, self.bucket, destination)
+            except ClientError as error:
+                if _code(error) in _MISSING:
+                    self.exists(source)  # a bucket that is missing is another error
+                raise
 
     def sha256(self, key: str) -> tuple[str, int]:
         """The object's SHA-256 (hexadecimal) and size in bytes, read as a stream."""
@@ -158,7 +159,8 @@ class ModelStoreHook(BaseHook):
                     Bucket=self.bucket, Key=key, Body=body, ContentType=content_type, **condition
                 )
             except ClientError as error:
-                if _code(error) in _PRECONDITION:
+                gone = "IfMatch" in condition and _code(error) in _MISSING
+                if gone or _code(error) in _PRECONDITION:
                     return False
                 raise
         return True

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from http.client import HTTPException
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from include.model_release.errors import LoadRefusedError, ModelInvalidError, Se
 
 # What Triton's log and answers say when its model repository, not the model, is out of reach.
 _REPOSITORY_AWAY = ("curlcode", "unable to connect", "could not connect", "connection refused", "timed out")
+# A bad model, and a configuration that cannot be used; any other status is a proxy's.
+_REFUSALS = frozenset({"400", "500"})
+# Triton says this of a model that is not there, and also when it could not look.
+_NOT_POLLED = "failed to poll from model repository"
 _GRPC_AWAY = ("StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED", "StatusCode.CANCELLED")
 
 
@@ -80,6 +85,10 @@ class TritonHook(BaseHook):
                 self._control.load_model(model_name, config=json.dumps(config))
         except InferenceServerException as error:
             found = error.message() or str(error)
+            if error.status() not in _REFUSALS:
+                raise self._unavailable(f"loading {model_name!r}", f"HTTP {error.status()}: {found}") from error
+            if _NOT_POLLED in found:
+                self.index()  # fails, with the reason, where it is the repository that is out of reach
             if any(sign in found.lower() for sign in _REPOSITORY_AWAY):
                 raise ServerUnavailableError(
                     f"Triton at {self.http_address} cannot reach its model repository",
@@ -177,7 +186,7 @@ class TritonHook(BaseHook):
             if error.status() in _GRPC_AWAY:
                 raise self._unavailable(doing, error.message() or str(error)) from error
             raise
-        except OSError as error:
+        except (OSError, HTTPException) as error:  # HTTPException: hung up, or no HTTP at all
             raise self._unavailable(doing, f"{type(error).__name__}: {error}") from error
 
     def _unavailable(self, doing: str, found: str) -> ServerUnavailableError:

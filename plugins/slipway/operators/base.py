@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -29,17 +30,17 @@ class ReleaseStep:
     release: str
     aws_conn_id: str
 
-    @property
+    @cached_property
     def ticket(self) -> ReleaseTicket:
         """The release's ticket; only while the task runs, when the template has been rendered."""
         return ReleaseTicket.parse(self.release)
 
-    @property
+    @cached_property
     def store(self) -> ModelStoreHook:
         """The release's bucket."""
         return ModelStoreHook(self.ticket.bucket, self.aws_conn_id)
 
-    @property
+    @cached_property
     def record(self) -> ReleaseRecord:
         """The release's record."""
         ticket = self.ticket

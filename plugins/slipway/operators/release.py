@@ -126,7 +126,7 @@ class AdmitReleaseOperator(BaseOperator):
         record = ReleaseRecord(store, spec.model, version, release_id)
         state = record.state() if record.started() else None
         if not params.get("force"):
-            _require_unreleased(state, spec.model, version, release_id)
+            _require_unreleased(state, spec.model, version)
         ticket = ReleaseTicket(
             release_id=release_id,
             model=spec.model,
@@ -136,7 +136,8 @@ class AdmitReleaseOperator(BaseOperator):
             stable=self._stable(spec),
             force=bool(params.get("force")),
         )
-        if state is None or state.release_id != release_id:
+        # A run that has ended and was cleared begins anew; a task that is run again goes on.
+        if state is None or state.release_id != release_id or state.outcome != "open":
             stable_uri = None if ticket.stable is None else ticket.stable.storage_uri
             record.append("release_started", stable_storage_uri=stable_uri)
             asked = {key: value for key, value in dict(params).items() if value is not None}
@@ -199,10 +200,8 @@ def _conclusion(state: ReleaseState) -> tuple[Outcome, str | None, str | None]:
     return "cancelled", None, "the run was stopped before the release had ended"
 
 
-def _require_unreleased(state: ReleaseState | None, model: str, version: int, release_id: str) -> None:
-    if state is None or state.release_id == release_id:
-        return
-    if state.outcome in ("promoted", "rolled_back"):
+def _require_unreleased(state: ReleaseState | None, model: str, version: int) -> None:
+    if state is not None and state.outcome in ("promoted", "rolled_back"):
         raise AlreadyReleasedError(
             f"version {version} of {model!r} was released before",
             expected="a version that was never promoted or rolled back",

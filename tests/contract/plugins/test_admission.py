@@ -195,8 +195,9 @@ def test_typo_in_the_release_file_is_located(landed: ModelStoreHook, admit: Admi
 # --- one release of a model at a time ---
 
 
-def test_second_release_is_refused(landed: ModelStoreHook, admit: Admit) -> None:
-    """While one release of a model is under way another is refused and told which; nothing of either changes."""
+def test_second_release_is_refused(landed: ModelStoreHook, admit: Admit, releases: Path) -> None:
+    """Where the release file says so a second release is refused and told which is in its way."""
+    (releases / "digits.yaml").write_text(RELEASE_FILE + "rollout: {on_concurrent_release: refuse}\n")
     admit("digits-1")
     with pytest.raises(AirflowFailException, match="digits-1") as caught:
         admit("digits-2", running=("digits-1",))
@@ -205,9 +206,8 @@ def test_second_release_is_refused(landed: ModelStoreHook, admit: Admit) -> None
     assert kinds(landed) == ["release_started"]
 
 
-def test_second_release_is_queued(landed: ModelStoreHook, admit: Admit, releases: Path) -> None:
-    """Where the release file says so the second one waits in the triggerer, and goes on when the first has ended."""
-    (releases / "digits.yaml").write_text(RELEASE_FILE + "rollout: {on_concurrent_release: queue}\n")
+def test_second_release_is_queued(landed: ModelStoreHook, admit: Admit) -> None:
+    """A second release waits in the triggerer, and goes on when the first has ended; so none is lost."""
     first = admit("digits-1")
     with pytest.raises(TaskDeferred) as deferred:
         admit("digits-2", running=("digits-1",))

@@ -47,7 +47,10 @@ from tests.contract.plugins.conftest import LOOPBACK, aws_connection, free_port,
 
 RELEASE_FILE = "model: digits\nsource: {format: onnx}\nrollout: {ready_timeout_s: 1}\n"
 CONFIG = {"name": "digits", "version_policy": {"specific": {"versions": [2]}}}
-STAGING = Staging(candidate=StagedModel(name="digits", version=2, config=CONFIG), baseline=None)
+STAGING = Staging(
+    candidate=StagedModel(name="digits", version=2, config=CONFIG),
+    baseline=StagedModel(name="digits.stable", version=1, config=CONFIG),
+)
 
 
 @dataclass
@@ -94,7 +97,7 @@ def cluster(ticket: ReleaseTicket) -> Iterator[Cluster]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = answer
+        do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = answer  # noqa: N815  its base's names
 
         def log_message(self, *_: Any) -> None: ...
 
