@@ -86,10 +86,10 @@ PARAMS = {
         section="Canary",
     ),
     "wait_for_approval": Param(
-        None,
-        type=["null", "boolean"],
+        False,
+        type="boolean",
         title="Wait for approval",
-        description="A person agrees before the first percent of traffic. Empty: the release file's.",
+        description="A person agrees before the first percent of traffic, also where the release file asks for none.",
         section="Canary",
     ),
     "force": Param(

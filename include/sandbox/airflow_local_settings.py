@@ -1,13 +1,15 @@
 """Lies in the sandbox's AIRFLOW_HOME/config, where each of Airflow's processes imports it at its start.
 
-Two things that cannot be said in airflow.cfg: how SQLite is opened, and what the scheduler imports ahead of
-time. The
-LocalExecutor forks a process for each task: what the scheduler has imported, no task imports again.
+Three things that cannot be said in airflow.cfg: how SQLite is opened, in which thread the API server writes its
+audit log, and what the scheduler imports ahead of time. The LocalExecutor forks a process for each task: what the
+scheduler has imported, no task imports again.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import os
 import sys
 from typing import Any
@@ -45,6 +47,51 @@ def _open_sqlite(connection: Any, _record: Any) -> None:
         cursor.close()
 
 
+class _Entries:
+    """Stands in for the session to which the audit log is written."""
+
+    def __init__(self) -> None:
+        self._entries: list[Any] = []
+
+    def add(self, entry: Any) -> None:
+        self._entries.append(entry)
+
+    def commit(self) -> None:
+        """Leaves it to `write`."""
+
+    def write(self, session: Any) -> None:
+        if self._entries:
+            session.add_all(self._entries)
+            session.commit()
+
+
+def _write_the_audit_log_in_a_thread() -> None:
+    """Airflow writes it from its API server's event loop.
+
+    With SQLite that write waits for another request's, whose session is ended by the event loop, which waits: two
+    requests at the same moment hold up the whole server until the lock times out.
+    """
+    from airflow.api_fastapi.logging import decorators
+    from starlette.concurrency import run_in_threadpool
+
+    original = decorators.action_logging
+
+    def action_logging(event: str | None = None) -> Any:
+        log_action = original(event)
+
+        @functools.wraps(log_action)
+        async def log_in_a_thread(request: Any, session: Any, user: Any) -> None:
+            entries = _Entries()
+            await log_action(request, entries, user)
+            await run_in_threadpool(entries.write, session)
+
+        # The names in its annotations are those of Airflow's module.
+        log_in_a_thread.__signature__ = inspect.signature(log_action, eval_str=True)  # type: ignore[attr-defined]
+        return log_in_a_thread
+
+    decorators.action_logging = action_logging
+
+
 def _preimport() -> None:
     for name in PREIMPORTED:
         try:
@@ -55,3 +102,6 @@ def _preimport() -> None:
 
 if sys.argv[1:2] == ["scheduler"] and os.environ.get("SLIPWAY_PREIMPORT", "1") != "0":
     _preimport()
+
+if sys.argv[1:2] == ["api-server"]:
+    _write_the_audit_log_in_a_thread()

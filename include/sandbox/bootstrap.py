@@ -46,6 +46,14 @@ def is_current() -> bool:
     return stamped and preflight.inspect_interpreter(str(ENVIRONMENT / "bin" / "python")) is not None
 
 
+def is_usable(interpreter: preflight.Interpreter) -> bool:
+    """Whether the environment there is needs only other packages: it works, has uv, and a Python like this one."""
+    found = preflight.inspect_interpreter(str(ENVIRONMENT / "bin" / "python"))
+    if found is None or found.libpython is None or not (ENVIRONMENT / "bin" / "uv").exists():
+        return False
+    return found.minor == interpreter.minor or interpreter.libpython is None
+
+
 def requirement(name: str) -> str:
     """The lines of one package, with its hashes, as they stand in requirements-dev.txt."""
     lines = iter(REQUIREMENTS.read_text(encoding="utf-8").splitlines())
@@ -135,10 +143,13 @@ def make_from(interpreter: preflight.Interpreter | None) -> None:
     """The whole environment; raises BootstrapError."""
     if interpreter is None:
         raise BootstrapError("There is no Python to make an environment from; see the preflight above.")
-    print(f"Environment .venv from Python {interpreter.version}")
-    make_environment(interpreter)
-    if interpreter.libpython is None:
-        bring_python()
+    if is_usable(interpreter):
+        print("Environment .venv brought up to date")
+    else:
+        print(f"Environment .venv from Python {interpreter.version}")
+        make_environment(interpreter)
+        if interpreter.libpython is None:
+            bring_python()
     synchronise()
 
 

@@ -86,7 +86,9 @@ class TritonHook(BaseHook):
         except InferenceServerException as error:
             found = error.message() or str(error)
             if error.status() not in _REFUSALS:
-                raise self._unavailable(f"loading {model_name!r}", f"HTTP {error.status()}: {found}") from error
+                raise self._unavailable(
+                    f"loading {model_name!r}", f"HTTP {error.status()}: {found}"
+                ) from error
             if _NOT_POLLED in found:
                 self.index()  # fails, with the reason, where it is the repository that is out of reach
             if any(sign in found.lower() for sign in _REPOSITORY_AWAY):
