@@ -124,7 +124,9 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
         },
         # On a busy machine an answer may take longer than the default of 5 s, and a report that was taken but is
         # sent again makes Airflow run the task again.
-        "workers": {"execution_api_timeout": "30"},
+        # A supervisor may notice the end of its task only at its next heartbeat. If the trigger of a task that has
+        # deferred fires before, the scheduler takes the task for dead and runs it again.
+        "workers": {"execution_api_timeout": "30", "min_heartbeat_interval": "1"},
         "triggerer": {"job_heartbeat_sec": "2", "capacity": "100"},
         "dag_processor": {
             "refresh_interval": "10",

@@ -92,13 +92,9 @@ def test_second_release_waits_for_the_first(digits: DigitsStory) -> None:
 
 def test_event_that_comes_again_starts_nothing(digits: DigitsStory) -> None:
     """However often a version is announced, during its release and after it, it is released once."""
-    assert sorted(run for run in digits.releases if run in ("digits-2", "digits-3")) == [
-        "digits-2",
-        "digits-3",
-    ]
-    assert len(digits.releases) == 3
+    assert sorted(digits.releases) == ["digits-2", "digits-3"]
     assert digits.second.state.attempts == 1
-    assert digits.second.times("release_started") == digits.second.times("release_started")[:1]
+    assert len(digits.second.times("release_started")) == 1
 
 
 @pytest.mark.parametrize("message", BAD_MESSAGES)

@@ -12,7 +12,7 @@ from include.model_release.errors import (
     SlipwayError,
     StoreUnavailableError,
 )
-from include.model_release.isvc_observation import STABLE_URI, Observed
+from include.model_release.isvc_observation import REPLACED_REVISION, ROLLED_BACK_URI, STABLE_URI, Observed
 from include.model_release.record import ReleaseState
 from include.model_release.rollout import (
     Promote,
@@ -221,9 +221,7 @@ class RestoreStableOperator(TrafficOperator):
             reason, by = _why(state)
             record.append("rollback_started", reason=reason, by=by, stable_storage_uri=stable)
         observed = look(self.service)
-        candidate = (
-            observed.latest_created if observed and observed.storage_uri == ticket.storage_uri else None
-        )
+        candidate = _candidate_revision(observed, ticket)
         goal = Withdraw(ticket.storage_uri) if stable is None else RollBack(stable, ticket.storage_uri)
         weight_0_at = state.weight_0_at
 
@@ -271,6 +269,17 @@ class RestoreStableOperator(TrafficOperator):
 def stable_uri(observed: Observed) -> str:
     """The storageUri of the version that is live: during a canary the one that was noted when it began."""
     return observed.annotation(STABLE_URI) if observed.canary_percent is not None else observed.storage_uri
+
+
+def _candidate_revision(observed: Observed | None, ticket: ReleaseTicket) -> str | None:
+    """The revision that serves the candidate; once the good version is named again, a note on the object says."""
+    if observed is None:
+        return None
+    if observed.storage_uri == ticket.storage_uri:
+        return observed.latest_created
+    if observed.annotation(ROLLED_BACK_URI) == ticket.storage_uri:
+        return observed.annotation(REPLACED_REVISION) or None
+    return None
 
 
 def _is_off(observed: Observed | None, candidate: str | None) -> bool:

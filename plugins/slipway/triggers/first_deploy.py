@@ -13,6 +13,9 @@ from slipway.hooks.kserve import KServeHook
 from slipway.rollout_driver import drive, first_deploy
 from slipway.ticket import ReleaseTicket
 
+# An event that comes before Airflow has seen the task's process end makes it take the task for dead.
+_SHORTEST_S = 3.0
+
 
 class FirstDeployTrigger(BaseTrigger):
     """Creates the InferenceService and waits until its first version is seen to have all traffic.
@@ -42,8 +45,9 @@ class FirstDeployTrigger(BaseTrigger):
         rollout = ticket.spec.rollout
         service = KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
         try:
-            turn = await asyncio.to_thread(
-                drive, service, first_deploy(ticket), timeout_s=rollout.ready_timeout_s
+            turn, _ = await asyncio.gather(
+                asyncio.to_thread(drive, service, first_deploy(ticket), timeout_s=rollout.ready_timeout_s),
+                asyncio.sleep(_SHORTEST_S),
             )
         except SlipwayError as error:
             yield TriggerEvent({"traffic": {}, "error": error.to_dict()})

@@ -17,14 +17,14 @@ from slipway.operators.canary import (
     ShiftTrafficOperator,
     TrafficOperator,
 )
-from slipway.rollout_driver import drive
+from slipway.rollout_driver import drive, take_turn
 from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import MetricsUnavailableError, StoreUnavailableError
 from include.model_release.record import ReleaseState
-from include.model_release.rollout import ShiftWeight, StartCanary
+from include.model_release.rollout import RollBack, ShiftWeight, StartCanary
 from include.model_release.samples import Counters
 from include.model_release.spec import parse_release_spec
 from tests.unit.model_release.knative_model import KnativeModel
@@ -331,3 +331,15 @@ async def test_a_first_version_goes_live_alone_and_a_stopped_one_is_withdrawn(
     RestoreStableOperator(task_id="task", release=first.model_dump_json()).execute({})
     assert service.model is None
     assert state(store).outcome == "rolled_back"
+
+
+def test_what_users_met_is_counted_also_where_the_trigger_began_the_rollback(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """When the good version is named again already, a note on the InferenceService tells whose errors to count."""
+    lead_users(service, ticket, store, 50)
+    rollback = RollBack(stable_uri(ticket), ticket.storage_uri)
+    while service.model is not None and service.model.spec["model"]["storageUri"] == ticket.storage_uri:
+        take_turn(service, rollback)  # type: ignore[arg-type]
+    operate(RestoreStableOperator)
+    assert state(store).candidate_errors == 7
