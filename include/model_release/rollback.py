@@ -86,15 +86,13 @@ def _bad_is_named(goal: RollBack, observed: Observed) -> Action:
         if _shield_works(observed, safe):
             return _patch_shield(observed)
         return _patch_restore(goal, observed, percent=None)
-    if safe and observed.alone(safe):
-        if _canary_may_still_appear(observed, safe):
-            return Wait(
-                "Waiting for the controller to take note of the canary before it is replaced.",
-                SHIELD,
-                users_safe=True,
-            )
-        return _patch_restore(goal, observed, percent=0)
-    if _shield_is_futile(observed, safe):
+    if _canary_may_still_appear(observed, safe):
+        return Wait(
+            "Waiting for the controller to take note of the canary before it is replaced.",
+            SHIELD,
+            users_safe=observed.alone(safe),
+        )
+    if (safe and observed.alone(safe)) or _shield_is_futile(observed, safe):
         return _patch_restore(goal, observed, percent=0)
     return Wait("Percent 0 is set; waiting to see all traffic on the good revision.", SHIELD)
 
@@ -125,12 +123,12 @@ def _shield_is_futile(observed: Observed, safe: str) -> bool:
 
 
 def _canary_may_still_appear(observed: Observed, safe: str) -> bool:
-    """Whether the canary's revision was not created yet, so that its name cannot be noted.
+    """Whether the canary's revision may not have been created yet, so that its name cannot be noted.
 
-    It will be, with no traffic, unless the controller refuses the spec. Replaced unseen, it could come to
-    life later and be taken for the good one.
+    Its name is the only proof, later, that the latest revision is not the bad one: the generation in the status may
+    run ahead (kserve#6081). With percent 0 set, to wait leads nobody there.
     """
-    return observed.latest_created == safe and not observed.invalid_spec
+    return bool(safe) and observed.latest_created == safe and not observed.invalid_spec
 
 
 def _patch_shield(observed: Observed) -> Patch:

@@ -7,15 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from http.client import HTTPException
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from airflow.sdk import BaseHook
-from tritonclient import grpc as triton_grpc
-from tritonclient import http as triton_http
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from include.model_release.errors import LoadRefusedError, ModelInvalidError, ServerUnavailableError
+
+if TYPE_CHECKING:  # the clients are imported by what uses them: every parse of a DAG would pay for gRPC
+    from tritonclient import grpc as triton_grpc
+    from tritonclient import http as triton_http
 
 # What Triton's log and answers say when its model repository, not the model, is out of reach.
 _REPOSITORY_AWAY = ("curlcode", "unable to connect", "could not connect", "connection refused", "timed out")
@@ -63,6 +65,8 @@ class TritonHook(BaseHook):
 
     @cached_property
     def _control(self) -> triton_http.InferenceServerClient:
+        from tritonclient import http as triton_http
+
         return triton_http.InferenceServerClient(
             self.http_address,
             ssl=self._ssl,
@@ -72,6 +76,8 @@ class TritonHook(BaseHook):
 
     @cached_property
     def _inference(self) -> triton_grpc.InferenceServerClient:
+        from tritonclient import grpc as triton_grpc
+
         return triton_grpc.InferenceServerClient(self.grpc_address, ssl=self._ssl)
 
     def load(self, model_name: str, config: Mapping[str, Any]) -> None:
@@ -146,6 +152,8 @@ class TritonHook(BaseHook):
         :return: an array for each of those outputs.
         :raises ModelInvalidError: the server answered with an error about this request.
         """
+        from tritonclient import grpc as triton_grpc
+
         tensors = []
         for name, values in inputs.items():
             tensor = triton_grpc.InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))

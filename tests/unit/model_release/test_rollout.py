@@ -471,3 +471,23 @@ def test_after_the_decision_to_roll_back_the_bad_share_never_rises(
     model.settle()
     assert model.users() == {V2: 100}
     assert model.spec == {"model": {"storageUri": V2}}
+
+
+@pytest.mark.parametrize("own_generation", [True, False])
+def test_a_rollback_waits_for_the_canary_that_is_still_to_appear(own_generation: bool) -> None:
+    """A revision that was not created yet when the rollback was decided cannot slip in later as the latest one."""
+    model = live_model(own_generation=own_generation, annotations_reach_revisions=False)
+    start = next_action(StartCanary(V3, 5), model.read())
+    assert isinstance(start, Patch)
+    model.patch(dict(start.body))
+    for name in ("sync", "kserve"):
+        model.step(name)
+    shield = next_action(RollBack(V2), model.read())
+    assert isinstance(shield, Patch)
+    model.patch(dict(shield.body))
+    for name in ("sync", "kserve", "route", "kserve"):
+        model.step(name)
+    assert isinstance(next_action(RollBack(V2), model.read()), Wait)
+    assert worst_share(model, V3) == 0
+    assert isinstance(drive(model, RollBack(V2)), Done)
+    assert model.users() == {V2: 100}
