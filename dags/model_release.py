@@ -139,7 +139,8 @@ def model_release() -> None:
     )
     conclude = ConcludeReleaseOperator(
         task_id="conclude",
-        doc_md="Writes the outcome into the record and gives the lock back. Runs whatever happened.",
+        doc_md="Writes the outcome into the record and gives the lock back. Runs whatever happened, and fails with "
+        "the reason unless the version was promoted: a green run is a promoted version.",
     )
 
     with TaskGroup("prepare", tooltip="From what training left to an immutable version"):
@@ -223,7 +224,7 @@ def model_release() -> None:
     admit >> convert
     publish >> prepare
     benchmark >> approve >> arm
-    [unload, restore] >> conclude.as_teardown(setups=admit)
+    [unload, restore] >> conclude.as_teardown(setups=admit, on_failure_fail_dagrun=True)
 
 
 model_release()

@@ -11,7 +11,7 @@ from tests.e2e.world import Ended
 def test_stopped_run_gives_all_traffic_back(one_at_a_time: OneAtATimeStory) -> None:
     """A run that a person marks as failed in the middle of its canary is rolled back, and its record says by whom."""
     story = one_at_a_time
-    assert story.second.state.outcome == "rolled_back"
+    assert (story.second.run.state, story.second.state.outcome) == ("failed", "rolled_back")
     assert rolled_back_by(story.second) == "cancellation"
     assert_on_stable(story.service_after_second, story.second)
 

@@ -10,7 +10,6 @@ from include.model_release.errors import (
     CanaryRefusedError,
     MetricsUnavailableError,
     SlipwayError,
-    StoreUnavailableError,
 )
 from include.model_release.isvc_observation import REPLACED_REVISION, ROLLED_BACK_URI, STABLE_URI, Observed
 from include.model_release.record import ReleaseState
@@ -194,15 +193,15 @@ class PromoteOperator(TrafficOperator):
 class RestoreStableOperator(TrafficOperator):
     """Takes all traffic back to the stable version unless the candidate was promoted. A teardown.
 
-    It needs neither the metrics source nor staging. With the object store away too it still brings the users back,
-    by what the InferenceService itself says, and is then tried again to write it down.
+    It needs neither the metrics source nor staging. Where the record cannot be read, or cannot be right, it still
+    brings the users back, by what the InferenceService itself says, and only then fails.
     """
 
     def run(self, context: Context) -> None:
         """Rolls back if there is anything to take back."""
         try:
             state = self.record.state()
-        except StoreUnavailableError:
+        except SlipwayError:
             self._rescue()
             raise
         if state.outcome == "promoted":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
@@ -127,15 +127,17 @@ class AdmitReleaseOperator(BaseOperator):
         params, release_id = context["params"], context["run_id"]
         record = ReleaseRecord(store, spec.model, version, release_id)
         state = record.state() if record.started() else None
+        stable = self._stable(spec)
         if not params.get("force"):
             _require_unreleased(state, spec.model, version)
+            _require_newer(stable, spec.model, version)
         ticket = ReleaseTicket(
             release_id=release_id,
             model=spec.model,
             version=version,
             bucket=self.bucket,
             spec=spec,
-            stable=self._stable(spec),
+            stable=stable,
             force=bool(params.get("force")),
         )
         # A run that has ended and was cleared begins anew; a task that is run again goes on.
@@ -159,9 +161,13 @@ class AdmitReleaseOperator(BaseOperator):
 
 
 class ConcludeReleaseOperator(ReleaseOperator):
-    """Writes how the release ended, from its own record, and gives the lock back. A teardown."""
+    """Writes how the release ended, from its own record, and gives the lock back. A teardown.
 
-    def run(self, context: Context) -> dict[str, Any]:
+    It fails, with the reason, unless the version was promoted; without that a run that was stopped would be a
+    successful one, since what it skipped and what its teardowns did counts for nothing.
+    """
+
+    def run(self, context: Context) -> None:
         """Concludes once; a task that is run again finds it done."""
         ticket, record = self.ticket, self.record
         state = record.state()
@@ -171,8 +177,10 @@ class ConcludeReleaseOperator(ReleaseOperator):
             state = record.state()
         owner = LockOwner(ticket.release_id, ticket.version)
         model_lock(self.store, ticket.model, context).release(owner)
-        self.log.info("%s version %s: %s. %s", ticket.model, ticket.version, state.outcome, state.reason)
-        return {"outcome": state.outcome, "refused_by": state.refused_by, "reason": state.reason}
+        told = f"{ticket.model} version {ticket.version}: {state.outcome}. {state.reason or ''}".strip()
+        if state.outcome != "promoted":
+            raise AirflowFailException(told)
+        self.log.info(told)
 
 
 def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:
@@ -209,4 +217,15 @@ def _require_unreleased(state: ReleaseState | None, model: str, version: int) ->
             expected="a version that was never promoted or rolled back",
             found=f"{state.outcome} by {state.release_id}",
             remedy="release a new version, or tick `Release again` (force)",
+        )
+
+
+def _require_newer(stable: StableVersion | None, model: str, version: int) -> None:
+    """Releases that queue may come out of order; an old one must not take the users back behind a newer one."""
+    if stable is not None and stable.version > version:
+        raise AlreadyReleasedError(
+            f"a newer version of {model!r} than {version} is live",
+            expected=f"a version above {stable.version}",
+            found=f"version {version}",
+            remedy="release a newer version, or tick `Release again` (force) to go back to this one",
         )

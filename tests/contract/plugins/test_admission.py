@@ -77,11 +77,14 @@ def context(run_id: str, running: tuple[str, ...] = (), params: dict[str, Any] |
     }
 
 
-def conclude(ticket: ReleaseTicket) -> dict[str, Any]:
-    """End the release, as the teardown does."""
+def conclude(ticket: ReleaseTicket) -> bool:
+    """End the release, as the teardown does; say whether its run is a successful one."""
     operator = ConcludeReleaseOperator(task_id="conclude", release=ticket.model_dump_json())
-    result: dict[str, Any] = operator.execute(context(ticket.release_id, (ticket.release_id,)))
-    return result
+    try:
+        operator.execute(context(ticket.release_id, (ticket.release_id,)))
+    except AirflowFailException:
+        return False
+    return True
 
 
 def record(store: ModelStoreHook, run_id: str = "digits-2", version: int = 2) -> ReleaseRecord:
@@ -122,6 +125,19 @@ def test_what_is_live_is_noted(landed: ModelStoreHook, admit: Admit, monkeypatch
     monkeypatch.setattr(AdmitReleaseOperator, "_stable", lambda self, spec: live)
     assert admit().stable == live
     assert record(landed).state().stable_storage_uri == live.storage_uri
+
+
+def test_older_version_does_not_go_over_a_newer_one(
+    landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Releases that queued may come out of order: the older one is refused, unless it is asked for by name."""
+    live = StableVersion(version=3, storage_uri=f"s3://{landed.bucket}/models/digits/3/repository")
+    monkeypatch.setattr(AdmitReleaseOperator, "_stable", lambda self, spec: live)
+    with pytest.raises(AirflowFailException, match="newer version") as caught:
+        admit()
+    assert cause(caught) is AlreadyReleasedError
+    assert holder(landed) is None
+    assert admit(force=True).stable == live
 
 
 def test_form_changes_the_release_file_for_one_run(landed: ModelStoreHook, admit: Admit) -> None:
@@ -326,13 +342,14 @@ def test_conclusion_follows_from_the_record(
     outcome: str,
     refused_by: str | None,
 ) -> None:
-    """How a release ended is what its events amount to; the lock is given back, and a second run changes nothing."""
+    """The end is what the events amount to; only a promotion makes the run a success; a second run changes nothing."""
     ticket = admit()
     for kind, data in events:
         record(landed).append(kind, **data)
-    first = conclude(ticket)
-    assert (first["outcome"], first["refused_by"]) == (outcome, refused_by)
+    assert conclude(ticket) is (outcome == "promoted")
+    state = record(landed).state()
+    assert (state.outcome, state.refused_by) == (outcome, refused_by)
     assert kinds(landed)[-1] == "release_finished"
     assert holder(landed) is None
-    assert conclude(ticket) == first
+    assert conclude(ticket) is (outcome == "promoted")
     assert kinds(landed).count("release_finished") == 1

@@ -22,8 +22,8 @@ from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary import AnalysisPolicy, CanaryJudge
-from include.model_release.errors import MetricsUnavailableError, StoreUnavailableError
-from include.model_release.record import ReleaseState
+from include.model_release.errors import MetricsUnavailableError, SlipwayError, StoreUnavailableError
+from include.model_release.record import RecordError, ReleaseState
 from include.model_release.rollout import RollBack, ShiftWeight, StartCanary
 from include.model_release.samples import Counters
 from include.model_release.spec import parse_release_spec
@@ -281,21 +281,27 @@ def test_a_rollback_does_not_need_the_metrics_source(
     assert state(store).candidate_errors is None
 
 
-def test_a_rollback_does_not_need_the_object_store(
+@pytest.mark.parametrize(
+    "error",
+    [StoreUnavailableError("S3 did not answer"), RecordError("the record has gaps")],
+    ids=["away", "damaged"],
+)
+def test_a_rollback_does_not_need_the_record(
+    error: SlipwayError,
     ticket: ReleaseTicket,
     service: ServiceDouble,
     store: ModelStoreHook,
     operate: Operate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the record out of reach the users are taken back first; then the task fails, to be tried again."""
+    """With the record away or damaged the users are taken back first; only then the task fails."""
     lead_users(service, ticket, store, 50)
 
-    def away(self: ReleaseRecord) -> Any:
-        raise StoreUnavailableError("the object store did not answer")
+    def unreadable(self: ReleaseRecord) -> Any:
+        raise error
 
-    monkeypatch.setattr(ReleaseRecord, "events", away)
-    with pytest.raises(StoreUnavailableError):
+    monkeypatch.setattr(ReleaseRecord, "events", unreadable)
+    with pytest.raises((StoreUnavailableError, AirflowFailException)):
         operate(RestoreStableOperator)
     assert service.model.users() == {stable_uri(ticket): 100}
 
