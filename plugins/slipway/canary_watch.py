@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +23,7 @@ from include.model_release.isvc_observation import STABLE_REVISION
 from include.model_release.rollout import Done, Goal, Observed, RollBack, ShiftWeight, StartCanary
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.metrics import EnvoyMetricsHook
-from slipway.rollout_driver import POLL_INTERVAL_S, take_turn, timed_out
+from slipway.rollout_driver import POLL_INTERVAL_S, Turn, take_turn, timed_out
 from slipway.ticket import ReleaseTicket
 
 READING_INTERVAL_S = 1.0
@@ -78,20 +79,9 @@ class StepWatch:
         return decision
 
     async def shield(self) -> Observed | None:
-        """Takes turns of the rollback until no user is led to the candidate; an API that is away is asked again."""
+        """Takes turns of the rollback until no user is led to the candidate."""
         goal = RollBack(self._stable_uri, self._ticket.storage_uri)
-        deadline, found = time.monotonic() + SHIELD_TIMEOUT_S, ""
-        while time.monotonic() < deadline:
-            try:
-                turn = await asyncio.to_thread(take_turn, self._service, goal)
-            except TransientError as error:
-                found = str(error)
-            else:
-                observed, found = turn.observed, turn.action.reason
-                if observed is None or _safe(observed, self._ticket.storage_uri):
-                    return observed
-            await asyncio.sleep(POLL_INTERVAL_S)
-        raise timed_out(self._service, goal, SHIELD_TIMEOUT_S, found)
+        return (await self._drive(goal, SHIELD_TIMEOUT_S, self._is_shielded)).observed
 
     async def _shield(self, reason: str) -> None:
         self._tell("rollback_started", reason=reason, by="judge", stable_storage_uri=self._stable_uri)
@@ -100,8 +90,14 @@ class StepWatch:
             self._tell("weight_observed", weight=0, traffic=dict(observed.traffic))
 
     async def _reach_weight(self) -> Observed:
-        """Takes turns until the traffic is seen to be as wanted; an API that is away is asked again."""
-        goal, timeout_s = self._goal(), self._ticket.spec.rollout.ready_timeout_s
+        """Takes turns until the traffic is seen to be as wanted."""
+        timeout_s = self._ticket.spec.rollout.ready_timeout_s
+        turn = await self._drive(self._goal(), timeout_s, lambda turn: isinstance(turn.action, Done))
+        assert turn.observed is not None  # noqa: S101  Done is only said of what exists
+        return turn.observed
+
+    async def _drive(self, goal: Goal, timeout_s: float, reached: Callable[[Turn], bool]) -> Turn:
+        """Takes turns until one is as wanted; an API that is away is asked again until the time is up."""
         deadline, found = time.monotonic() + timeout_s, ""
         while time.monotonic() < deadline:
             try:
@@ -109,8 +105,8 @@ class StepWatch:
             except TransientError as error:
                 found = str(error)
             else:
-                if isinstance(turn.action, Done) and turn.observed is not None:
-                    return turn.observed
+                if reached(turn):
+                    return turn
                 found = turn.action.reason
             await asyncio.sleep(POLL_INTERVAL_S)
         raise timed_out(self._service, goal, timeout_s, found)
@@ -200,13 +196,13 @@ class StepWatch:
             seconds=self.elapsed_s,
         )
 
+    def _is_shielded(self, turn: Turn) -> bool:
+        """Whether no traffic was seen on the candidate's revision when the turn was taken."""
+        observed = turn.observed
+        if observed is None or observed.storage_uri != self._ticket.storage_uri:
+            return True
+        return observed.canary_percent == 0 and observed.share(observed.latest_created) == 0
+
     def _tell(self, kind: str, **data: Any) -> None:
         """Keeps an event for the record; the worker writes it."""
         self.events.append({"kind": kind, "at": datetime.now(UTC).isoformat(), "data": data})
-
-
-def _safe(observed: Observed, candidate_uri: str) -> bool:
-    """Whether no traffic was seen on the candidate's revision."""
-    if observed.storage_uri != candidate_uri:
-        return True
-    return observed.canary_percent == 0 and observed.share(observed.latest_created) == 0
