@@ -191,8 +191,10 @@ def on_gpu_story(world: World) -> OnGpuStory:
 
 @dataclass(frozen=True)
 class MagikaStory:
-    """The first release of a model that this project did not make."""
+    """A model that this project did not make: a person rejects its first release, and approves the next one."""
 
+    rejected: Ended
+    service_after_rejection: Observed | None
     first: Ended
     service: Observed | None
 
@@ -200,8 +202,16 @@ class MagikaStory:
 def magika_story(world: World) -> MagikaStory:
     """The model of the wheel magika goes live."""
     upload_magika(world.s3, world.settings.bucket)
-    first = world.ended(MAGIKA, 1, world.start(MAGIKA, 1))
-    return MagikaStory(first, world.service(MAGIKA))
+    rejected, service_after_rejection = _answered(world, "Reject"), world.service(MAGIKA)
+    first = _answered(world, "Approve")
+    return MagikaStory(rejected, service_after_rejection, first, world.service(MAGIKA))
+
+
+def _answered(world: World, option: str) -> Ended:
+    """Release version 1 with a person in between, who gives this answer."""
+    run_id = world.start(MAGIKA, 1, wait_for_approval=True)
+    world.answer_when_asked(run_id, option)
+    return world.ended(MAGIKA, 1, run_id)
 
 
 STORIES: Mapping[str, Callable[[World], Any]] = {

@@ -18,8 +18,16 @@ from tests.e2e.world import NAMESPACE, World
 TOLERANCE = 1e-5
 
 
-def test_first_release_goes_live(magika: MagikaStory) -> None:
-    """The model passes every gate on real files and gets all traffic."""
+def test_rejected_release_meets_no_user(magika: MagikaStory) -> None:
+    """A person who says no refuses the release: nothing is deployed, and the record says where it ended."""
+    assert (magika.rejected.run.state, magika.rejected.state.outcome) == ("failed", "refused")
+    assert magika.rejected.state.refused_by == "approve"
+    assert magika.service_after_rejection is None
+
+
+def test_approved_release_goes_live(magika: MagikaStory) -> None:
+    """The model passes every gate on real files and, once a person agrees, gets all traffic."""
+    assert magika.first.stage("approve") == "passed"
     assert magika.first.state.outcome == "promoted"
     assert {stage.outcome for stage in magika.first.state.stages} == {"passed"}
     assert magika.service is not None

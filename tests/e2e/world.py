@@ -55,6 +55,13 @@ class Airflow(AirflowClient):
         path = f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}?update_mask=state"
         self._call("PATCH", path, {"state": "failed"})
 
+    def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
+        """Answer what a task asks of a person, as the UI's button does."""
+        path = (
+            f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/-1/hitlDetails"
+        )
+        self._call("PATCH", path, {"chosen_options": [option], "params_input": {}})
+
     def conf(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Return what the run was started with."""
         answer = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}")
@@ -165,6 +172,16 @@ class World:
         """Start a release as the UI's form does; returns its run id."""
         conf = {"model": model, "version": version, **form}
         return self.airflow.start_run(RELEASE_DAG, conf).run_id
+
+    def answer_when_asked(self, run_id: str, option: str) -> None:
+        """Wait until the release asks a person whether it may go on, and answer."""
+
+        def asked() -> bool | None:
+            states = {task.task_id: task.state for task in self.airflow.task_runs(RELEASE_DAG, run_id)}
+            return True if states.get("approve") in ("awaiting_input", "deferred") else None
+
+        self.wait(asked, f"{run_id} asks for approval")
+        self.airflow.answer(RELEASE_DAG, run_id, "approve", option)
 
     def patch_service(self, model: str, body: Mapping[str, Any]) -> None:
         """Change an InferenceService as `kubectl patch` does."""
