@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -17,7 +18,7 @@ from urllib.parse import quote
 from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
-from include.model_release.errors import ServerUnavailableError
+from include.model_release.errors import ServerUnavailableError, UserError
 from include.model_release.isvc_observation import Observed, observe
 from include.model_release.record import Event, ReleaseState, fold, release_report
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
@@ -174,14 +175,20 @@ class World:
         return self.airflow.start_run(RELEASE_DAG, conf).run_id
 
     def answer_when_asked(self, run_id: str, option: str) -> None:
-        """Wait until the release asks a person whether it may go on, and answer."""
+        """Answer whenever the release asks a person whether it may go on, until it has ended.
 
-        def asked() -> bool | None:
+        An answer within the blink of an eye can cross Airflow's own note that the task has paused, and then the task
+        asks again.
+        """
+
+        def answered() -> DagRun | None:
             states = {task.task_id: task.state for task in self.airflow.task_runs(RELEASE_DAG, run_id)}
-            return True if states.get("approve") in ("awaiting_input", "deferred") else None
+            if states.get("approve") == "awaiting_input":
+                with contextlib.suppress(UserError):  # it has been answered a moment ago
+                    self.airflow.answer(RELEASE_DAG, run_id, "approve", option)
+            return finished(self.run(run_id))
 
-        self.wait(asked, f"{run_id} asks for approval")
-        self.airflow.answer(RELEASE_DAG, run_id, "approve", option)
+        self.wait(answered, f"{run_id} is answered and ends")
 
     def patch_service(self, model: str, body: Mapping[str, Any]) -> None:
         """Change an InferenceService as `kubectl patch` does."""
