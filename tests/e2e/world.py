@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import threading
@@ -18,7 +17,7 @@ from urllib.parse import quote
 from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
-from include.model_release.errors import ServerUnavailableError, UserError
+from include.model_release.errors import ServerUnavailableError
 from include.model_release.isvc_observation import Observed, observe
 from include.model_release.record import Event, ReleaseState, fold, release_report
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
@@ -36,6 +35,7 @@ RELEASE_LIMIT_S = 420.0
 
 _ISVC = ("serving.kserve.io", "v1beta1", NAMESPACE, "inferenceservices")
 _POLL_S = 0.5
+_LOOKS_BEFORE_AN_ANSWER = 6
 
 Found = TypeVar("Found")
 
@@ -175,17 +175,19 @@ class World:
         return self.airflow.start_run(RELEASE_DAG, conf).run_id
 
     def answer_when_asked(self, run_id: str, option: str) -> None:
-        """Answer whenever the release asks a person whether it may go on, until it has ended.
+        """Answer as a person would, when the question has stood there for some looks, and wait for the end.
 
-        An answer within the blink of an eye can cross Airflow's own note that the task has paused, and then the task
-        asks again.
+        An answer within the blink of an eye crosses Airflow's own note that the task has paused; then the task is
+        taken for dead and asks again.
         """
+        looks = 0
 
         def answered() -> DagRun | None:
+            nonlocal looks
             states = {task.task_id: task.state for task in self.airflow.task_runs(RELEASE_DAG, run_id)}
-            if states.get("approve") == "awaiting_input":
-                with contextlib.suppress(UserError):  # it has been answered a moment ago
-                    self.airflow.answer(RELEASE_DAG, run_id, "approve", option)
+            looks = looks + 1 if states.get("approve") == "awaiting_input" else 0
+            if looks == _LOOKS_BEFORE_AN_ANSWER:
+                self.airflow.answer(RELEASE_DAG, run_id, "approve", option)
             return finished(self.run(run_id))
 
         self.wait(answered, f"{run_id} is answered and ends")
