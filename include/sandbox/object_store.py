@@ -8,6 +8,7 @@ Everything is kept in memory: the object store's content ends with the process.
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
 import signal
 import sys
@@ -24,6 +25,8 @@ INCOMING_PREFIX = "incoming/"
 READY_SUFFIX = "ready.json"
 # A message that a reader took and lost comes back after this time.
 VISIBILITY_TIMEOUT_S = 60
+
+_WRITES = threading.Lock()
 
 
 def client(settings: SandboxSettings, service: str) -> Any:
@@ -91,10 +94,30 @@ def is_ready(settings: SandboxSettings, timeout_s: float = 2.0) -> bool:
         raise
 
 
+def make_conditional_writes_atomic() -> None:
+    """Lets moto take one write at a time.
+
+    It looks at If-None-Match and If-Match and then writes, each request in a thread of its own, so that two writers
+    can both be told that theirs was first; S3 never says so.
+    """
+    from moto.s3.responses import S3Response
+
+    put_object = S3Response.put_object
+
+    @functools.wraps(put_object)
+    def one_at_a_time(response: S3Response) -> Any:
+        with _WRITES:
+            return put_object(response)
+
+    if not hasattr(put_object, "__wrapped__"):
+        S3Response.put_object = one_at_a_time  # type: ignore[assignment, method-assign]
+
+
 def serve(settings: SandboxSettings) -> None:
     """Serves until SIGTERM or SIGINT."""
     from moto.server import ThreadedMotoServer
 
+    make_conditional_writes_atomic()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

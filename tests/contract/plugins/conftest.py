@@ -8,20 +8,19 @@ import os
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import boto3
 import pytest
 from botocore.config import Config
-from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
 
 from include.model_release.manifest import FileEntry, Manifest, Provenance
 from include.model_release.signature import ModelSignature, TensorSpec
+from include.sandbox.object_store import make_conditional_writes_atomic
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.
 _home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
@@ -60,21 +59,14 @@ def triton_connection(http_port: int, grpc_port: int) -> str:
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """The address of moto's server; its conditional writes are made atomic, as S3's are."""
-    lock, put_object = threading.Lock(), S3Response.put_object
-
-    def one_at_a_time(response: S3Response) -> Any:
-        with lock:
-            return put_object(response)
-
+    make_conditional_writes_atomic()
     server = ThreadedMotoServer(LOOPBACK, 0, verbose=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(S3Response, "put_object", one_at_a_time)
-        server.start()
-        try:
-            host, port = server.get_host_and_port()
-            yield f"http://{host}:{port}"
-        finally:
-            server.stop()
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
 
 
 @pytest.fixture
