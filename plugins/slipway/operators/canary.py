@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from include.model_release.errors import (
 from include.model_release.isvc_observation import REPLACED_REVISION, ROLLED_BACK_URI, STABLE_URI, Observed
 from include.model_release.record import ReleaseState
 from include.model_release.rollout import (
+    Goal,
     Promote,
     RollBack,
     Withdraw,
@@ -62,6 +64,18 @@ class TrafficOperator(ReleaseOperator):
         """Logs what is being done to the InferenceService, and why."""
         self.log.info("%s: %s", type(turn.action).__name__.lower(), turn.action.reason)
 
+    def reach(self, goal: Goal, on_turn: Callable[[Turn], None] | None = None) -> Turn:
+        """Drives the InferenceService to a goal, at most as long as a revision may take to come up."""
+        timeout_s = self.ticket.spec.rollout.ready_timeout_s
+        return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell)
+
+    def take_back_canary(self, candidate_uri: str = "") -> None:
+        """Takes a canary that is under way, if one is, back to what its own annotations name as stable."""
+        observed = look(self.service)
+        if observed is not None and observed.canary_percent is not None:
+            self.log.warning("a canary is under way; taking it back to %s", stable_uri(observed))
+            self.reach(RollBack(stable_uri(observed), candidate_uri))
+
 
 class ArmRollbackOperator(TrafficOperator):
     """The setup whose teardown is the rollback: once it has run, the rollback runs whatever happens.
@@ -71,16 +85,7 @@ class ArmRollbackOperator(TrafficOperator):
 
     def run(self, context: Context) -> None:
         """Finishes another's rollback if there is one to finish."""
-        observed = look(self.service)
-        if observed is not None and observed.canary_percent is not None:
-            self.log.warning("a release that ended without concluding has left a canary; taking it back")
-            goal = RollBack(stable_uri(observed))
-            drive(
-                self.service,
-                goal,
-                timeout_s=self.ticket.spec.rollout.ready_timeout_s,
-                on_turn=self.tell,
-            )
+        self.take_back_canary()
 
 
 class ShiftTrafficOperator(TrafficOperator):
@@ -184,7 +189,7 @@ class PromoteOperator(TrafficOperator):
         ticket = self.ticket
         with recorded_stage(self.record, "promote"):
             goal = first_deploy(ticket) if ticket.stable is None else Promote(ticket.storage_uri)
-            turn = drive(self.service, goal, timeout_s=ticket.spec.rollout.ready_timeout_s, on_turn=self.tell)
+            turn = self.reach(goal)
             traffic = dict(turn.observed.traffic) if turn.observed else {}
             self.record.append("weight_observed", weight=100, traffic=traffic)
             self.record.append("promoted", storage_uri=ticket.storage_uri)
@@ -193,17 +198,21 @@ class PromoteOperator(TrafficOperator):
 class RestoreStableOperator(TrafficOperator):
     """Takes all traffic back to the stable version unless the candidate was promoted. A teardown.
 
-    It needs neither the metrics source nor staging. Where the record cannot be read, or cannot be right, it still
-    brings the users back, by what the InferenceService itself says, and only then fails.
+    It needs neither the metrics source nor staging. Where the record cannot be read, cannot be right or cannot be
+    written, it still brings the users back, by what the InferenceService itself says, and only then fails.
     """
 
     def run(self, context: Context) -> None:
-        """Rolls back if there is anything to take back."""
+        """Rolls back; whatever keeps it from telling the record must not keep the users where they are."""
         try:
-            state = self.record.state()
+            self._restore()
         except SlipwayError:
-            self._rescue()
+            self.take_back_canary(self.ticket.storage_uri)
             raise
+
+    def _restore(self) -> None:
+        """Rolls back if there is anything to take back."""
+        state = self.record.state()
         if state.outcome == "promoted":
             self.log.info("the version was promoted; there is nothing to take back")
         elif state.outcome == "rolled_back" or state.intended_weight is None:
@@ -231,7 +240,7 @@ class RestoreStableOperator(TrafficOperator):
                 weight_0_at = datetime.now(UTC)
             record.append("rollback_phase", phase=turn.action.phase, detail=turn.action.reason)
 
-        drive(self.service, goal, timeout_s=ticket.spec.rollout.ready_timeout_s, on_turn=on_turn)
+        self.reach(goal, on_turn)
         requests, errors = self._final_counts(candidate)
         record.append(
             "rolled_back",
@@ -251,18 +260,6 @@ class RestoreStableOperator(TrafficOperator):
             self.log.warning("the candidate's final counts are not known: %s", error)
             return None, None
         return counters.requests, counters.errors
-
-    def _rescue(self) -> None:
-        """Without the record: a canary that is under way is taken back to what its own annotations name."""
-        observed = look(self.service)
-        if observed is not None and observed.canary_percent is not None:
-            goal = RollBack(stable_uri(observed), self.ticket.storage_uri)
-            drive(
-                self.service,
-                goal,
-                timeout_s=self.ticket.spec.rollout.ready_timeout_s,
-                on_turn=self.tell,
-            )
 
 
 def stable_uri(observed: Observed) -> str:

@@ -90,9 +90,8 @@ class AdmitReleaseOperator(BaseOperator):
             rollout["steps"] = params["steps"]
         if params.get("window_s"):
             rollout["window_s"] = params["window_s"]
-        if params.get(
-            "wait_for_approval"
-        ):  # a form can ask for more care than the release file, not for less
+        # A form can ask for more care than the release file, not for less.
+        if params.get("wait_for_approval"):
             rollout["approval"] = {"before_canary": True}
         return apply_overrides(spec, {"rollout": rollout}, "the run's parameters") if rollout else spec
 

@@ -306,6 +306,25 @@ def test_a_rollback_does_not_need_the_record(
     assert service.model.users() == {stable_uri(ticket): 100}
 
 
+def test_a_rollback_does_not_need_to_write_the_record(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    operate: Operate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a bucket that can be read and not written the users are taken back first; only then the task fails."""
+    lead_users(service, ticket, store, 50)
+
+    def read_only(self: ModelStoreHook, key: str, body: bytes, **options: Any) -> bool:
+        raise StoreUnavailableError("the bucket takes no writes")
+
+    monkeypatch.setattr(ModelStoreHook, "write_once", read_only)
+    with pytest.raises(StoreUnavailableError):
+        operate(RestoreStableOperator)
+    assert service.model.users() == {stable_uri(ticket): 100}
+
+
 def test_what_a_dead_release_left_is_taken_back_first(
     ticket: ReleaseTicket, service: ServiceDouble, operate: Operate
 ) -> None:
