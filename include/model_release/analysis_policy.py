@@ -15,18 +15,19 @@ class AnalysisPolicy:
     """Margins in percent, latencies in ms; a ceiling of None is no ceiling. Raises SpecError for values out
     of range.
 
-    `burst_correlation` is how strongly failures within one window come together (0: not at all); 0.02 covers
-    connection resets and short pauses, and makes one window worth at most 50 independent requests.
-    `windows_to_fail` windows must agree before a candidate fails. The first `latency_grace_windows` with
-    candidate traffic are not asked for latency: a model that has just been loaded is cold.
-    `minimum_candidate_requests` in a step are needed to pass it, never to fail.
+    `burst_correlation` is how strongly failures within one window may come together (0: not at all) without
+    being held against the candidate; 0.02 covers connection resets and short pauses. Where stable's windows
+    show less, less is allowed for. `windows_to_fail` windows must agree before a candidate fails.
+    `latency_quantile` is the highest level of the distribution at which latencies are compared. The first
+    `latency_grace_windows` with candidate traffic are not asked for latency: a model that has just been
+    loaded is cold. `minimum_candidate_requests` in a step are needed to pass it, never to fail.
     """
 
     alpha: float = 0.01
-    error_margin_percent: float = 0.5
+    error_margin_percent: float = 0.02
     error_ceiling_percent: float | None = None
-    latency_quantile: float = 0.99
-    latency_margin_percent: float = 25.0
+    latency_quantile: float = 0.9999
+    latency_margin_percent: float = 10.0
     latency_ceiling_ms: float | None = None
     minimum_candidate_requests: int = 50
     burst_correlation: float = 0.02
@@ -48,21 +49,28 @@ class AnalysisPolicy:
             _require("latency_ceiling_ms", self.latency_ceiling_ms, 0.0, math.inf, open_ends=True)
 
     @property
-    def families(self) -> tuple[str, ...]:
-        """The questions asked, in the order told; alpha is divided equally among them."""
-        asked = ["errors", "latency"]
+    def shares(self) -> dict[str, float]:
+        """What each question has of the stake, and so of alpha; the shares sum to 1.
+
+        Errors have most: a faulty answer is worse than a slow one, and rarer, so it takes longer to see.
+        """
+        weights = {"errors": 8.0, "latency": 2.0}
         if self.error_ceiling_percent is not None:
-            asked.append("error_ceiling")
+            weights["error_ceiling"] = 1.0
         if self.latency_ceiling_ms is not None:
-            asked.append("latency_ceiling")
-        return tuple(asked)
+            weights["latency_ceiling"] = 1.0
+        total = sum(weights.values())
+        return {name: weight / total for name, weight in weights.items()}
 
     @property
     def fail_threshold(self) -> float:
-        """The evidence at which one family fails the candidate: alpha split over the families, by Ville's
-        inequality.
-        """
-        return len(self.families) / self.alpha
+        """The evidence, all questions together, at which the candidate fails (Ville's inequality)."""
+        return 1.0 / self.alpha
+
+    @property
+    def suspicion_threshold(self) -> float:
+        """The evidence, twice what it begins with, at which a pass has to wait for more."""
+        return 2.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form."""

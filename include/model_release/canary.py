@@ -4,45 +4,29 @@
     judge.begin_step(weight=5, bake_s=60)
     verdict = judge.observe(Window(seconds=10, stable=Sample(...), candidate=Sample(...)))
 
-It keeps one purse of bets (`evidence.py`) for each question, over the whole canary, steps included. A purse
-that reaches its threshold fails the candidate, and a fail is final. Questions: are errors more frequent than
-stable's *in the same window* by more than the margin; are answers slower than stable's by more than the
-margin (at the median, the 90th percentile and the policy's quantile); and, if the policy names ceilings, are
-they exceeded. The chance to fail a candidate that is no worse, over the whole canary and however often it is
-looked at, is at most alpha.
+It holds a stake of 1, divided among questions: are errors more frequent than stable's *in the same window* by
+more than the margin; are answers slower than stable's by more than the margin, at some levels of the
+distribution; and, if the policy names ceilings, are they exceeded. Each part is bet against "no"
+(`evidence.py`), over the whole canary, steps included; the sum of the fortunes is the evidence. When it
+reaches 1/alpha the candidate fails, and a fail is final. The chance to fail a candidate that is no worse,
+over the whole canary and however often it is looked at, is at most alpha.
 
 What it cannot do: a difference within the margin is never found, by design; a difference just beyond it takes
-long; latency is seen with the resolution of the histogram's buckets; and with clumped failures
-(`burst_correlation`) one window is worth at most 1/burst_correlation requests, so much traffic in few, long
-windows is used less well than in many short ones.
+long; between two bounds of a histogram it sees no latency; and where failures come in clumps
+(`burst_correlation`, `dispersion.py`) a window is worth at most 1/correlation requests. Clumps that last over
+several windows and hit the candidate alone look like a fault, because for users they are one.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from include.model_release.analysis_policy import AnalysisPolicy
 from include.model_release.canary_plan import CanaryPlan, CanaryStep, Decision, decide
 from include.model_release.errors import SlipwayError
-from include.model_release.evidence import (
-    DIFFERENCES,
-    Purse,
-    Tally,
-    cap_for,
-    no_worse_bet,
-    one_rate_bets,
-    two_rate_bets,
-)
-from include.model_release.latency import (
-    above,
-    add_histograms,
-    ceiling_bound,
-    comparison_at,
-)
+from include.model_release.questions import Questions
 from include.model_release.samples import Counters, Sample, Window, counters_delta
 
 __all__ = [
@@ -61,12 +45,7 @@ __all__ = [
 
 Status = Literal["pass", "fail", "inconclusive"]
 
-# Where the evidence stands at the start. Above it the odds are against the candidate, and a pass waits for more.
-SUSPICION = 1.0
-# What is assumed of stable before it has been seen: half an error in a hundred requests (0.5 %). Only speed
-# depends on it.
-_PRIOR_ERRORS, _PRIOR_REQUESTS = 0.5, 100.0
-_STATE_VERSION = 1
+_STATE_VERSION = 2
 
 _FAMILY_WORDS = {
     "errors": "it fails more often than stable in the same windows",
@@ -137,11 +116,7 @@ class CanaryJudge:
         self._canary = _Totals()
         self._failed: str | None = None
         self._blind_windows = 0
-        self._candidate_windows = 0
-        self._stable_histogram: dict[float, int] = {}
-        cap = cap_for(policy.fail_threshold, len(DIFFERENCES), policy.windows_to_fail)
-        self._purses = {name: Purse(len(DIFFERENCES), cap) for name in self._purse_names()}
-        self._no_worse = Purse(1, math.inf)
+        self._questions = Questions(policy)
 
     def begin_step(self, weight: int, bake_s: float) -> None:
         """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence from earlier steps
@@ -154,13 +129,9 @@ class CanaryJudge:
         """Take in one window and judge all that was seen so far."""
         self._blind_windows = 0
         if self._failed is None:
-            self._bet_on_errors(window)
-            self._bet_on_latency(window)
+            self._questions.ask(window)
         self._step.add(window)
         self._canary.add(window)
-        if window.candidate.requests > 0:
-            self._candidate_windows += 1
-        self._stable_histogram = self._with_history(window.stable.latency_buckets)
         status, reason = self._judge()
         return Verdict(status, reason, self._statistics(), window.to_dict())
 
@@ -174,115 +145,28 @@ class CanaryJudge:
         told = f"The metrics source could not be read ({self._blind_windows} in a row): {reason}"
         return Verdict("inconclusive", told, self._statistics(), blind=True)
 
-    # --- evidence ---
-
-    def _bet_on_errors(self, window: Window) -> None:
-        stable = Tally(window.stable.errors, window.stable.requests)
-        candidate = Tally(window.candidate.errors, window.candidate.requests)
-        if candidate.count <= 0:
-            return
-        rho, policy = self.policy.burst_correlation, self.policy
-        if stable.count > 0:
-            margin = policy.error_margin_percent / 100.0
-            guess = (self._canary.stable_errors + _PRIOR_ERRORS) / (
-                self._canary.stable_requests + _PRIOR_REQUESTS
-            )
-            self._purses["errors"].bet(
-                two_rate_bets(stable, candidate, stable_guess=guess, margin=margin, correlation=rho)
-            )
-            self._no_worse.bet(
-                no_worse_bet(stable, candidate, stable_guess=guess, margin=margin, correlation=rho)
-            )
-        if policy.error_ceiling_percent is not None:
-            limit = policy.error_ceiling_percent / 100.0
-            self._purses["error_ceiling"].bet(one_rate_bets(candidate, limit=limit, correlation=rho))
-
-    def _bet_on_latency(self, window: Window) -> None:
-        buckets = window.candidate.latency_buckets
-        if sum(buckets.values()) <= 0 or self._candidate_windows < self.policy.latency_grace_windows:
-            return
-        for quantile in self._quantiles():
-            self._bet_on_quantile(window, quantile)
-        if self.policy.latency_ceiling_ms is None:
-            return
-        bound = ceiling_bound(buckets, self.policy.latency_ceiling_ms)
-        if bound is not None:
-            self._purses["latency_ceiling"].bet(
-                one_rate_bets(
-                    above(buckets, bound),
-                    limit=1.0 - self.policy.latency_quantile,
-                    correlation=self.policy.burst_correlation,
-                )
-            )
-
-    def _bet_on_quantile(self, window: Window, quantile: float) -> None:
-        # The bounds come from earlier windows alone: choosing them from the window they judge would be
-        # cheating.
-        past, stable = self._stable_histogram, window.stable.latency_buckets
-        if sum(past.values()) * (1.0 - quantile) < 1.0 or sum(stable.values()) <= 0:
-            return
-        chosen = comparison_at(past, quantile, self.policy.latency_margin_percent / 100.0)
-        bounds = {*window.stable.latency_buckets} & {*window.candidate.latency_buckets}
-        if chosen is None or not {chosen.stable_bound_ms, chosen.candidate_bound_ms} <= bounds:
-            return
-        seen = above(past, chosen.stable_bound_ms)
-        self._purses[_latency_purse(quantile)].bet(
-            two_rate_bets(
-                above(stable, chosen.stable_bound_ms),
-                above(window.candidate.latency_buckets, chosen.candidate_bound_ms),
-                stable_guess=(seen.events + 0.5) / (seen.count + 1.0),
-                margin=0.0,
-                correlation=self.policy.burst_correlation,
-            )
-        )
-
-    def _with_history(self, buckets: Mapping[float, int]) -> dict[float, int]:
-        if not buckets:
-            return self._stable_histogram
-        if self._stable_histogram and {*buckets} != {*self._stable_histogram}:
-            return dict(
-                buckets
-            )  # The source has other buckets now; the old ones cannot be compared with them.
-        return add_histograms(self._stable_histogram, buckets)
-
-    def _quantiles(self) -> tuple[float, ...]:
-        return tuple(sorted({0.5, 0.9, self.policy.latency_quantile}))
-
-    def _purse_names(self) -> list[str]:
-        others = [family for family in self.policy.families if family != "latency"]
-        return others + [_latency_purse(quantile) for quantile in self._quantiles()]
-
-    def _evidence(self) -> dict[str, float]:
-        """Return the evidence by question; that of latency is the mean over its quantiles, fair as each of
-        them is.
-        """
-        found = {}
-        for family in self.policy.families:
-            names = [name for name in self._purses if name == family or name.startswith(f"{family}@")]
-            found[family] = sum(self._purses[name].wealth for name in names) / len(names)
-        return found
-
     # --- judgement ---
 
     def _judge(self) -> tuple[Status, str]:
-        evidence, threshold = self._evidence(), self.policy.fail_threshold
-        worst = max(evidence, key=lambda family: evidence[family])
-        if self._failed is None and evidence[worst] >= threshold:
+        evidence, threshold = self._questions.evidence(), self.policy.fail_threshold
+        total = sum(evidence.values())
+        worst = _FAMILY_WORDS[max(evidence, key=lambda family: evidence[family])]
+        if self._failed is None and total >= threshold:
             self._failed = (
-                f"The candidate fails: {_FAMILY_WORDS[worst]} ({self._rates()}; "
-                f"evidence {evidence[worst]:.3g}, threshold {threshold:.3g})."
+                f"The candidate fails: {worst} ({self._rates()}; evidence {total:.3g}, "
+                f"threshold {threshold:.3g})."
             )
         if self._failed is not None:
             return "fail", self._failed
         lacking = self._lacking()
         if lacking:
             return "inconclusive", lacking
-        if evidence[worst] > SUSPICION:
+        if total >= self.policy.suspicion_threshold:
             return "inconclusive", (
-                f"Suspicious, not sure: perhaps {_FAMILY_WORDS[worst]} ({self._rates()}; evidence "
-                f"{evidence[worst]:.3g} of {threshold:.3g})."
+                f"Suspicious, not sure: perhaps {worst} ({self._rates()}; evidence "
+                f"{total:.3g} of {threshold:.3g})."
             )
-        if self._no_worse.wealth >= 1.0 / self.policy.alpha:
+        if self._questions.no_worse() >= threshold:
             return "pass", f"Shown to be no worse than stable beyond the margin ({self._rates()})."
         if self._step.seconds < self.bake_s:
             left_s = self.bake_s - self._step.seconds
@@ -311,12 +195,14 @@ class CanaryJudge:
         )
 
     def _statistics(self) -> dict[str, Any]:
-        evidence = self._evidence()
+        evidence = self._questions.evidence()
         return {
             "evidence": evidence,
+            "total_evidence": sum(evidence.values()),
             "threshold": self.policy.fail_threshold,
-            "no_worse_evidence": self._no_worse.wealth,
-            "no_worse_threshold": 1.0 / self.policy.alpha,
+            "no_worse": self._questions.no_worse(),
+            "no_worse_threshold": self.policy.fail_threshold,
+            "correlation": self._questions.correlation(),
             "weight": self.weight,
             "bake_s": self.bake_s,
             "step": self._step.to_dict(),
@@ -338,12 +224,7 @@ class CanaryJudge:
                 "canary": self._canary.to_dict(),
                 "failed": self._failed,
                 "blind_windows": self._blind_windows,
-                "candidate_windows": self._candidate_windows,
-                "stable_histogram": [
-                    [_finite(bound), count] for bound, count in self._stable_histogram.items()
-                ],
-                "purses": {name: purse.to_dict() for name, purse in self._purses.items()},
-                "no_worse": self._no_worse.to_dict(),
+                "questions": self._questions.to_dict(),
             }
         )
 
@@ -358,13 +239,7 @@ class CanaryJudge:
             judge.weight, judge.bake_s = state["weight"], float(state["bake_s"])
             judge._step, judge._canary = _Totals(**state["step"]), _Totals(**state["canary"])
             judge._failed, judge._blind_windows = state["failed"], int(state["blind_windows"])
-            judge._candidate_windows = int(state["candidate_windows"])
-            judge._stable_histogram = {
-                math.inf if bound is None else float(bound): count
-                for bound, count in state["stable_histogram"]
-            }
-            judge._purses = {name: Purse.from_dict(state["purses"][name]) for name in judge._purse_names()}
-            judge._no_worse = Purse.from_dict(state["no_worse"])
+            judge._questions.restore(state["questions"])
         except (ValueError, KeyError, TypeError) as error:
             raise SlipwayError(
                 "the saved state of the canary's judge cannot be read",
@@ -373,11 +248,3 @@ class CanaryJudge:
                 remedy="roll the canary back; without its judge it cannot go on",
             ) from error
         return judge
-
-
-def _latency_purse(quantile: float) -> str:
-    return f"latency@{quantile:g}"
-
-
-def _finite(bound: float) -> float | None:
-    return bound if math.isfinite(bound) else None

@@ -1,45 +1,45 @@
-"""Evidence that may be looked at after every window: e-processes for two rates, or for one against a limit.
+"""Evidence that may be looked at after every window: bets against "the candidate is no worse".
 
-An e-process is the fortune of someone who bets against a claim ("the candidate is no worse") at fair odds.
-While the claim is true, the chance that the fortune *ever* reaches 1/alpha is at most alpha, however often
-one looks (Ville's inequality; Howard, Ramdas, McAuliffe, Sekhon, "Time-uniform, nonparametric, nonasymptotic
-confidence sequences", Ann. Statist. 2021; Waudby-Smith and Ramdas, "Estimating means of bounded random
-variables by betting", JRSS B 2024; for counts in online experiments Lindon and Malek, "Anytime-valid
-inference for multinomial count data", NeurIPS 2022).
+An e-process is the fortune of someone who bets against a claim at fair odds. While the claim is true, the
+chance that the fortune *ever* reaches 1/alpha is at most alpha, however often one looks (Ville 1939; Howard,
+Ramdas, McAuliffe, Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences", Ann. Statist.
+2021; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024).
 
-**One window.** Stable answers m_s requests with failure rate s, the candidate m_c with rate c. The claim is
-"c is at most s + margin", s unknown and free to be another one in every window. Against the alternative
-(s1, c1) beyond the margin, bet the likelihood ratio p(s1, c1) / p(s0, c0), with (s0, c0) on the border
-c0 = s0 + margin where
+**The claim.** In a window stable has rate s and the candidate rate c of some event (an error, a slow answer).
+The claim is "c <= s + margin"; s may be another one in every window, so that a blip which hits both is no
+evidence. Events of one window may come together: given its rate p, a revision's k of n are beta-binomial with
+intra-window correlation at most rho. Write S = 1/rho - 1.
 
-    m_s (s1 - s0) / (s0 (1 - s0)) + m_c (c1 - c0) / (c0 (1 - c0)) = 0
+**The bet.** For a tilt u > 0, with r = n_c / n_s and r u < 1, one window multiplies the fortune by
 
-which is the reverse information projection (Turner, Ly, Grünwald, "Generic E-variables for exact sequential
-k-sample tests", 2021). It is fair: write
-k_s and k_c for the two quotients, so m_s k_s + m_c k_c = 0 with k_c > 0. Under the rates s0 + x and
-c0 + x - y, y not negative, the mean of the bet is (1 + x k_s)^m_s (1 + (x - y) k_c)^m_c, which is at most
-exp(x (m_s k_s + m_c k_c)) = 1, because 1 + z is at most exp(z).
+    (1 + u / (1 + n_c u / S))^k_c  *  (1 - r u)^k_s  *  (1 + n_c u / S)^(-S margin)
 
-**Clumps.** Failures that come together make n requests worth less than n. With correlation rho inside a
-window the variance grows by 1 + (n - 1) rho (Kish's design effect), so counts are divided by it: the bet uses
-m = n / (1 + (n - 1) rho). For independent failures the bet stays fair (Jensen: the mean of a power below 1 is
-at most the power of the mean); for clumped ones this makes the variance right and no more: it is an
-approximation, not a theorem. One window also multiplies a bet by `cap` at most; throwing winnings away is
-always fair, and a single window, however dreadful, cannot decide alone.
+It is fair whatever s is. A beta variable of mean p and weight S is a contraction of a gamma variable of shape
+p S and scale 1/S, and convex functions grow under spreading; with 1 + x <= exp(x) for the binomial part,
 
-**Not knowing** the size of the difference: the stake is spread over a grid of differences. Not knowing its
-beginning: stake 1/(t (t + 1)) enters in window t, the rest stays in the pocket, and a late fault need not
-first win back what healthy hours have lost. Both are averages of e-processes, hence e-processes.
+    E (1 + v)^k_c <= (1 - n_c v / S)^(-c S)    and    E (1 - w)^k_s <= (1 + n_s w / S)^(-s S).
 
-**Limits.** Validity rests on "next window's mean, given the past, obeys the claim" and on the correction for
-clumps; clumps that last over several windows and hit the candidate alone look like a fault, because for users
-they are one.
+The first bracket becomes (1 + n_c u / S)^(c S), the second (1 + n_c u / S)^(-s S), and their product with the
+last factor is (1 + n_c u / S)^(S (c - s - margin)), at most 1 under the claim. The same convexity makes it
+fair for every smaller rho ("sub-gamma" processes in Howard et al.). Events that are counted in part, v of 1,
+are covered too: (1 - w)^v <= 1 - w v.
+
+With rho = 0 and no margin the bet is the likelihood ratio of "of all events, the candidate's share is
+(1 + U) n_c / ((1 + U) n_c + n_s)" against U = 0, for u = U / (1 + r + U r): the conditional test of two
+Poisson rates, and, mixed over U, the test for counts of Lindon and Malek ("Anytime-valid inference for
+multinomial count data", NeurIPS 2022).
+
+**Not knowing** how large the difference is: the stake is spread over `RATIOS`. Not knowing when it begins:
+most of the stake enters with the first window, the rest little by little, so that a late fault need not first
+win back what healthy hours have lost. Both are averages of e-processes, hence e-processes.
+
+**Caution.** One window raises a bet at most `cap`-fold (from its weight at least): throwing winnings away is
+always fair, and no single window decides alone.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,183 +48,112 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Differences in rate on which the stake is spread: doubling covers 0.5 % to 95 % with at most a factor 1.4
-# between the true difference and the nearest one, which costs a bet that is tuned so little off a few percent
-# of its growth.
-DIFFERENCES: Floats = np.array([0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 0.95])
-
-_RATE_MIN = 1e-6
-_BISECTIONS = 44
-_PURSE_LIMIT = 1e12
-
-
-def effective_count(count: float, correlation: float) -> float:
-    """Return what `count` requests are worth when those of one window fail together with `correlation` (0 to
-    1).
-    """
-    return count / (1.0 + (count - 1.0) * correlation) if count > 1 else float(count)
-
-
-def border_rates(
-    stable_rate: Floats, candidate_rate: Floats, weights: tuple[float, float], margin: float
-) -> tuple[Floats, Floats]:
-    """Return the rates (s0, c0 = s0 + margin) of the claim that the alternative is hardest to tell from.
-
-    `weights` are the effective counts (m_s, m_c). Arrays broadcast; the alternative must lie beyond the
-    margin.
-    """
-    m_stable, m_candidate = weights
-    low, high = np.broadcast_arrays(stable_rate, candidate_rate - margin)
-    low, high = low.astype(np.float64), high.astype(np.float64)
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        shifted = middle + margin
-        slope = m_stable * (stable_rate - middle) / (middle * (1 - middle))
-        slope = slope + m_candidate * (candidate_rate - shifted) / (shifted * (1 - shifted))
-        low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
-    border = 0.5 * (low + high)
-    return border, border + margin
-
-
-def log_ratio(events: float, count: float, rate_1: Floats, rate_0: Floats) -> Floats:
-    """Return the log likelihood ratio of `events` out of `count` for `rate_1` against `rate_0`."""
-    ratio: Floats = events * np.log(rate_1 / rate_0) + (count - events) * np.log((1 - rate_1) / (1 - rate_0))
-    return ratio
+# "The candidate's rate is (1 + U) times the tolerated one": factors of 4, so that no difference is more than
+# a factor 2 from the nearest bet, and weights by how much each matters: a regression of a few times the rate
+# is what canaries are for; a far larger one is found in no time with any stake.
+RATIOS: Floats = np.array([0.125, 0.5, 2.0, 8.0, 32.0])
+RATIO_WEIGHTS: Floats = np.array([1.0, 2.0, 4.0, 3.0, 1.0]) / 11.0
+# Nine tenths of the stake are there from the first window on.
+FIRST_SHARE = 0.9
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Events (errors, slow answers) out of a count, both of one window."""
+    """Events (errors, slow answers; perhaps in part) out of a count, both of one revision in one window."""
 
     events: float
     count: float
 
-    def effective(self, correlation: float) -> Tally:
-        """Return the tally shrunk by the design effect, its rate kept."""
-        if self.count <= 0:
-            return Tally(0.0, 0.0)
-        size = effective_count(self.count, correlation)
-        return Tally(self.events * size / self.count, size)
 
+@dataclass(frozen=True)
+class Claim:
+    """ "The rate of `suspect` is at most that of `reference` plus `margin`" (a fraction, perhaps negative).
 
-def two_rate_bets(
-    stable: Tally, candidate: Tally, *, stable_guess: float, margin: float, correlation: float
-) -> Floats:
-    """Return what one window multiplies each bet by against "the candidate's rate is at most stable's plus
-    `margin`".
-
-    One bet for each of `DIFFERENCES`. `stable_guess` must stem from earlier windows only.
-    """
-    if stable.count <= 0 or candidate.count <= 0:
-        return np.ones_like(DIFFERENCES)
-    stable, candidate = stable.effective(correlation), candidate.effective(correlation)
-    # Room above for the candidate's rate: margin and all differences must fit below 1.
-    low = np.full_like(DIFFERENCES, min(max(stable_guess, _RATE_MIN), 0.98 - min(margin, 0.97)))
-    high = np.minimum(low + margin + DIFFERENCES * (1 - low - margin), 1 - _RATE_MIN)
-    border_low, border_high = border_rates(low, high, (stable.count, candidate.count), margin)
-    logs = log_ratio(stable.events, stable.count, low, border_low)
-    logs = logs + log_ratio(candidate.events, candidate.count, high, border_high)
-    return np.exp(np.minimum(logs, 700.0))
-
-
-def one_rate_bets(candidate: Tally, *, limit: float, correlation: float) -> Floats:
-    """Return what one window multiplies each bet by against "the candidate's rate is at most `limit`" (0 to
-    1).
-    """
-    if candidate.count <= 0:
-        return np.ones_like(DIFFERENCES)
-    candidate = candidate.effective(correlation)
-    border = np.full_like(DIFFERENCES, min(max(limit, _RATE_MIN), 1 - 2 * _RATE_MIN))
-    high = np.minimum(border + DIFFERENCES * (1 - border), 1 - _RATE_MIN)
-    return np.exp(np.minimum(log_ratio(candidate.events, candidate.count, high, border), 700.0))
-
-
-def no_worse_bet(
-    stable: Tally, candidate: Tally, *, stable_guess: float, margin: float, correlation: float
-) -> Floats:
-    """Return what one window multiplies the bet by against "the candidate is worse than stable by the margin
-    or more".
-
-    One bet, on no difference at all (shape (1,)); with a margin of 0 nothing can ever be shown and it stays
-    1.
-    """
-    if stable.count <= 0 or candidate.count <= 0 or margin <= 0:
-        return np.ones(1)
-    stable, candidate = stable.effective(correlation), candidate.effective(correlation)
-    rate = np.array([min(max(stable_guess, _RATE_MIN), 1 - margin - 2 * _RATE_MIN)])
-    low, high = _border_from_below(rate, (stable.count, candidate.count), margin)
-    logs = log_ratio(stable.events, stable.count, rate, low)
-    logs = logs + log_ratio(candidate.events, candidate.count, rate, high)
-    return np.exp(np.minimum(logs, 700.0))
-
-
-def _border_from_below(rate: Floats, weights: tuple[float, float], margin: float) -> tuple[Floats, Floats]:
-    """Return the projection of (rate, rate) on the border c0 = s0 + margin: s0 lies between rate - margin and
-    rate.
-    """
-    m_stable, m_candidate = weights
-    low, high = np.maximum(rate - margin, _RATE_MIN * 1e-3), rate.copy()
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        shifted = middle + margin
-        slope = m_stable * (rate - middle) / (middle * (1 - middle))
-        slope = slope + m_candidate * (rate - shifted) / (shifted * (1 - shifted))
-        low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
-    border = 0.5 * (low + high)
-    return border, border + margin
-
-
-class Purse:
-    """A fortune spread over bets and over beginnings; `wealth` is the evidence, 1 at the start.
-
-    `bets` is their number, `cap` the most that one window may multiply a bet by.
+    Without a reference the margin itself is the limit. With no requests on a side nothing can be bet.
     """
 
-    def __init__(self, bets: int, cap: float) -> None:
-        self.cap = cap
-        self.stakes: Floats = np.zeros(bets)
-        self.windows = 0
-        self.peak = 1.0
+    suspect: Tally
+    reference: Tally | None
+    margin: float
 
     @property
-    def wealth(self) -> float:
-        """The fortune now: all stakes, and what has not been staked yet."""
-        return float(self.stakes.sum()) + 1.0 / (self.windows + 1)
+    def is_open(self) -> bool:
+        """Whether this window says anything about the claim."""
+        return self.suspect.count > 0 and (self.reference is None or self.reference.count > 0)
 
-    def bet(self, factors: Floats) -> None:
-        """Stake this window's share and settle the bets with `factors` (shape (bets,), each >= 0)."""
-        self.windows += 1
-        share = 1.0 / (self.windows * (self.windows + 1)) / len(self.stakes)
-        settled = (self.stakes + share) * np.minimum(factors, self.cap)
-        self.stakes = np.minimum(settled, _PURSE_LIMIT)
-        self.peak = max(self.peak, self.wealth)
+
+def log_bets(claims: Sequence[Claim], weights: Floats) -> Floats:
+    """Return the logs of what one window multiplies each bet by, shape (claims, weights, RATIOS).
+
+    `weights` are the S of the module's formula, shape (J,); rho = 1 / (S + 1). All claims must be open.
+    """
+    table = np.array(
+        [
+            (
+                claim.suspect.events,
+                claim.suspect.count,
+                claim.reference.events if claim.reference else 0.0,
+                claim.suspect.count / claim.reference.count if claim.reference else 0.0,
+                claim.margin,
+            )
+            for claim in claims
+        ],
+        dtype=np.float64,
+    ).reshape(-1, 5, 1, 1)
+    events, count, reference_events, r, margin = (table[:, column] for column in range(5))
+    tilt = RATIOS / (1.0 + r + RATIOS * r)
+    clump = count * tilt / weights[:, np.newaxis]
+    won = events * np.log1p(tilt / (1.0 + clump))
+    lost = reference_events * np.log1p(-r * tilt)
+    logs: Floats = won + lost - weights[:, np.newaxis] * margin * np.log1p(clump)
+    return logs
+
+
+class Fortunes:
+    """The fortunes of several questions, each for several correlations: stakes of shape (Q, J, RATIOS).
+
+    `caps` (shape (Q,)) are the most that one window may raise a bet by.
+    """
+
+    def __init__(self, questions: int, correlations: int, caps: Sequence[float]) -> None:
+        self.caps: Floats = np.array(caps, dtype=np.float64)
+        self.stakes: Floats = np.zeros((questions, correlations, len(RATIOS)))
+        self.windows = np.zeros(questions, dtype=np.int64)
+
+    @property
+    def wealth(self) -> Floats:
+        """The fortunes now, shape (Q, J): all stakes, and what has not been staked yet."""
+        unstaked = np.where(self.windows > 0, (1.0 - FIRST_SHARE) / np.maximum(self.windows, 1), 1.0)
+        wealth: Floats = self.stakes.sum(axis=2) + unstaked[:, np.newaxis]
+        return wealth
+
+    def bet(self, questions: Sequence[int], logs: Floats) -> None:
+        """Stake this window's share on `questions` and settle with `logs` (shape (len(questions), J, RATIOS)).
+
+        Questions that are not named have seen nothing and keep what they have.
+        """
+        rows = np.array(questions, dtype=np.int64)
+        self.windows[rows] += 1
+        stakes = self.stakes[rows] + self._share(rows)[:, np.newaxis, np.newaxis] * RATIO_WEIGHTS
+        limit = self.caps[rows, np.newaxis, np.newaxis] * np.maximum(stakes, RATIO_WEIGHTS)
+        # In logs, where the product of a small stake and an enormous win is a number.
+        with np.errstate(divide="ignore"):
+            stakes = np.exp(np.minimum(np.log(stakes) + logs, np.log(limit)))
+        self.stakes[rows] = stakes
+
+    def _share(self, rows: NDArray[np.int64]) -> Floats:
+        """What enters now: nine tenths at first, then 1/10 * 1/(t (t - 1)), which sums to one tenth."""
+        t = self.windows[rows].astype(np.float64)
+        return np.where(t == 1, FIRST_SHARE, (1.0 - FIRST_SHARE) / np.maximum(t * (t - 1.0), 1.0))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state, JSON-ready; floats survive JSON unchanged."""
-        return {
-            "cap": self.cap if math.isfinite(self.cap) else None,
-            "stakes": [float(stake) for stake in self.stakes],
-            "windows": self.windows,
-            "peak": self.peak,
-        }
+        return {"stakes": self.stakes.tolist(), "windows": self.windows.tolist()}
 
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Purse:
-        """Rebuild a purse from `to_dict`'s form."""
-        cap = math.inf if value["cap"] is None else float(value["cap"])
-        purse = cls(bets=len(value["stakes"]), cap=cap)
-        purse.stakes = np.array(value["stakes"], dtype=np.float64)
-        purse.windows = int(value["windows"])
-        purse.peak = float(value["peak"])
-        return purse
-
-
-def cap_for(threshold: float, bets: int, windows: int) -> float:
-    """Return the cap with which the first `windows` windows, and no fewer, can bring one of `bets` bets to
-    `threshold`.
-
-    A bet starts with its share of the first stake, 1 / (2 bets). With one window there is no cap.
-    """
-    if windows <= 1:
-        return math.inf
-    return float((2.0 * bets * threshold) ** (1.0 / windows))
+    def restore(self, value: dict[str, Any]) -> None:
+        """Take over a state of `to_dict`; raises ValueError if it is of other questions."""
+        stakes = np.array(value["stakes"], dtype=np.float64)
+        windows = np.array(value["windows"], dtype=np.int64)
+        if stakes.shape != self.stakes.shape or windows.shape != self.windows.shape:
+            raise ValueError(f"stakes of shape {stakes.shape}, expected {self.stakes.shape}")
+        self.stakes, self.windows = stakes, windows

@@ -1,30 +1,32 @@
 """Latency as a rate: which answers count as slow, so that histograms can be judged as errors are.
 
-"The candidate is slower than stable by more than the margin" is asked at a few points of stable's
-distribution. Take a bound x and the bound y >= (1 + margin) x. Were the candidate slower by the margin at
-most, no more of its answers would be above y than of stable's above x. That is a claim about two rates,
-whatever the shape of the distribution (quantiles by counting, as in Howard and Ramdas, "Sequential estimation
-of quantiles", Bernoulli 2022), and it needs nothing between the buckets: no interpolation, no assumption. The
-price is resolution: y is the next bucket's bound, so with coarse buckets the margin that is really tested is
-larger than the one asked for.
+"The candidate is slower than stable by more than the margin" is asked at a few levels of stable's
+distribution. Take a bucket's bound b that stable's answers exceed rarely enough. Were the candidate slower by
+the margin m at most, no more of its answers would be above b than of stable's above b / (1 + m). That is a
+claim about two rates, whatever the distribution (quantiles by counting, as in Howard and Ramdas, "Sequential
+estimation of quantiles", Bernoulli 2022).
+
+b / (1 + m) seldom is a bound itself. How much of stable's bucket lies above it is read off as if the answers
+were spread evenly over the bucket on a logarithmic scale. The reading only says how large the margin is that
+is really granted: between two versions with the same latencies the claim is true for any reading.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from include.model_release.evidence import Tally
 
+# From the body of the distribution to the tail, where a few very slow answers show first.
+LEVELS: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
+# A level is asked about when so many of stable's past answers lie beyond it.
+_MINIMUM_BEYOND = 1.0
 
-@dataclass(frozen=True)
-class Comparison:
-    """Stable's answers above `stable_bound_ms` against the candidate's above `candidate_bound_ms`."""
 
-    quantile: float
-    stable_bound_ms: float
-    candidate_bound_ms: float
+def levels_up_to(quantile: float) -> tuple[float, ...]:
+    """Return the levels below `quantile`, and `quantile` itself."""
+    return (*(level for level in LEVELS if level < quantile), quantile)
 
 
 def above(buckets: Mapping[float, int], bound_ms: float) -> Tally:
@@ -33,6 +35,26 @@ def above(buckets: Mapping[float, int], bound_ms: float) -> Tally:
     """
     total = sum(buckets.values())
     return Tally(float(sum(count for bound, count in buckets.items() if bound > bound_ms)), float(total))
+
+
+def above_within(buckets: Mapping[float, int], latency_ms: float) -> Tally:
+    """Return the requests above `latency_ms`, which may lie within a bucket: then a part of it counts."""
+    events, below = 0.0, 0.0
+    for bound in sorted(buckets):
+        if below >= latency_ms:
+            events += buckets[bound]
+        elif bound > latency_ms:
+            events += buckets[bound] * _part_above(latency_ms, below, bound)
+        below = bound
+    return Tally(events, float(sum(buckets.values())))
+
+
+def _part_above(latency_ms: float, low: float, high: float) -> float:
+    if math.isinf(high):
+        return 1.0
+    if low <= 0:
+        return (high - latency_ms) / high
+    return math.log(high / latency_ms) / math.log(high / low)
 
 
 def quantile_bound(buckets: Mapping[float, int], quantile: float) -> float | None:
@@ -50,20 +72,27 @@ def quantile_bound(buckets: Mapping[float, int], quantile: float) -> float | Non
     return None
 
 
-def comparison_at(past: Mapping[float, int], quantile: float, margin: float) -> Comparison | None:
-    """Choose the bounds to compare at `quantile` from stable's `past` histogram; None where its buckets
-    cannot tell.
+def bounds_at(past: Mapping[float, int], levels: Sequence[float]) -> list[float | None]:
+    """Return the bound (ms) to ask about at each level of stable's `past`; None where it cannot tell.
 
-    `margin` is a fraction (0.25 is 25 %).
+    It cannot where too few answers lie beyond the level, or all finite bounds lie below it.
     """
-    stable_bound = quantile_bound(past, quantile)
-    if stable_bound is None or math.isinf(stable_bound):
-        return None
-    wanted = stable_bound * (1.0 + margin)
-    candidate_bound = min((bound for bound in past if bound >= wanted * (1 - 1e-12)), default=math.inf)
-    if math.isinf(candidate_bound):
-        return None
-    return Comparison(quantile, stable_bound, candidate_bound)
+    total = sum(past.values())
+    cumulative, reached = [], 0
+    for bound in sorted(past):
+        reached += past[bound]
+        cumulative.append((bound, reached))
+    found: list[float | None] = []
+    for level in levels:
+        bound = next((bound for bound, below in cumulative if below >= level * total), math.inf)
+        usable = total * (1.0 - level) >= _MINIMUM_BEYOND and math.isfinite(bound)
+        found.append(bound if usable else None)
+    return found
+
+
+def bound_below(buckets: Mapping[float, int], bound_ms: float) -> float:
+    """Return the greatest bound below `bound_ms`, or `bound_ms` itself where it is the lowest."""
+    return max((bound for bound in buckets if bound < bound_ms), default=bound_ms)
 
 
 def ceiling_bound(buckets: Mapping[float, int], ceiling_ms: float) -> float | None:

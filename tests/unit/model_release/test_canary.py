@@ -89,7 +89,7 @@ def test_a_blip_that_hits_both_is_no_fault() -> None:
 def test_a_difference_within_the_margin_passes() -> None:
     """0.8 % of errors against 0.5 % is within a margin of half a percent."""
     seen = [window((500, 2 + number % 2), (500, 4), 10.0) for number in range(100)]
-    judged = judge()
+    judged = judge(error_margin_percent=0.5)
     assert windows_until_fail(judged, seen) is None
     assert judged.observe(seen[0]).status == "pass"
 
@@ -140,7 +140,7 @@ def test_no_errors_and_a_bake_that_is_over_pass() -> None:
 
 def test_much_data_show_it_to_be_no_worse() -> None:
     """With enough requests without errors it is shown, not only not refuted; the reason tells the two apart."""
-    judged = judge(bake_s=1e6)
+    judged = judge(bake_s=1e6, error_margin_percent=0.5)
     verdicts = [judged.observe(window((500, 0), (500, 0), 10.0)) for _ in range(80)]
     assert verdicts[-1].status == "pass"
     assert "Shown" in verdicts[-1].reason
@@ -174,7 +174,8 @@ def test_an_empty_stable_is_inconclusive() -> None:
 def test_suspicion_delays_a_pass() -> None:
     """A few errors too many are not enough to fail, but enough to look on."""
     judged = judge()
-    verdict = judged.observe(window((950, 0), (60, 3)))
+    judged.observe(window((950, 0), (60, 3)))
+    verdict = judged.observe(window((950, 0), (60, 2)))
     assert verdict.status == "inconclusive"
     assert "Suspicious" in verdict.reason
 

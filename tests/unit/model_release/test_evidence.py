@@ -1,181 +1,247 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import integrate, special, stats
 
+from include.model_release.dispersion import LEVELS, RATES, Dispersion, correlation_levels, weight_of
 from include.model_release.evidence import (
-    DIFFERENCES,
-    Purse,
+    FIRST_SHARE,
+    RATIO_WEIGHTS,
+    RATIOS,
+    Claim,
+    Fortunes,
     Tally,
-    border_rates,
-    cap_for,
-    effective_count,
-    no_worse_bet,
-    one_rate_bets,
-    two_rate_bets,
+    log_bets,
 )
-from include.model_release.latency import above, add_histograms, ceiling_bound, comparison_at, quantile_bound
+
+INDEPENDENT = weight_of(np.array([1e-9]))
+
+# Rates that a table of a beta distribution can be made for, and the two ends.
+rates = st.floats(0.0, 1.0).map(lambda rate: rate if 1e-4 < rate < 1 - 1e-4 else round(rate))
 
 
-def _binomial(count: int, rate: float) -> list[float]:
-    return [math.comb(count, k) * rate**k * (1 - rate) ** (count - k) for k in range(count + 1)]
+def outcomes(count: int, rate: float, correlation: float) -> np.ndarray:
+    """Chances of 0 … count events when those of a window come together with `correlation`."""
+    k = np.arange(count + 1)
+    if correlation == 0 or rate in (0.0, 1.0):
+        return stats.binom.pmf(k, count, rate)
+    weight = 1 / correlation - 1
+    return stats.betabinom.pmf(k, count, rate * weight, (1 - rate) * weight)
 
 
-rates = st.floats(0.0, 1.0)
-guesses = st.floats(0.0005, 0.3)
+def mean_bets(
+    suspect: np.ndarray, reference: np.ndarray | None, margin: float, correlation: float
+) -> np.ndarray:
+    """The exact mean of each bet, over all outcomes with the chances `suspect` and `reference`."""
+    weights = weight_of(np.array([correlation]))
+    mean = np.zeros(len(RATIOS))
+    for (events, chance), (others, other_chance) in itertools.product(
+        enumerate(suspect), enumerate(reference if reference is not None else [1.0])
+    ):
+        beside = None if reference is None else Tally(others, len(reference) - 1)
+        claim = Claim(Tally(events, len(suspect) - 1), beside, margin)
+        mean += chance * other_chance * np.exp(log_bets([claim], weights)[0, 0])
+    return mean
 
 
-@settings(max_examples=60, deadline=None)
+# --- one window's bets ---
+
+
+@settings(max_examples=150, deadline=None)
 @given(
-    st.integers(1, 8),
-    st.integers(1, 8),
+    st.integers(1, 9),
+    st.integers(1, 9),
     rates,
     rates,
-    guesses,
-    st.sampled_from([0.0, 0.005, 0.05]),
-    st.sampled_from([0.0, 0.02, 0.3]),
+    st.sampled_from([0.0, 0.005, 0.05, 0.3]),
+    st.sampled_from([0.001, 0.02, 0.3]),
+    st.sampled_from([0.0, 0.3, 1.0]),
 )
-def test_bets_against_no_worse_are_fair(
-    stable_count: int, count: int, rate: float, share: float, guess: float, margin: float, correlation: float
+def test_bets_are_fair_under_every_smaller_correlation(
+    stable_count: int,
+    count: int,
+    rate: float,
+    share: float,
+    margin: float,
+    correlation: float,
+    part: float,
 ) -> None:
     """Summed exactly over all outcomes, no bet gains on average while the candidate is worse by the margin at
-    most.
+    most, whatever the rate and however clumped the events are, up to the correlation it is made for.
     """
-    candidate_rate = share * min(rate + margin, 1.0)
-    mean = np.zeros_like(DIFFERENCES)
-    outcomes = itertools.product(
-        enumerate(_binomial(stable_count, rate)), enumerate(_binomial(count, candidate_rate))
-    )
-    for (stable_errors, p_stable), (errors, p_candidate) in outcomes:
-        mean += (
-            p_stable
-            * p_candidate
-            * two_rate_bets(
-                Tally(stable_errors, stable_count),
-                Tally(errors, count),
-                stable_guess=guess,
-                margin=margin,
-                correlation=correlation,
-            )
-        )
-    assert np.all(mean <= 1 + 1e-6)
+    candidate = outcomes(count, share * min(rate + margin, 1.0), correlation * part)
+    stable = outcomes(stable_count, rate, correlation * part)
+    assert np.all(mean_bets(candidate, stable, margin, correlation) <= 1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 8), st.integers(1, 8), rates, rates, guesses)
-def test_bets_on_no_worse_are_fair(
-    stable_count: int, count: int, rate: float, share: float, guess: float
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), rates, rates, st.sampled_from([0.0, 0.02, 0.2]))
+def test_bets_that_it_is_worse_are_fair(
+    stable_count: int, count: int, rate: float, share: float, correlation: float
 ) -> None:
-    """Summed exactly over all outcomes, the bet on "no worse" gains nothing while the candidate is worse by
-    the margin.
-    """
+    """With the roles turned and the margin taken off, no bet gains while the candidate is worse by the margin."""
     margin = 0.05
     stable_rate = rate * (1 - margin)
     candidate_rate = stable_rate + margin + share * (1 - stable_rate - margin)
-    mean = 0.0
-    outcomes = itertools.product(
-        enumerate(_binomial(stable_count, stable_rate)), enumerate(_binomial(count, candidate_rate))
-    )
-    for (stable_errors, p_stable), (errors, p_candidate) in outcomes:
-        bet = no_worse_bet(
-            Tally(stable_errors, stable_count),
-            Tally(errors, count),
-            stable_guess=guess,
-            margin=margin,
-            correlation=0.0,
-        )
-        mean += p_stable * p_candidate * float(bet[0])
-    assert mean <= 1 + 1e-6
+    stable = outcomes(stable_count, stable_rate, correlation)
+    candidate = outcomes(count, candidate_rate, correlation)
+    assert np.all(mean_bets(stable, candidate, -margin, max(correlation, 1e-9)) <= 1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 12), rates, st.floats(0.001, 0.5), st.sampled_from([0.0, 0.1]))
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 12), rates, st.floats(0.001, 0.9), st.sampled_from([0.001, 0.02, 0.3]))
 def test_bets_against_a_limit_are_fair(count: int, share: float, limit: float, correlation: float) -> None:
-    """Summed exactly over all outcomes, no bet gains on average while the rate is within the limit."""
-    chances = _binomial(count, share * limit)
-    mean = sum(
-        chance * one_rate_bets(Tally(errors, count), limit=limit, correlation=correlation)
-        for errors, chance in enumerate(chances)
-    )
-    assert np.all(mean <= 1 + 1e-9)
+    """Without a reference the margin is the limit, and no bet gains while the rate is at or below it."""
+    candidate = outcomes(count, share * limit, correlation)
+    assert np.all(mean_bets(candidate, None, limit, correlation) <= 1 + 1e-9)
 
 
-def test_without_a_margin_the_border_is_the_pooled_rate() -> None:
-    """For a margin of 0 the projection has a closed form: the rate of both together."""
-    low, high = border_rates(np.array([0.01]), np.array([0.2]), (90.0, 10.0), 0.0)
-    assert low[0] == pytest.approx((90 * 0.01 + 10 * 0.2) / 100)
-    assert high[0] == low[0]
+def test_without_clumps_and_margin_the_bet_is_the_conditional_likelihood_ratio() -> None:
+    """Given how many events there were in all, the candidate's are binomial; the bet is that likelihood's ratio."""
+    n_s, n_c, k_s, k_c = 970.0, 30.0, 5.0, 3.0
+    logs = log_bets([Claim(Tally(k_c, n_c), Tally(k_s, n_s), 0.0)], INDEPENDENT)[0, 0]
+    for ratio, log in zip(RATIOS, logs, strict=True):
+        share, alike = (1 + ratio) * n_c / ((1 + ratio) * n_c + n_s), n_c / (n_c + n_s)
+        wanted = k_c * math.log(share / alike) + k_s * math.log((1 - share) / (1 - alike))
+        assert log == pytest.approx(wanted, rel=1e-6)
 
 
-def test_the_bet_on_one_candidate_without_a_comparison_is_the_likelihood_ratio() -> None:
-    """For one rate the bet is the plain likelihood ratio, here worked out by hand."""
-    bets = one_rate_bets(Tally(2, 3), limit=0.1, correlation=0.0)
-    rate = 0.1 + DIFFERENCES * 0.9
-    assert bets == pytest.approx((rate / 0.1) ** 2 * ((1 - rate) / 0.9))
+def test_mixed_over_the_share_the_bet_is_lindon_and_maleks_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Averaged over a uniform prior on the candidate's share of events, the bets give the closed form of the
+    multinomial test (Lindon and Malek 2022): a beta-binomial likelihood over a binomial one.
+    """
+    n_s, n_c, k_s, k_c = 800.0, 200.0, 9.0, 8.0
+    alike = n_c / (n_c + n_s)
+
+    def bet(share: float) -> float:
+        ratio = share * (1 - alike) / ((1 - share) * alike) - 1
+        monkeypatch.setattr("include.model_release.evidence.RATIOS", np.array([ratio]))
+        return math.exp(log_bets([Claim(Tally(k_c, n_c), Tally(k_s, n_s), 0.0)], INDEPENDENT)[0, 0, 0])
+
+    mixed, _ = integrate.quad(bet, 0.0, 1.0)
+    closed = special.beta(k_c + 1, k_s + 1) / (alike**k_c * (1 - alike) ** k_s)
+    assert mixed == pytest.approx(closed, rel=1e-5)
 
 
-@given(st.integers(0, 10**9), st.floats(0.0, 1.0))
-def test_clumps_make_requests_worth_less_but_never_nothing(count: int, correlation: float) -> None:
-    """The effective count lies between one request and all of them, and below 1/correlation."""
-    worth = effective_count(count, correlation)
-    assert min(count, 1) - 1e-9 <= worth <= count + 1e-9
-    assert correlation == 0 or count == 0 or worth <= 1 / correlation * (1 + 1e-9) or count == 1
+@given(st.integers(1, 400), st.integers(1, 400), st.data())
+def test_an_event_more_never_lowers_a_bet(count: int, stable_count: int, data: st.DataObject) -> None:
+    """More of the candidate's answers failing raises every bet, more of stable's lowers it."""
+    weights = weight_of(correlation_levels(0.02))
+    events = data.draw(st.integers(0, count - 1))
+    others = data.draw(st.integers(0, stable_count - 1))
+
+    def bets(candidate: int, stable: int) -> np.ndarray:
+        return log_bets([Claim(Tally(candidate, count), Tally(stable, stable_count), 0.001)], weights)
+
+    assert np.all(bets(events + 1, others) > bets(events, others))
+    assert np.all(bets(events, others + 1) < bets(events, others))
 
 
-@given(st.integers(2, 4), st.floats(10.0, 1e4))
-def test_the_cap_lets_exactly_so_many_windows_decide(windows: int, threshold: float) -> None:
-    """With the cap, one bet that wins all it can reaches the threshold in that many windows and no sooner."""
-    purse = Purse(9, cap_for(threshold, 9, windows))
-    factors = np.array([math.inf] + [0.0] * 8)
-    for _ in range(windows - 1):
-        purse.bet(factors)
-        assert purse.wealth < threshold
-    purse.bet(factors)
-    assert purse.wealth >= threshold * (1 - 1e-9)
+# --- fortunes ---
 
 
-@given(st.lists(st.floats(0.0, 50.0), max_size=20))
-def test_a_purse_stays_a_fortune(factors: list[float]) -> None:
-    """Wealth is never negative, starts at 1, and stays 1 where nothing is won or lost."""
-    purse, idle = Purse(3, math.inf), Purse(3, math.inf)
-    assert purse.wealth == 1.0
-    for factor in factors:
-        purse.bet(np.full(3, factor))
-        idle.bet(np.ones(3))
-        assert purse.wealth >= 0
-        assert idle.wealth == pytest.approx(1.0)
-    copy = Purse.from_dict(purse.to_dict())
-    assert copy.wealth == purse.wealth
+def test_the_whole_stake_enters_in_time() -> None:
+    """While nothing is won or lost a fortune stays 1, stakes and pocket together."""
+    fortunes = Fortunes(1, 2, [10.0])
+    assert np.all(fortunes.wealth == 1.0)
+    for _ in range(50):
+        fortunes.bet([0], np.zeros((1, 2, len(RATIOS))))
+        assert fortunes.wealth == pytest.approx(np.ones((1, 2)))
+    assert fortunes.stakes.sum(axis=2) == pytest.approx(np.full((1, 2), 1 - (1 - FIRST_SHARE) / 50))
+    assert RATIO_WEIGHTS.sum() == pytest.approx(1.0)
 
 
-HISTOGRAM = {5.0: 10, 10.0: 80, 20.0: 9, 50.0: 1, math.inf: 0}
+@given(st.lists(st.floats(-50, 400), min_size=1, max_size=20))
+def test_a_window_raises_a_fortune_by_its_cap_at_most(logs: list[float]) -> None:
+    """What is won beyond the cap is thrown away, and a fortune is never negative."""
+    fortunes = Fortunes(1, 1, [10.0])
+    for log in logs:
+        before = float(fortunes.wealth[0, 0]) + 1.0
+        fortunes.bet([0], np.full((1, 1, len(RATIOS)), log))
+        assert 0 < fortunes.wealth[0, 0] <= 10.0 * before + 0.1 + 1e-9
 
 
-def test_a_quantile_is_told_by_its_bucket() -> None:
-    """The smallest bound that holds the share; none in an empty histogram."""
-    assert quantile_bound(HISTOGRAM, 0.5) == 10.0
-    assert quantile_bound(HISTOGRAM, 0.99) == 20.0
-    assert quantile_bound({}, 0.5) is None
-    assert above(HISTOGRAM, 10.0) == Tally(10.0, 100.0)
+def test_questions_without_data_keep_their_fortune() -> None:
+    """Only what is named is settled, and the late part of a stake waits for the first data."""
+    fortunes = Fortunes(2, 1, [10.0, 10.0])
+    fortunes.bet([1], np.full((1, 1, len(RATIOS)), 0.5))
+    assert fortunes.wealth[0, 0] == 1.0
+    assert fortunes.wealth[1, 0] > 1.0
 
 
-def test_the_candidate_is_compared_at_the_next_bound_beyond_the_margin() -> None:
-    """25 % beyond 10 ms is 12.5 ms, whose next bound is 20 ms: a margin that the buckets can tell."""
-    chosen = comparison_at(HISTOGRAM, 0.5, 0.25)
-    assert chosen is not None
-    assert (chosen.stable_bound_ms, chosen.candidate_bound_ms) == (10.0, 20.0)
-    assert comparison_at({10.0: 1, math.inf: 0}, 0.5, 0.25) is None
-    assert comparison_at({math.inf: 5}, 0.5, 0.25) is None
+def test_fortunes_survive_json() -> None:
+    """The state read back is the state written, to the last bit; that of other questions is refused."""
+    fortunes = Fortunes(2, 3, [10.0, 20.0])
+    fortunes.bet([0], np.full((1, 3, len(RATIOS)), 0.123))
+    again = Fortunes(2, 3, [10.0, 20.0])
+    again.restore(json.loads(json.dumps(fortunes.to_dict())))
+    assert np.array_equal(again.wealth, fortunes.wealth)
+    with pytest.raises(ValueError, match="shape"):
+        Fortunes(1, 3, [10.0]).restore(fortunes.to_dict())
 
 
-def test_a_ceiling_is_judged_at_the_next_bound_above_it() -> None:
-    """A ceiling between two bounds is rounded up; above the last bound it cannot be told."""
-    assert ceiling_bound(HISTOGRAM, 20.0) == 20.0
-    assert ceiling_bound(HISTOGRAM, 21.0) == 50.0
-    assert ceiling_bound(HISTOGRAM, 51.0) is None
-    assert add_histograms({5.0: 1}, {5.0: 2, 10.0: 3}) == {5.0: 3, 10.0: 3}
+# --- clumps ---
+
+
+def test_even_windows_rule_clumps_out() -> None:
+    """Where stable's errors come one by one, all correlations but the smallest lose their say, the largest first."""
+    rng = np.random.default_rng(7)
+    dispersion = Dispersion(1, 0.02)
+    for _ in range(60):
+        dispersion.see(0, int(rng.binomial(490, 0.005)), 490)
+    factors = dispersion.log_factors()[0]
+    assert factors[0] > math.log(100)
+    assert list(factors[:4]) == sorted(factors[:4], reverse=True)
+    assert factors[-1] == 0
+
+
+def test_clumped_windows_do_not_rule_clumps_out() -> None:
+    """Where errors do come together with the largest correlation, its factor stays small."""
+    rng = np.random.default_rng(11)
+    weight, high = 1 / 0.02 - 1, 0
+    for _ in range(100):
+        dispersion = Dispersion(1, 0.02)
+        for _ in range(60):
+            rate = rng.beta(0.005 * weight, 0.995 * weight)
+            dispersion.see(0, int(rng.binomial(490, rate)), 490)
+        high += dispersion.log_factors()[0, 0] > math.log(20)
+    assert high <= 5
+
+
+def test_without_events_nothing_is_known_of_clumps() -> None:
+    """A stable without errors leaves the largest correlation in force."""
+    dispersion = Dispersion(1, 0.02)
+    for _ in range(100):
+        dispersion.see(0, 0, 500)
+    assert abs(dispersion.log_factors()[0, 0]) < math.log(3)
+
+
+def test_the_likelihood_is_the_negative_binomial_one() -> None:
+    """What is added up for a window is the log likelihood, up to what correlation and rate do not change."""
+    events, count, rate, correlation = 4, 300, 0.01, correlation_levels(0.02)[2]
+    four, none = Dispersion(1, 0.02), Dispersion(1, 0.02)
+    four.see(0, events, count)
+    none.see(0, 0, count)
+    nearest = int(np.abs(RATES - rate).argmin())
+    rate_on_grid = RATES[nearest]
+    shape = rate_on_grid * weight_of(np.array(correlation))
+    success = shape / (shape + count * rate_on_grid)
+    wanted = stats.nbinom.logpmf(events, shape, success) - stats.nbinom.logpmf(0, shape, success)
+    difference = np.array(four.to_list())[0, 2, nearest] - np.array(none.to_list())[0, 2, nearest]
+    assert difference + math.log(1 / math.factorial(events)) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_levels_fall_from_the_policys_correlation() -> None:
+    """The largest is the policy's own, the others fall evenly on a logarithmic scale; 0 means no clumps at all."""
+    levels = correlation_levels(0.02)
+    assert len(levels) == LEVELS
+    assert levels[0] == pytest.approx(0.02)
+    assert np.all(np.diff(np.log(levels)) == pytest.approx(math.log(1 / 40) / (LEVELS - 1)))
+    assert np.all(correlation_levels(0.0) <= 1e-5)
