@@ -352,10 +352,12 @@ class Analysis(_Part):
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
     """How often a candidate that is no worse may be rolled back, over a whole canary."""
-    error_margin_percent: Percent = 0.5
+    error_margin_percent: Percent = 0.02
+    """Percentage points by which the candidate may fail more often than stable."""
     error_ceiling_percent: Percent | None = None
-    latency_quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
-    latency_margin_percent: Annotated[float, Field(ge=0, le=1000)] = 25.0
+    latency_quantile: Annotated[float, Field(gt=0, lt=1)] = 0.9999
+    """Latencies are compared from the median up to here; lower it where the far tail is the machine's noise."""
+    latency_margin_percent: Annotated[float, Field(ge=0, le=1000)] = 10.0
     latency_ceiling_ms: Milliseconds | None = None
     minimum_candidate_requests: Count = 50
 
