@@ -180,6 +180,19 @@ def test_suspicion_delays_a_pass() -> None:
     assert "Suspicious" in verdict.reason
 
 
+def test_the_example_of_the_documentation() -> None:
+    """docs/canary.md: after 4 errors in 90 requests the evidence is about 32, after 6 in 150 the candidate fails."""
+    judged, with_error = judge(), {2, 4, 7, 9, 12, 15}
+    verdicts = [
+        judged.observe(window((490, 2 if number % 2 else 3), (10, int(number in with_error)), 10.0))
+        for number in range(1, 16)
+    ]
+    assert verdicts[8].status == "inconclusive"
+    assert verdicts[8].statistics["total_evidence"] == pytest.approx(32, abs=0.5)
+    assert [verdict.status for verdict in verdicts[9:]] == ["inconclusive"] * 5 + ["fail"]
+    assert verdicts[-1].statistics["total_evidence"] == pytest.approx(168, abs=0.5)
+
+
 # --- its promises ---
 
 
