@@ -1,7 +1,7 @@
 # Slipway. `make` alone lists what there is.
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
-#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), or to pytest by `test`
+#   ARGS=…     given on to `demo` (for example ARGS=--keep-up) and `bench-judge` (ARGS=--quick), or to pytest by `test`
 #   ONLY=…     names of figures for `bench`, or a folder of tests for `test` (unit, dags, contract, e2e)
 
 SHELL := /bin/bash
@@ -21,11 +21,11 @@ TEST_FOLDERS := unit dags contract e2e
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 
-.PHONY: help setup images demo up down status test bench lint format ci requirements clean
+.PHONY: help setup images demo up down status test bench bench-judge lint format ci requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
 		printf '  \033[36mmake %-13s\033[0m %s\n' "$$name" "$$text"; done
 	@printf '\n  The head of the Makefile names its variables.\n\n'
 
@@ -56,6 +56,9 @@ test: images ## All tests: unit, dags, contract, e2e (or ONLY=unit,dags)
 
 bench: setup ## Measure the README's figures (or ONLY=name,…)
 	@$(SANDBOX) bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+bench-judge: $(VENV)/slipway.stamp ## Measure how often the judge of a canary errs (or ARGS=--quick)
+	@$(BIN)/python -m benchmarks.judge $(ARGS) $(BENCH_JUDGE_ARGS)
 
 lint: $(VENV)/slipway.stamp ## Format, lint, types, and the arrows between modules: checked
 	@echo '── ruff format'; $(BIN)/ruff format --check .

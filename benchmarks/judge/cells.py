@@ -1,0 +1,222 @@
+"""The cells: which traffic, which plan, how many canaries, and what is promised of the judge there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from benchmarks.judge.latency import (
+    ENVOY_BOUNDS_MS,
+    PROMETHEUS_BOUNDS_MS,
+    LatencyLaw,
+    Lognormal,
+    ParetoTail,
+    World,
+)
+from benchmarks.judge.traffic import Traffic
+from benchmarks.judge.wald import expected_requests
+from include.model_release.analysis_policy import AnalysisPolicy
+from include.model_release.canary_plan import CanaryPlan, CanaryStep
+
+WINDOW_S = 10.0
+CANARY_S = 1500.0
+EXTENSION_S = 1500.0
+RATES_PER_S = (1, 5, 50, 500)
+# What Wald's test is given besides the policy's alpha.
+POWER = 0.99
+
+# Canaries a cell: a promise of 1 % needs more of them than one of 99 % found, and a fault is found early,
+# which costs less. With these `make bench-judge` stays below a quarter of an hour on two cores.
+PROMISE_RUNS, FAULT_RUNS = 500, 400
+QUICK_PROMISE_RUNS, QUICK_FAULT_RUNS = 24, 16
+
+Group = Literal["no difference", "errors", "latency"]
+Measure = Literal["failed", "found", "passed", "requests"]
+
+
+def _plan(weights: tuple[int, ...]) -> CanaryPlan:
+    bake_s = CANARY_S / len(weights)
+    return CanaryPlan(tuple(CanaryStep(weight, bake_s) for weight in weights), window_s=WINDOW_S)
+
+
+FROM_2, FROM_5 = _plan((2, 5, 10, 25, 50)), _plan((5, 10, 25, 50))
+PLANS = {"2": FROM_2, "5": FROM_5}
+
+
+def _worlds(laws: dict[str, LatencyLaw]) -> tuple[World, ...]:
+    bounds = {"Envoy": ENVOY_BOUNDS_MS, "Prometheus": PROMETHEUS_BOUNDS_MS}
+    return tuple(
+        World(f"{law_name}, {buckets} buckets", law, bounds_ms)
+        for law_name, law in laws.items()
+        for buckets, bounds_ms in bounds.items()
+    )
+
+
+_ORDINARY = _worlds({"sigma 0.35": Lognormal(20.0, 0.35), "sigma 0.7": Lognormal(20.0, 0.7)})
+_WIDE = _worlds({"sigma 1": Lognormal(20.0, 1.0)})
+# A twentieth of the answers takes at least twice the median, and one in 2,500 over a second.
+_PARETO = _worlds({"Pareto tail": ParetoTail(Lognormal(20.0, 0.35), 0.05, 40.0, 1.5)})
+
+
+@dataclass(frozen=True)
+class Goal:
+    """At least or at most `limit`, of: the share of canaries that `failed`; the share that failed after the
+    fault began (`found`); the share whose last verdict was `passed`; the mean number of candidate `requests`.
+    """
+
+    measure: Measure
+    limit: float
+
+    @property
+    def at_most(self) -> bool:
+        """Whether less is better."""
+        return self.measure in ("failed", "requests")
+
+    def words(self) -> str:
+        """The goal for people."""
+        sign = "≤" if self.at_most else "≥"
+        if self.measure == "requests":
+            return f"requests {sign} 2 × Wald's {self.limit / 2:.0f}"
+        return f"{self.measure} {sign} {100 * self.limit:g} %"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A kind of canary. Its runs go in turn through all pairs of plan and world.
+
+    With `extension_s`, a canary that has neither passed nor failed at its end goes on at the last weight for
+    so long, until a verdict.
+    """
+
+    name: str
+    title: str
+    group: Group
+    traffic: Traffic
+    goals: tuple[Goal, ...]
+    plans: tuple[str, ...] = ("2", "5")
+    worlds: tuple[World, ...] = _ORDINARY
+    extension_s: float = 0.0
+    wald_requests: float | None = None
+    wald_requests_with_margin: float | None = None
+
+    def setting(self, run: int) -> tuple[str, World]:
+        """Return run number `run`'s plan (by the name it has in `PLANS`) and world."""
+        rest, plan = divmod(run, len(self.plans))
+        return self.plans[plan], self.worlds[rest % len(self.worlds)]
+
+    def runs(self, *, quick: bool) -> int:
+        """Return how many canaries this cell has by default."""
+        if self.group == "no difference":
+            return QUICK_PROMISE_RUNS if quick else PROMISE_RUNS
+        return QUICK_FAULT_RUNS if quick else FAULT_RUNS
+
+
+_HARMLESS = (Goal("failed", 0.01),)
+_FOUND = (Goal("found", 0.99),)
+
+
+def _no_difference() -> Iterator[Cell]:
+    for rate in RATES_PER_S:
+        for plan in PLANS:
+            yield Cell(
+                f"same-{rate}rps-from{plan}",
+                f"no difference, {rate}/s, weights from {plan} %",
+                "no difference",
+                Traffic(rate),
+                _HARMLESS,
+                plans=(plan,),
+            )
+    variations: dict[str, tuple[str, Traffic, tuple[World, ...]]] = {
+        "clumped-0.005": ("errors clumped, correlation 0.005", Traffic(1, correlation=0.005), _ORDINARY),
+        "clumped-0.02": ("errors clumped, correlation 0.02", Traffic(1, correlation=0.02), _ORDINARY),
+        "diurnal": ("load, errors and latency swing", Traffic(1, day_swing=0.8), _ORDINARY),
+        "blip": ("3 % errors in both for 3 min", Traffic(1, blip_error_rate=0.03, blip_s=180), _ORDINARY),
+        "wide": ("latency lognormal, sigma 1", Traffic(1), _WIDE),
+        "pareto": ("latency with a Pareto tail", Traffic(1), _PARETO),
+        "cold": ("candidate's first window ×4 slower", Traffic(1, cold_factor=4.0), _ORDINARY),
+        "no-errors": ("no errors at all", Traffic(1, errors=0.0), _ORDINARY),
+    }
+    for name, (title, traffic, worlds) in variations.items():
+        for rate in RATES_PER_S:
+            yield Cell(
+                f"{name}-{rate}rps",
+                f"{title}, {rate}/s",
+                "no difference",
+                replace(traffic, rate_per_s=rate),
+                _HARMLESS,
+                worlds=worlds,
+            )
+
+
+def _error_faults() -> Iterator[Cell]:
+    policy = AnalysisPolicy()
+    margin = policy.error_margin_percent / 100
+    for percent in (2, 5):
+        rate, base = percent / 100, 0.005
+        wald = expected_requests(rate, base, alpha=policy.alpha, power=POWER)
+        with_margin = expected_requests(rate, base + margin, alpha=policy.alpha, power=POWER)
+        for plan in PLANS:
+            yield Cell(
+                f"errors-{percent}pc-50rps-from{plan}",
+                f"errors 0.5 → {percent} %, 50/s, weights from {plan} %",
+                "errors",
+                Traffic(50, candidate_errors=rate),
+                (*_FOUND, Goal("requests", 2 * wald)),
+                plans=(plan,),
+                wald_requests=wald,
+                wald_requests_with_margin=with_margin,
+            )
+        for plan in PLANS:
+            yield Cell(
+                f"errors-{percent}pc-5rps-from{plan}",
+                f"errors 0.5 → {percent} %, 5/s, weights from {plan} %, extended",
+                "errors",
+                Traffic(5, candidate_errors=rate),
+                (Goal("found", 0.95),),
+                plans=(plan,),
+                extension_s=EXTENSION_S,
+                wald_requests=wald,
+                wald_requests_with_margin=with_margin,
+            )
+    others = {
+        "errors-0-to-1pc-50rps": ("errors 0 → 1 %, 50/s", Traffic(50, errors=0, candidate_errors=0.01)),
+        "all-failing-1rps": ("all requests fail, 1/s", Traffic(1, candidate_errors=1.0)),
+        "all-failing-50rps": ("all requests fail, 50/s", Traffic(50, candidate_errors=1.0)),
+        "late-50rps": (
+            "errors 0.5 → 2 % from minute 15 on, 50/s",
+            Traffic(50, candidate_errors=0.02, fault_begins_s=900),
+        ),
+    }
+    for name, (title, traffic) in others.items():
+        yield Cell(name, title, "errors", traffic, _FOUND)
+
+
+def _latency_faults() -> Iterator[Cell]:
+    faults = {
+        "slower-1.3": ("latency ×1.3", Traffic(50, slowdown=1.3)),
+        "tail": ("1 % of requests ×5", Traffic(50, tail_share=0.01)),
+    }
+    for name, (title, traffic) in faults.items():
+        for number, world in enumerate(_ORDINARY, start=1):
+            yield Cell(
+                f"{name}-50rps-{number}",
+                f"{title}, 50/s ({world.name})",
+                "latency",
+                traffic,
+                _FOUND,
+                worlds=(world,),
+            )
+    for rate in (50, 500):
+        yield Cell(
+            f"slower-1.03-{rate}rps",
+            f"latency ×1.03 (inside the margin), {rate}/s",
+            "latency",
+            Traffic(rate, slowdown=1.03),
+            (Goal("passed", 0.95),),
+        )
+
+
+CELLS: dict[str, Cell] = {
+    cell.name: cell for cell in (*_no_difference(), *_error_faults(), *_latency_faults())
+}

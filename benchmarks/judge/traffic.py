@@ -1,0 +1,162 @@
+"""Draws the windows of one canary: requests, errors and latency histograms of both revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.judge.latency import Floats, World
+from include.model_release.canary_plan import CanaryPlan, CanaryStep
+from include.model_release.samples import Sample, Window
+
+Counts = NDArray[np.int64]
+
+MINUTE_S = 60.0
+# In the diurnal cells the swing of a day is pressed into this time, so that a canary sees all of it.
+DAY_S = 1500.0
+# At the day's peak answers are this much slower than on average.
+DAY_SLOWDOWN = 0.3
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What both revisions have in common, and how the candidate differs. Rates are shares from 0 to 1.
+
+    Requests arrive as a Poisson stream of `rate_per_s`, of which the candidate gets its weight. Failures of
+    one revision within one window have the intra-window correlation `correlation` (beta-binomial). With
+    `day_swing` the load swings by that share around its mean, errors with it, latencies by up to 30 %. A blip
+    lifts the error rate of both to `blip_error_rate` for `blip_s` seconds that begin at a random moment.
+
+    `candidate_errors` (None: as stable's), `slowdown` (all latencies times that) and `tail_share` (that share
+    of the answers takes `tail_factor` times as long) hold from `fault_begins_s` on. The candidate's first
+    window is `cold_factor` times slower.
+    """
+
+    rate_per_s: float
+    errors: float = 0.005
+    correlation: float = 0.0
+    day_swing: float = 0.0
+    blip_error_rate: float = 0.0
+    blip_s: float = 0.0
+    candidate_errors: float | None = None
+    slowdown: float = 1.0
+    tail_share: float = 0.0
+    tail_factor: float = 5.0
+    cold_factor: float = 1.0
+    fault_begins_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One revision's windows: counts of shape (windows,), histograms of shape (windows, buckets)."""
+
+    requests: Counts
+    errors: Counts
+    histograms: Counts
+
+    def summed(self, starts: Counts) -> Drawn:
+        """Return the sums over the groups of windows that begin at the indices `starts`."""
+        return Drawn(*(np.add.reduceat(counts, starts, axis=0) for counts in vars(self).values()))
+
+    def samples(self, bounds_ms: tuple[float, ...]) -> Iterator[Sample]:
+        """Yield each window's sample."""
+        counts = zip(self.requests.tolist(), self.errors.tolist(), self.histograms.tolist(), strict=True)
+        for requests, errors, histogram in counts:
+            yield Sample(requests, errors, dict(zip(bounds_ms, histogram, strict=True)))
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A whole canary: all windows there would be if nobody ended it. Shapes are (windows,)."""
+
+    bounds_ms: tuple[float, ...]
+    begins_s: Floats
+    seconds: Floats
+    stable: Drawn
+    candidate: Drawn
+
+    def windows(self) -> Iterator[Window]:
+        """Yield the windows, each made when it is asked for: a canary that fails early costs little."""
+        both = zip(self.stable.samples(self.bounds_ms), self.candidate.samples(self.bounds_ms), strict=True)
+        for seconds, (stable, candidate) in zip(self.seconds.tolist(), both, strict=True):
+            yield Window(seconds, stable, candidate)
+
+    def by_minute(self) -> Recording:
+        """Return the same canary in windows of a minute, each the sum of the windows that begin in it."""
+        minute = np.floor(self.begins_s / MINUTE_S + 1e-9)
+        starts = np.flatnonzero(np.diff(minute, prepend=-1.0))
+        return replace(
+            self,
+            begins_s=self.begins_s[starts],
+            seconds=np.add.reduceat(self.seconds, starts),
+            stable=self.stable.summed(starts),
+            candidate=self.candidate.summed(starts),
+        )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When each window begins, how long it is, and the candidate's share of the traffic in it; shapes
+    (windows,).
+    """
+
+    begins_s: Floats
+    seconds: Floats
+    weight: Floats
+
+    @classmethod
+    def of(cls, plan: CanaryPlan) -> Schedule:
+        """Cut each step's bake into windows of `plan.window_s`; what is left over makes a shorter last one."""
+        windows = [
+            (length, step.weight / 100) for step in plan.steps for length in _lengths(step, plan.window_s)
+        ]
+        seconds, weight = np.array(windows).T
+        return cls(np.cumsum(seconds) - seconds, seconds, weight)
+
+
+def _lengths(step: CanaryStep, window_s: float) -> list[float]:
+    whole = int(step.bake_s // window_s)
+    rest = step.bake_s - whole * window_s
+    return [window_s] * whole + ([rest] if rest > 0 else [])
+
+
+def draw(traffic: Traffic, plan: CanaryPlan, world: World, rng: np.random.Generator) -> Recording:
+    """Draw one canary. The same generator state gives the same canary."""
+    schedule = Schedule.of(plan)
+    middle_s = schedule.begins_s + schedule.seconds / 2
+    day = traffic.day_swing * np.sin(2 * np.pi * (middle_s / DAY_S + rng.random()))
+    load, scale = 1 + day, 1 + DAY_SLOWDOWN * day
+    errors = traffic.errors * load
+    if traffic.blip_s:
+        begins_s = rng.uniform(0, middle_s[-1] - traffic.blip_s)
+        errors[(middle_s >= begins_s) & (middle_s < begins_s + traffic.blip_s)] = traffic.blip_error_rate
+    faulty = middle_s >= traffic.fault_begins_s
+    candidate_errors = errors.copy()
+    if traffic.candidate_errors is not None:
+        candidate_errors[faulty] = traffic.candidate_errors
+    candidate_scale = scale * np.where(faulty, traffic.slowdown, 1.0)
+    candidate_scale[0] *= traffic.cold_factor
+    tail = np.where(faulty, traffic.tail_share, 0.0)
+
+    def revision(share: Floats, errors: Floats, scale: Floats, tail_share: Floats) -> Drawn:
+        requests = rng.poisson(traffic.rate_per_s * load * schedule.seconds * share)
+        failed = rng.binomial(requests, _clumped(errors, traffic.correlation, rng))
+        buckets = world.bucket_shares(scale, tail_share, traffic.tail_factor)
+        return Drawn(requests, failed, rng.multinomial(requests, buckets))
+
+    stable = revision(1 - schedule.weight, errors, scale, np.zeros_like(tail))
+    candidate = revision(schedule.weight, candidate_errors, candidate_scale, tail)
+    return Recording(world.bounds_ms, schedule.begins_s, schedule.seconds, stable, candidate)
+
+
+def _clumped(rates: Floats, correlation: float, rng: np.random.Generator) -> Floats:
+    # Beta-binomial: a rate of its own for each window, with mean m and a + b = 1/correlation - 1.
+    if correlation == 0:
+        return rates
+    drawn, size = rates.copy(), 1 / correlation - 1
+    mixed = (rates > 0) & (rates < 1)
+    drawn[mixed] = rng.beta(rates[mixed] * size, (1 - rates[mixed]) * size)
+    return drawn
