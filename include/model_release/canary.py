@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from include.model_release.analysis_policy import AnalysisPolicy
-from include.model_release.canary_plan import CanaryPlan, CanaryStep, Decision, decide
+from include.model_release.canary_plan import CanaryPlan, CanaryStep, Decision, decide, exposure_spent
 from include.model_release.errors import SlipwayError
 from include.model_release.questions import Questions
 from include.model_release.samples import Counters, Sample, Window, counters_delta
@@ -41,6 +41,7 @@ __all__ = [
     "Window",
     "counters_delta",
     "decide",
+    "exposure_spent",
 ]
 
 Status = Literal["pass", "fail", "inconclusive"]

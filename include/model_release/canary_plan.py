@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Decision = Literal["advance", "continue", "roll_back", "hold"]
 
+_SPARE_WINDOWS = 3
+
 
 @dataclass(frozen=True)
 class CanaryStep:
@@ -28,7 +30,8 @@ class CanaryPlan:
 
     A step may be prolonged to `max_bake_s` seconds while the judge cannot tell; then `on_inconclusive` says
     what happens. After `max_blind_windows` windows in a row without metrics the canary ends likewise: nobody
-    flies blind for long.
+    flies blind for long. `max_candidate_requests` and `max_candidate_errors` are the most that users may meet of
+    the candidate before it is promoted, over the whole canary; beyond them it is rolled back.
     """
 
     steps: tuple[CanaryStep, ...]
@@ -36,6 +39,8 @@ class CanaryPlan:
     max_bake_s: float = 600.0
     on_inconclusive: Literal["hold", "rollback"] = "rollback"
     max_blind_windows: int = 3
+    max_candidate_requests: int | None = None
+    max_candidate_errors: int | None = None
 
     def __post_init__(self) -> None:
         weights = [step.weight for step in self.steps]
@@ -56,6 +61,8 @@ class CanaryPlan:
             window_s=float(rollout.window_s),
             max_bake_s=float(rollout.max_bake_s),
             on_inconclusive=rollout.on_inconclusive,
+            max_candidate_requests=rollout.exposure.max_requests,
+            max_candidate_errors=rollout.exposure.max_errors,
         )
 
 
@@ -66,15 +73,32 @@ def decide(verdict: Verdict, step_elapsed_s: float, step: CanaryStep, plan: Cana
     step that is blind for too long, or undecided when its time is up, is held for a person or rolled back, as
     the plan says.
     """
-    if verdict.status == "fail":
+    if verdict.status == "fail" or exposure_spent(verdict, plan) is not None:
         return "roll_back"
     if verdict.blind and verdict.statistics.get("blind_windows", 0) >= plan.max_blind_windows:
         return _give_up(plan)
     if verdict.status == "pass":
         return "advance" if step_elapsed_s >= step.bake_s else "continue"
-    if step_elapsed_s < max(step.bake_s, plan.max_bake_s):
+    # The judge counts the seconds of windows that it saw, which are fewer than the clock's: a step whose bake is as
+    # long as the limit gets some windows more.
+    if step_elapsed_s < max(plan.max_bake_s, step.bake_s + _SPARE_WINDOWS * plan.window_s):
         return "continue"
     return _give_up(plan)
+
+
+def exposure_spent(verdict: Verdict, plan: CanaryPlan) -> str | None:
+    """Return which budget of the plan the canary has overdrawn, in words; None while it has not."""
+    seen = verdict.statistics.get("canary", {})
+    budgets = (
+        ("requests", seen.get("candidate_requests", 0), plan.max_candidate_requests),
+        ("errors", seen.get("candidate_errors", 0), plan.max_candidate_errors),
+    )
+    for what, spent, budget in budgets:
+        if budget is not None and spent > budget:
+            return (
+                f"The canary has used up its budget: {spent} candidate {what}, at most {budget} are allowed."
+            )
+    return None
 
 
 def _give_up(plan: CanaryPlan) -> Decision:

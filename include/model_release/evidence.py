@@ -55,6 +55,8 @@ RATIOS: Floats = np.array([0.125, 0.5, 2.0, 8.0, 32.0])
 RATIO_WEIGHTS: Floats = np.array([1.0, 2.0, 4.0, 3.0, 1.0]) / 11.0
 # Nine tenths of the stake are there from the first window on.
 FIRST_SHARE = 0.9
+# More than this decides nothing any more; what is beyond it is thrown away, so that hours of it stay a number.
+PLENTY = 1e12
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,9 @@ class Fortunes:
         rows = np.array(questions, dtype=np.int64)
         self.windows[rows] += 1
         stakes = self.stakes[rows] + self._share(rows)[:, np.newaxis, np.newaxis] * RATIO_WEIGHTS
-        limit = self.caps[rows, np.newaxis, np.newaxis] * np.maximum(stakes, RATIO_WEIGHTS)
+        limit = np.minimum(
+            self.caps[rows, np.newaxis, np.newaxis] * np.maximum(stakes, RATIO_WEIGHTS), PLENTY
+        )
         # In logs, where the product of a small stake and an enormous win is a number.
         with np.errstate(divide="ignore"):
             stakes = np.exp(np.minimum(np.log(stakes) + logs, np.log(limit)))

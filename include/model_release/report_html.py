@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
+from include.model_release.page_style import page, text
+
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --page: #ffffff;
-  --card: #f6f8fa; --good: #18794e; --bad: #c4314b; --bar: #3b6fd4; --heat: 59, 111, 212; --miss: 196, 49, 75; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa6b5; --line: #333c48;
-  --page: #12161c; --card: #1b2129; --good: #4cc38a; --bad: #ff7a8f; --bar: #7aa5f8;
-  --heat: 122, 165, 248; --miss: 255, 122, 143; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 2rem 1.25rem 4rem; background: var(--page);
-  color: var(--ink); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-header { border-bottom: 1px solid var(--line); padding-bottom: 1rem; }
-h1 { font-size: 1.6rem; margin: 0 0 .25rem; }
-h2 { font-size: 1.1rem; margin: 2.25rem 0 .75rem; }
-p { margin: .25rem 0; }
-.soft { color: var(--soft); }
-.good { color: var(--good); }
-.bad { color: var(--bad); }
-.num { font-variant-numeric: tabular-nums; text-align: right; }
-.verdict { display: inline-block; padding: .1rem .7rem; border-radius: 1rem; border: 1.5px solid;
-  font-weight: 600; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem;
-  margin-top: 1.25rem; }
-.card { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .9rem 1rem; }
-.card b { display: block; font-size: 1.7rem; font-variant-numeric: tabular-nums; line-height: 1.2; }
-svg { display: block; width: 100%; height: auto; margin-top: .5rem; }
+:root { --bar: #3b6fd4; --heat: 59, 111, 212; --miss: 196, 49, 75; }
+@media screen and (prefers-color-scheme: dark) { :root { --bar: #7aa5f8; --heat: 122, 165, 248;
+  --miss: 255, 122, 143; } }
 svg text { fill: var(--ink); font: 11px system-ui, sans-serif; }
 svg text.soft { fill: var(--soft); }
 svg text.mid { text-anchor: middle; }
 svg text.end { text-anchor: end; }
 svg .cell { rx: 4px; stroke: var(--line); fill: transparent; }
-table { border-collapse: collapse; width: 100%; }
-.wide { overflow-x: auto; }
-th, td { text-align: left; padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; }
-th { color: var(--soft); font-weight: 600; font-size: .85rem; }
-th.num { text-align: right; }
 .confusion { max-width: 36rem; }
-code { font-size: .9em; overflow-wrap: anywhere; }
-footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
-@media print { body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; }
-  .card, tr, svg { break-inside: avoid; } .cards { grid-template-columns: repeat(3, 1fr); }
-  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """
 
 
@@ -62,25 +32,20 @@ def render_report_html(report: Mapping[str, Any]) -> str:
         _signature(report.get("signature") or {}),
     ]
     body = "\n".join(part for part in parts if part)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n"
-        "<footer>Slipway wrote this page from validation.json, which lies beside it.</footer>\n"
-        "</body>\n</html>\n"
-    )
+    footer = "Slipway wrote this page from validation.json, which lies beside it."
+    return page(title, body, footer, _STYLE)
 
 
 def _header(report: Mapping[str, Any]) -> str:
     verdict = _verdict(report.get("outcome") == "pass", "passed validation", "refused in validation")
     stable = report.get("stable_version")
     at = str(report.get("created_at", "")).removesuffix("Z").removesuffix("+00:00").replace("T", " ")
-    compared = f"compared with version {_text(stable)}" if stable else "no stable version to compare with"
-    reasons = "".join(f"<li>{_text(reason)}</li>" for reason in report.get("reasons") or ())
+    compared = f"compared with version {text(stable)}" if stable else "no stable version to compare with"
+    reasons = "".join(f"<li>{text(reason)}</li>" for reason in report.get("reasons") or ())
     return (
-        f"<header><h1>{_text(report.get('model', 'model'))} <span class=soft>version</span> "
-        f"{_text(report.get('version', '?'))} {verdict}</h1>"
-        f"<p class=soft>{_text(at)} UTC, {compared}</p>"
+        f"<header><h1>{text(report.get('model', 'model'))} <span class=soft>version</span> "
+        f"{text(report.get('version', '?'))} {verdict}</h1>"
+        f"<p class=soft>{text(at)} UTC, {compared}</p>"
         + (f"<p>Not met:</p><ul>{reasons}</ul>" if reasons else "")
         + "</header>"
     )
@@ -88,7 +53,7 @@ def _header(report: Mapping[str, Any]) -> str:
 
 def _cards(numbers: Mapping[str, Any], stable: object) -> str:
     cards = []
-    for name, caption in (("accuracy", "Accuracy"), ("agreement", f"Agreement with version {_text(stable)}")):
+    for name, caption in (("accuracy", "Accuracy"), ("agreement", f"Agreement with version {text(stable)}")):
         value, least = numbers.get(name), numbers.get(f"{name}_min")
         if value is not None:
             picture = _bar(float(value), least, caption)
@@ -100,7 +65,7 @@ def _cards(numbers: Mapping[str, Any], stable: object) -> str:
         )
         mood = "bad" if not_finite else "soft"
         rows = f"{int(numbers['rows']):,}"
-        cards.append(f"<div class=card>Golden rows<b>{rows}</b><p class={mood}>{_text(note)}</p></div>")
+        cards.append(f"<div class=card>Golden rows<b>{rows}</b><p class={mood}>{text(note)}</p></div>")
     return f"<section class=cards>{''.join(cards)}</section>" if cards else ""
 
 
@@ -120,7 +85,7 @@ def _bar(value: float, least: float | None, label: str) -> str:
         )
         at.append(f'<text class="{side}" x="{x:.1f}" y="30">at least {100 * float(least):g} %</text>')
         described += f", required {100 * float(least):g} percent"
-    return f'<svg viewBox="0 0 {width:g} 34" role="img" aria-label="{_text(described)}">{"".join(at)}</svg>'
+    return f'<svg viewBox="0 0 {width:g} 34" role="img" aria-label="{text(described)}">{"".join(at)}</svg>'
 
 
 def _expectations(results: Sequence[Mapping[str, Any]]) -> str:
@@ -128,9 +93,9 @@ def _expectations(results: Sequence[Mapping[str, Any]]) -> str:
         return ""
     rows = "".join(
         f"<tr><td>{_verdict(bool(result.get('success')), 'met', 'not met')}</td>"
-        f"<td>{_text(result.get('meaning') or result.get('type'))}<br>"
-        f"<code class=soft>{_text(result.get('type'))}</code></td>"
-        f"<td class=num>{_text(_number(result.get('observed')))}</td></tr>"
+        f"<td>{text(result.get('meaning') or result.get('type'))}<br>"
+        f"<code class=soft>{text(result.get('type'))}</code></td>"
+        f"<td class=num>{text(_number(result.get('observed')))}</td></tr>"
         for result in results
     )
     return (
@@ -152,8 +117,8 @@ def _confusion(confusion: Mapping[str, Any]) -> str:
     ]
     for i, name in enumerate(classes):
         middle = i * cell + cell / 2
-        drawn.append(f'<text x="{left + middle}" y="{top - 8}" class="mid">{_text(name)}</text>')
-        drawn.append(f'<text x="{left - 8}" y="{top + middle + 4}" class="end">{_text(name)}</text>')
+        drawn.append(f'<text x="{left + middle}" y="{top - 8}" class="mid">{text(name)}</text>')
+        drawn.append(f'<text x="{left - 8}" y="{top + middle + 4}" class="end">{text(name)}</text>')
         total = sum(counts[i]) or 1
         drawn += [
             _cell(left + j * cell, top + i * cell, cell, count, count / total, hit=i == j)
@@ -181,12 +146,12 @@ def _worst(examples: Sequence[Mapping[str, Any]], stable: object) -> str:
     if not examples:
         return ""
     has_stable = any(example.get("stable") is not None for example in examples)
-    heading = f"<th class=num>Version {_text(stable)}</th>" if has_stable else ""
+    heading = f"<th class=num>Version {text(stable)}</th>" if has_stable else ""
     rows = "".join(
-        f"<tr><td class=num>{_text(example.get('row'))}</td><td class=num>{_text(example.get('label'))}</td>"
+        f"<tr><td class=num>{text(example.get('row'))}</td><td class=num>{text(example.get('label'))}</td>"
         f"<td class='num {'good' if example.get('label') == example.get('predicted') else 'bad'}'>"
         f"{_answer(example.get('predicted'))}</td>"
-        f"<td class=num>{_text(_number(example.get('confidence')))}</td>"
+        f"<td class=num>{text(_number(example.get('confidence')))}</td>"
         + (f"<td class=num>{_answer(example.get('stable'))}</td>" if has_stable else "")
         + "</tr>"
         for example in examples
@@ -201,8 +166,8 @@ def _worst(examples: Sequence[Mapping[str, Any]], stable: object) -> str:
 
 def _signature(signature: Mapping[str, Any]) -> str:
     rows = "".join(
-        f"<tr><td>{kind}</td><td><code>{_text(tensor.get('name'))}</code></td><td>{_text(tensor.get('datatype'))}</td>"
-        f"<td>{_text(list(tensor.get('shape') or ()))}</td></tr>"
+        f"<tr><td>{kind}</td><td><code>{text(tensor.get('name'))}</code></td><td>{text(tensor.get('datatype'))}</td>"
+        f"<td>{text(list(tensor.get('shape') or ()))}</td></tr>"
         for kind, tensors in (("input", signature.get("inputs")), ("output", signature.get("outputs")))
         for tensor in tensors or ()
     )
@@ -221,12 +186,8 @@ def _verdict(good: bool, yes: str, no: str) -> str:
 
 
 def _answer(value: object) -> str:
-    return "none" if value == -1 or value is None else _text(value)
+    return "none" if value == -1 or value is None else text(value)
 
 
 def _number(value: object) -> object:
     return f"{value:.4f}" if isinstance(value, float) else "" if value is None else value
-
-
-def _text(value: object) -> str:
-    return escape(str(value), quote=True)

@@ -1,14 +1,19 @@
 """What the judge looks at: counts of requests, errors and latencies of the two revisions in one window of
 time.
 
-A metrics source reads monotonic counters. Two readings make a `Sample`, two samples a `Window`. A reading
-that failed is `None` and raises; it never becomes a sample without requests, because silence of the source
-says nothing of the model.
+A metrics source reads monotonic counters, series by series: `Reading`. Two readings make a `Sample`, two
+samples a `Window`. A reading that failed raises; it never becomes a sample without requests, because silence
+of the source says nothing of the model.
+
+The difference is taken here, series by series, and not by PromQL's rate() or increase(). Those extrapolate to
+the edges of their range (so counts are no longer whole), and lose what a new series counted before its second
+sample, which for a counter by status code is the first error of all.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
@@ -142,12 +147,146 @@ def counters_delta(before: Counters | None, after: Counters | None) -> Sample:
             found="no reading",
             remedy="read the metrics source again; a window unseen is not a window without requests",
         )
-    if _was_reset(before, after):
-        before = Counters(requests=0, errors=0)
-    errors = int(after.errors) - int(before.errors)
+    growth = _growth(before, after)
     return Sample(
-        requests=max(int(after.requests) - int(before.requests), errors),
-        errors=errors,
+        requests=max(growth.requests, growth.errors),
+        errors=growth.errors,
+        latency_buckets=growth.latency_buckets,
+    )
+
+
+@dataclass(frozen=True)
+class SeriesReading:
+    """The newest that is known of one series: what it had counted, and when (unix seconds)."""
+
+    at: float
+    counters: Counters
+
+    def __post_init__(self) -> None:
+        _moment("a series", self.at)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a source showed of one revision: `series` by name, each one process's count of one thing.
+
+    `at` (unix seconds) is the moment of the newest data, as the source dates it, not the moment of asking. A
+    reading without series is of a revision that is watched and has not had a request yet.
+    """
+
+    at: float
+    series: Mapping[str, SeriesReading] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _moment("a reading", self.at)
+
+    @classmethod
+    def of(cls, at: float, series: Mapping[str, Counters]) -> Reading:
+        """Return a reading whose series were all seen at the same moment."""
+        return cls(at, {name: SeriesReading(at, counters) for name, counters in series.items()})
+
+    def remembering(self, before: Reading) -> Reading:
+        """Return this reading with all that `before` knew of series that this one lacks, or shows no newer.
+
+        A series may be hidden for a while and come back: without memory its whole life would count again. And
+        of two equal sources behind one address, one may lag: its older values must not look like resets.
+        """
+        kept = {
+            name: known
+            for name, known in before.series.items()
+            if name not in self.series or self.series[name].at <= known.at
+        }
+        return Reading(max(self.at, before.at), {**self.series, **kept})
+
+    def totals(self) -> Counters:
+        """Return the sum of all series: what the processes that are known have counted in their lives."""
+        counters = [series.counters for series in self.series.values()]
+        buckets: Counter[float] = Counter()
+        for one in counters:
+            buckets.update(one.latency_buckets)
+        return Counters(
+            requests=sum(one.requests for one in counters),
+            errors=sum(one.errors for one in counters),
+            latency_buckets=dict(buckets),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form, for a task that must go on after its own restart."""
+        return {
+            "at": self.at,
+            "series": {
+                name: {"at": series.at, **series.counters.to_dict()} for name, series in self.series.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Reading:
+        """Rebuild a reading from `to_dict`'s form."""
+        series = {
+            name: SeriesReading(float(one["at"]), Counters.from_dict(one))
+            for name, one in dict(value["series"]).items()
+        }
+        return cls(float(value["at"]), series)
+
+
+def reading_delta(before: Reading, after: Reading) -> Sample:
+    """Return what happened between two readings of one revision.
+
+    Each series by itself, by the rules of `counters_delta`: one that went down was reset and counts from 0;
+    one that is new was born since and counts from 0; one that vanished, or shows nothing newer, adds nothing.
+    Over more than two readings let each remember the one before (`after = after.remembering(before)`).
+    """
+    requests = errors = 0
+    buckets: Counter[float] = Counter()
+    for name, now in after.series.items():
+        known = before.series.get(name)
+        if known is not None and now.at <= known.at:
+            continue
+        growth = _growth(_NOTHING if known is None else known.counters, now.counters)
+        requests += growth.requests
+        errors += growth.errors
+        buckets.update(growth.latency_buckets)
+    # Requests and errors may be series of their own; see counters_delta for why errors may be ahead.
+    return Sample(requests=max(requests, errors), errors=errors, latency_buckets=dict(buckets))
+
+
+def window_between(
+    before: Mapping[str, Reading], after: Mapping[str, Reading], *, stable: str, candidate: str
+) -> Window | None:
+    """Return the window between two readings of both revisions; None while there is no new data of both.
+
+    A source that is asked more often than it scrapes gives the same data again. That is no window without
+    requests: ask again. `seconds` is the time by which the moments grew up to which both are known, so that
+    the windows of a canary add up to its length. Raises `MetricsUnavailableError` where a reading lacks a
+    revision.
+    """
+    pairs = [(_of(before, name), _of(after, name)) for name in (stable, candidate)]
+    if any(later.at <= earlier.at for earlier, later in pairs):
+        return None
+    return Window(
+        seconds=min(later.at for _, later in pairs) - min(earlier.at for earlier, _ in pairs),
+        stable=reading_delta(*pairs[0]),
+        candidate=reading_delta(*pairs[1]),
+    )
+
+
+def _of(readings: Mapping[str, Reading], revision: str) -> Reading:
+    if revision not in readings:
+        raise MetricsUnavailableError(
+            f"a reading lacks the revision {revision!r}",
+            expected="a reading of both revisions",
+            found=", ".join(sorted(readings)) or "none",
+        )
+    return readings[revision]
+
+
+def _growth(before: Counters, after: Counters) -> Counters:
+    """What one process counted since `before`, or since it was started anew."""
+    if _was_reset(before, after):
+        before = _NOTHING
+    return Counters(
+        requests=int(after.requests) - int(before.requests),
+        errors=int(after.errors) - int(before.errors),
         latency_buckets={
             bound: int(count) - int(before.latency_buckets.get(bound, 0))
             for bound, count in after.latency_buckets.items()
@@ -170,6 +309,11 @@ def _count(name: str, value: Any) -> int:
     return int(count)
 
 
+def _moment(what: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < 0:
+        raise _unusable(f"the moment of {what}", "unix seconds", repr(value))
+
+
 def _bound(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value) or value <= 0:
         raise _unusable("a latency bucket's upper bound", "milliseconds above 0, or inf", repr(value))
@@ -187,3 +331,7 @@ def _unusable(what: str, expected: str, found: str) -> MetricsUnavailableError:
         found=found,
         remedy="look at the query or the endpoint that the value comes from",
     )
+
+
+# What a process that has just been started has counted.
+_NOTHING = Counters(requests=0, errors=0)

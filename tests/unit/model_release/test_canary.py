@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from include.model_release.canary import (
     Verdict,
     Window,
     decide,
+    exposure_spent,
 )
 from include.model_release.errors import SlipwayError, SpecError
 
@@ -372,3 +374,32 @@ def test_a_policy_out_of_range_is_told(values: dict[str, float]) -> None:
     """Wrong or unknown values of the policy are errors that name the key."""
     with pytest.raises(SpecError, match=next(iter(values))):
         AnalysisPolicy.from_mapping(values)
+
+
+def test_a_bake_as_long_as_the_limit_can_be_passed() -> None:
+    """Windows are a little shorter than the clock says; a spotless step is not rolled back for that."""
+    plan = replace(PLAN, steps=(CanaryStep(5, 60.0),), max_bake_s=60.0)
+    judged, clock_s, moves = judge(bake_s=60.0), 0.0, []
+    while "advance" not in moves and "roll_back" not in moves:
+        clock_s += 10.02
+        seen = judged.observe(window((950, 0), (60, 0), 9.99))
+        moves.append(decide(seen, clock_s, plan.steps[0], plan))
+    assert moves == ["continue"] * 6 + ["advance"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "move"),
+    [
+        ({"max_candidate_errors": 2}, "roll_back"),
+        ({"max_candidate_errors": 3}, "continue"),
+        ({"max_candidate_requests": 119}, "roll_back"),
+        ({"max_candidate_requests": 120}, "continue"),
+    ],
+)
+def test_a_budget_of_exposure_ends_the_canary(budget: dict[str, int], move: str) -> None:
+    """Users meet no more of the candidate than the plan allows, whatever the judge still hopes to learn."""
+    plan, judged = replace(PLAN, **budget), judge(bake_s=60.0)
+    judged.observe(window((950, 4), (60, 1)))
+    seen = judged.observe(window((950, 4), (60, 2)))
+    assert decide(seen, 4.0, plan.steps[0], plan) == move
+    assert (exposure_spent(seen, plan) is not None) == (move == "roll_back")

@@ -13,6 +13,7 @@ from scipy import integrate, special, stats
 from include.model_release.dispersion import LEVELS, RATES, Dispersion, correlation_levels, weight_of
 from include.model_release.evidence import (
     FIRST_SHARE,
+    PLENTY,
     RATIO_WEIGHTS,
     RATIOS,
     Claim,
@@ -166,6 +167,14 @@ def test_a_window_raises_a_fortune_by_its_cap_at_most(logs: list[float]) -> None
         before = float(fortunes.wealth[0, 0]) + 1.0
         fortunes.bet([0], np.full((1, 1, len(RATIOS)), log))
         assert 0 < fortunes.wealth[0, 0] <= 10.0 * before + 0.1 + 1e-9
+
+
+def test_a_fortune_stays_a_number() -> None:
+    """However long one side wins, the fortune is finite and can be written as JSON."""
+    fortunes = Fortunes(1, 1, [1000.0])
+    for _ in range(500):
+        fortunes.bet([0], np.full((1, 1, len(RATIOS)), 400.0))
+    assert fortunes.wealth[0, 0] == pytest.approx(len(RATIOS) * PLENTY)
 
 
 def test_questions_without_data_keep_their_fortune() -> None:

@@ -1,0 +1,143 @@
+"""What the charts of a canary are drawn along, and the windows as points on it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from include.model_release.judge_words import duration
+from include.model_release.latency import add_histograms
+from include.model_release.samples import Sample
+
+# A point with fewer requests of a revision than this says nothing of a rate; more points than this no eye tells apart.
+LEAST_REQUESTS, _MOST_POINTS = 20, 160
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+_TICK_STEPS_S = [
+    *(1, 2, 5, 10, 15, 30),
+    *(_MINUTE_S * minutes for minutes in (1, 2, 5, 10, 15, 30)),
+    *(_HOUR_S * hours for hours in (1, 2, 3, 6, 12)),
+    *(_DAY_S * days for days in range(1, 366)),
+]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One or more windows taken together, in seconds since the run began."""
+
+    began_s: float
+    ended_s: float
+    seconds: float
+    stable: Sample
+    candidate: Sample
+
+    @property
+    def fewest(self) -> int:
+        """The requests of the revision that had fewer."""
+        return min(self.stable.requests, self.candidate.requests)
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """The shared axis: seconds since `began`, with the times of weights and the blind stretches."""
+
+    began: datetime
+    end_s: float
+    marks_s: tuple[float, ...]
+    blind_s: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, run: Mapping[str, Any]) -> TimeAxis:
+        """Return the axis that all charts of `run` share; it ends with the last window or change of weight."""
+        began = datetime.fromisoformat(run["began_at"])
+
+        def at_s(event: Mapping[str, Any], key: str = "at") -> float:
+            return (datetime.fromisoformat(event[key]) - began).total_seconds()
+
+        marks = tuple(at_s(weight) for weight in run["weights"][1:])
+        ends = [*marks, *(at_s(window) for window in run["windows"])]
+        blind = [(at_s(window, "began_at"), at_s(window)) for window in run["windows"] if window["blind"]]
+        return cls(began, max(1.0, 1.03 * max(ends, default=1.0)), marks, _joined(blind))
+
+    def seconds(self, at: str) -> float:
+        """Return when `at` (ISO 8601) was, in seconds since the run began."""
+        return (datetime.fromisoformat(at) - self.began).total_seconds()
+
+    def ticks(self) -> tuple[list[float], list[str]]:
+        """Return at most nine ticks with the time since the beginning, and UTC below."""
+        step = next((step for step in _TICK_STEPS_S if self.end_s / step <= 8), _TICK_STEPS_S[-1])
+        places = [float(place) for place in range(0, math.floor(self.end_s) + 1, step)]
+        shape = "%H:%M:%S" if step < _HOUR_S else "%H:%M" if step < _DAY_S else "%d %b"
+        labels = [
+            f"{duration(place)}\n{(self.began + timedelta(seconds=place)).strftime(shape)}"
+            for place in places
+        ]
+        return places, [f"{labels[0]} UTC", *labels[1:]]
+
+
+def _joined(stretches: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Join blind windows that follow each other."""
+    joined: list[tuple[float, float]] = []
+    for began, ended in stretches:
+        if joined and began <= joined[-1][1] + 0.001:
+            joined[-1] = (joined[-1][0], ended)
+        else:
+            joined.append((began, ended))
+    return tuple(joined)
+
+
+def points_of(windows: Sequence[Mapping[str, Any]], axis: TimeAxis) -> tuple[list[Point], bool]:
+    """Return what to draw, and whether windows were taken together for it.
+
+    A point never reaches over a step or a blind window.
+    """
+    together = math.ceil(len(windows) / _MOST_POINTS)
+    points: list[Point] = []
+    for (_, blind), stretch in itertools.groupby(
+        windows, key=lambda window: (window["step"], window["blind"])
+    ):
+        if not blind:
+            points += _together([_point(window, axis) for window in stretch], together)
+    return points, len(points) < sum(not window["blind"] for window in windows)
+
+
+def _together(stretch: Sequence[Point], windows: int) -> list[Point]:
+    """Take at least so many `windows` together, and as many as it takes to have enough requests."""
+    points: list[Point] = []
+    count = 0
+    for point in stretch:
+        if points and (count < windows or points[-1].fewest < LEAST_REQUESTS):
+            points[-1], count = _sum(points[-1], point), count + 1
+        else:
+            points.append(point)
+            count = 1
+    if len(points) > 1 and points[-1].fewest < LEAST_REQUESTS:
+        last = points.pop()
+        points[-1] = _sum(points[-1], last)
+    return points
+
+
+def _point(window: Mapping[str, Any], axis: TimeAxis) -> Point:
+    content = window["window"]
+    return Point(
+        began_s=max(axis.seconds(window["began_at"]), 0.0),
+        ended_s=axis.seconds(window["at"]),
+        seconds=content["seconds"],
+        stable=Sample.from_dict(content["stable"]),
+        candidate=Sample.from_dict(content["candidate"]),
+    )
+
+
+def _sum(one: Point, other: Point) -> Point:
+    def add(revision: str) -> Sample:
+        first, second = getattr(one, revision), getattr(other, revision)
+        return Sample(
+            first.requests + second.requests,
+            first.errors + second.errors,
+            add_histograms(first.latency_buckets, second.latency_buckets),
+        )
+
+    return Point(one.began_s, other.ended_s, one.seconds + other.seconds, add("stable"), add("candidate"))
