@@ -11,18 +11,19 @@ from typing import Any
 from include.model_release.canary import (
     CanaryJudge,
     CanaryPlan,
-    Counters,
     Decision,
     Verdict,
     Window,
-    counters_delta,
     decide,
+    exposure_spent,
 )
 from include.model_release.errors import MetricsUnavailableError, TransientError
 from include.model_release.isvc_observation import STABLE_REVISION
 from include.model_release.rollout import Done, Goal, Observed, RollBack, ShiftWeight, StartCanary
+from include.model_release.samples import Reading, window_between
+from slipway.canary_journal import CanaryJournal, Readings, WatchState
 from slipway.hooks.kserve import KServeHook
-from slipway.hooks.metrics import EnvoyMetricsHook
+from slipway.hooks.metrics import MetricsSource
 from slipway.rollout_driver import POLL_INTERVAL_S, Turn, take_turn, timed_out
 from slipway.ticket import ReleaseTicket
 
@@ -30,14 +31,12 @@ READING_INTERVAL_S = 1.0
 REPORT_INTERVAL_S = 60.0
 SHIELD_TIMEOUT_S = 60.0
 
-Readings = dict[str, Counters]
-
 
 class StepWatch:
     """Carries one step out; everything that blocks runs in a thread, so that a triggerer stays responsive.
 
     :param step: index of the step in the plan.
-    :param elapsed_s: how long the step has been watched before this watch began.
+    :param state: where the step stands; a watch of the same name that was broken off is gone on with.
     """
 
     def __init__(
@@ -45,19 +44,19 @@ class StepWatch:
         ticket: ReleaseTicket,
         plan: CanaryPlan,
         step: int,
-        judge: CanaryJudge,
-        elapsed_s: float,
+        state: WatchState,
+        *,
         service: KServeHook,
-        metrics: EnvoyMetricsHook,
+        metrics: MetricsSource,
+        journal: CanaryJournal,
     ) -> None:
-        self.judge = judge
-        self.elapsed_s = elapsed_s
-        self.events: list[dict[str, Any]] = []
+        self._journal = journal
+        self._take_over(state)
         self._ticket = ticket
         self._plan, self._index, self._step = plan, step, plan.steps[step]
         self._service, self._metrics = service, metrics
         self._first_bad_at: datetime | None = None
-        self._blind = "no reading yet"
+        self._blind = "no new data"
         self._stable = self._candidate = ""
         self._stable_uri = "" if ticket.stable is None else ticket.stable.storage_uri
 
@@ -66,16 +65,18 @@ class StepWatch:
 
         :return: ``continue`` to report; anything else ends the step. After ``roll_back`` the weight is 0 already.
         """
+        await self._go_on()
         observed = await self._reach_weight()
         self._stable = observed.annotation(STABLE_REVISION) or observed.latest_rolledout
         self._candidate = observed.latest_created
         if self.elapsed_s == 0:
             self._tell("weight_observed", weight=self._step.weight, traffic=dict(observed.traffic))
         decision, verdict = await self._watch()
+        reason = exposure_spent(verdict, self._plan) or verdict.reason
         if decision in ("advance", "roll_back"):
-            self._tell_step(verdict)
+            self._tell_step(verdict, reason)
         if decision == "roll_back":
-            await self._shield(verdict.reason)
+            await self._shield(reason)
         return decision
 
     async def shield(self) -> Observed | None:
@@ -123,57 +124,88 @@ class StepWatch:
             force=ticket.force,
         )
 
+    async def _go_on(self) -> None:
+        """Takes over what an earlier watch saved: all of it if it was this one, else only its last reading."""
+        saved = await asyncio.to_thread(self._journal.load)
+        if saved is not None and saved.watch == self._name:
+            self._take_over(saved)
+        elif saved is not None:
+            self._readings = saved.readings
+
+    def _take_over(self, state: WatchState) -> None:
+        self._name = state.watch
+        self.judge = CanaryJudge.from_json(state.judge)
+        self.elapsed_s = state.elapsed_s
+        self.events: list[dict[str, Any]] = list(state.events)
+        self._readings = state.readings
+
+    async def _save(self) -> None:
+        state = WatchState(self._name, self.judge.to_json(), self.elapsed_s, self.events, self._readings)
+        await asyncio.to_thread(self._journal.save, state)
+
     async def _watch(self) -> tuple[Decision, Verdict]:
         """Window after window, until the plan says something else than to continue."""
         report_at = time.monotonic() + REPORT_INTERVAL_S
-        before, before_at = await self._read(), time.monotonic()
+        if self._readings is None or {self._stable, self._candidate} - {*self._readings}:
+            self._readings = await self._read()
         while True:
             began = time.monotonic()
-            after = await self._window(before)
-            now = time.monotonic()
-            self.elapsed_s += now - began
-            verdict = self._judged(before, after, now - before_at)
+            window = await self._window()
+            self.elapsed_s += time.monotonic() - began
+            verdict = self._judged(window)
+            await self._save()
             decision = decide(verdict, self.elapsed_s, self._step, self._plan)
-            if decision != "continue" or now > report_at:
+            if decision != "continue" or time.monotonic() > report_at:
                 return decision, verdict
-            if after is not None:
-                before, before_at = after, now
 
-    async def _window(self, before: Readings | None) -> Readings | None:
-        """Reads every second, to date the first bad answer; returns the reading that closes the window."""
-        ends, last = time.monotonic() + self._plan.window_s, before
+    async def _window(self) -> Window | None:
+        """Reads again and again, to date the first bad answer, until there is new data at the window's end.
+
+        :return: None where the source could not be read at the window's end, or never since it began.
+        """
+        ends, last = time.monotonic() + self._plan.window_s, self._readings
+        interval_s = max(READING_INTERVAL_S, self._metrics.interval_s)
         while True:
-            await asyncio.sleep(max(0.0, min(READING_INTERVAL_S, ends - time.monotonic())))
-            reading = await self._read()
+            left_s = ends - time.monotonic()
+            await asyncio.sleep(min(interval_s, left_s) if left_s > 0 else interval_s)
+            reading = await self._read(last)
             if reading is not None:
-                known = None if last is None else last[self._candidate]
-                self._note_first_bad(known, reading[self._candidate])
+                self._note_first_bad(last, reading)
                 last = reading
-            if time.monotonic() >= ends:
-                return reading
+            if time.monotonic() < ends:
+                continue
+            before, window = self._readings, None
+            if before is not None and reading is not None:
+                window = window_between(before, reading, stable=self._stable, candidate=self._candidate)
+                if window is None:
+                    # The same data again: a source that is asked more often than it scrapes. Its own limit of
+                    # staleness ends this.
+                    continue
+            self._readings = last
+            return window
 
-    async def _read(self) -> Readings | None:
-        """One reading of both revisions; None where the source could not be read."""
+    async def _read(self, before: Readings | None = None) -> Readings | None:
+        """One reading of both revisions, with what `before` remembers; None where the source could not be read."""
         try:
-            return await asyncio.to_thread(self._metrics.read, [self._stable, self._candidate])
+            found = await asyncio.to_thread(self._metrics.read, [self._stable, self._candidate])
         except MetricsUnavailableError as error:
             self._blind = str(error)
             return None
+        known = before or {}
+        return {
+            revision: reading.remembering(known[revision]) if revision in known else reading
+            for revision, reading in found.items()
+        }
 
-    def _note_first_bad(self, before: Counters | None, after: Counters) -> None:
-        if self._first_bad_at is None and after.errors > (before.errors if before else 0):
+    def _note_first_bad(self, before: Readings | None, after: Readings) -> None:
+        errors = _errors(after[self._candidate])
+        if self._first_bad_at is None and errors > (_errors(before[self._candidate]) if before else 0):
             self._first_bad_at = datetime.now(UTC)
 
-    def _judged(self, before: Readings | None, after: Readings | None, seconds: float) -> Verdict:
+    def _judged(self, window: Window | None) -> Verdict:
         """Lets the judge look at the window, and tells the record all it takes to judge it again."""
-        if before is None or after is None:
-            verdict = self.judge.observe_failure(self._blind)
-        else:
-            stable, candidate = (
-                counters_delta(before[revision], after[revision])
-                for revision in (self._stable, self._candidate)
-            )
-            verdict = self.judge.observe(Window(seconds=seconds, stable=stable, candidate=candidate))
+        judge = self.judge
+        verdict = judge.observe_failure(self._blind) if window is None else judge.observe(window)
         totals = verdict.statistics["canary"]
         self._tell(
             "window_judged",
@@ -184,13 +216,13 @@ class StepWatch:
         )
         return verdict
 
-    def _tell_step(self, verdict: Verdict) -> None:
+    def _tell_step(self, verdict: Verdict, reason: str) -> None:
         totals = verdict.statistics["step"]
         self._tell(
             "step_finished",
             weight=self._step.weight,
             verdict=verdict.status,
-            reason=verdict.reason,
+            reason=reason,
             candidate_requests=totals["candidate_requests"],
             candidate_errors=totals["candidate_errors"],
             seconds=self.elapsed_s,
@@ -206,3 +238,7 @@ class StepWatch:
     def _tell(self, kind: str, **data: Any) -> None:
         """Keeps an event for the record; the worker writes it."""
         self.events.append({"kind": kind, "at": datetime.now(UTC).isoformat(), "data": data})
+
+
+def _errors(reading: Reading) -> int:
+    return reading.totals().errors

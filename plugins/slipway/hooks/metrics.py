@@ -1,129 +1,50 @@
-"""Where the judge's numbers come from: the router's own counters, read from its exposition endpoint."""
+"""Where the judge's numbers come from: one protocol, and the source that a release asks for."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-import requests
-from airflow.sdk import BaseHook
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample as ExpositionSample
+from include.model_release.metrics_queries import release_query_set, release_values
+from include.model_release.samples import Reading
+from include.model_release.spec import ReleaseSpec
+from slipway.hooks.prometheus import PrometheusMetricsHook
+from slipway.hooks.scrape import EnvoyMetricsHook
 
-from include.model_release.errors import MetricsUnavailableError
-from include.model_release.samples import Counters
-
-_TIMEOUT_S = (2.0, 5.0)
-# The parser gives every counter its OpenMetrics name, with this ending.
-_COUNTER = "_total"
-# What gRPC calls success, and a request that its own client gave up.
-_NO_FAULT_STATUS = frozenset({"0", "1"})
+DEFAULT_METRICS_CONN_ID = EnvoyMetricsHook.default_conn_name
 
 
-class EnvoyMetricsHook(BaseHook):
-    """Counts of requests, errors and latencies by revision, scraped from Envoy's admin endpoint.
+class MetricsSource(Protocol):
+    """What can be read of revisions under live traffic.
 
-    Envoy counts each revision as two clusters, ``REVISION|http`` and ``REVISION|grpc``. An HTTP answer of 400
-    and above is an error, and so is a gRPC status other than OK and CANCELLED; an answer that is the client's
-    own fault counts for both revisions alike, and the judge compares the two.
-
-    :param metrics_conn_id: an Airflow connection of type ``http``: host and port of the admin endpoint.
+    `interval_s` is how often reading makes sense, in seconds.
     """
 
-    conn_name_attr = "metrics_conn_id"
-    default_conn_name = "slipway_metrics"
+    interval_s: float
 
-    def __init__(self, metrics_conn_id: str = default_conn_name) -> None:
-        super().__init__()
-        self.metrics_conn_id = metrics_conn_id
-        connection = self.get_connection(metrics_conn_id)
-        self._url = f"{connection.schema or 'http'}://{connection.host}:{connection.port}/stats/prometheus"
-        self._session = requests.Session()
+    def read(self, revisions: Iterable[str]) -> Mapping[str, Reading]:
+        """One reading of each revision. It blocks, within its own limit: call it in a thread.
 
-    def read(self, revisions: Iterable[str]) -> dict[str, Counters]:
-        """One reading of the counters of each revision, all of the same moment.
-
-        :raises MetricsUnavailableError: the endpoint does not answer, or does not know a revision; that a
-            revision has no requests is never concluded from silence.
+        :raises MetricsUnavailableError: the source is down, slow, refuses, or gives what is partial, stale or
+            no count. It never gives a reading without counts for want of an answer.
         """
-        return counters_by_revision(self._scrape(), revisions, self._url)
-
-    def _scrape(self) -> str:
-        params = {"filter": r"^cluster\..*\|(http|grpc)\.(upstream_rq_([0-9]+|time|total)|grpc\.[0-9]+)$"}
-        try:
-            answer = self._session.get(self._url, params=params, timeout=_TIMEOUT_S)
-            answer.raise_for_status()
-        except requests.RequestException as error:
-            raise MetricsUnavailableError(
-                f"the metrics endpoint {self._url} did not answer",
-                expected="Prometheus exposition text",
-                found=type(error).__name__,
-                remedy=f"check the router and the connection {self.metrics_conn_id!r}",
-            ) from error
-        return answer.text
 
 
-def counters_by_revision(text: str, revisions: Iterable[str], source: str) -> dict[str, Counters]:
-    """The counters of each revision in Envoy's exposition text.
+def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CONN_ID) -> MetricsSource:
+    """The source that the release file names, behind the connection.
 
-    :param source: where the text came from; errors name it.
-    :raises MetricsUnavailableError: a revision is not in the text.
+    It looks the connection up, so make it where `BaseHook.get_connection` may be called.
+
+    :raises UserError: the connection cannot be used.
     """
-    by_cluster: dict[str, list[ExpositionSample]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            by_cluster.setdefault(sample.labels.get("envoy_cluster_name", ""), []).append(sample)
-    readings = {}
-    for revision in revisions:
-        if f"{revision}|http" not in by_cluster:
-            raise MetricsUnavailableError(
-                f"the metrics endpoint {source} has no counters of the revision {revision!r}",
-                expected=f"the cluster {revision}|http",
-                found=", ".join(sorted(filter(None, by_cluster))) or "no cluster",
-                remedy="check that the revision is routed by this router",
-            )
-        http = _http_counts(by_cluster[f"{revision}|http"])
-        grpc = _grpc_counts(by_cluster.get(f"{revision}|grpc", []))
-        latency = Counter(_latency_counts(by_cluster[f"{revision}|http"]))
-        latency.update(_latency_counts(by_cluster.get(f"{revision}|grpc", [])))
-        readings[revision] = Counters(
-            requests=http[0] + grpc[0], errors=http[1] + grpc[1], latency_buckets=dict(latency)
-        )
-    return readings
-
-
-def _http_counts(samples: Iterable[ExpositionSample]) -> tuple[int, int]:
-    """Answers and, among them, those of status 400 and above."""
-    answers = {
-        sample.labels["envoy_response_code"]: int(sample.value)
-        for sample in samples
-        if sample.name == f"envoy_cluster_upstream_rq{_COUNTER}" and "envoy_response_code" in sample.labels
-    }
-    return sum(answers.values()), sum(count for code, count in answers.items() if int(code) >= 400)
-
-
-def _grpc_counts(samples: Iterable[ExpositionSample]) -> tuple[int, int]:
-    """Answers and, among them, those whose status is neither OK nor CANCELLED."""
-    prefix = "envoy_cluster_grpc_"
-    answers = {
-        status: int(sample.value)
-        for sample in samples
-        if (status := sample.name.removeprefix(prefix).removesuffix(_COUNTER)).isdigit()
-    }
-    errors = sum(count for status, count in answers.items() if status not in _NO_FAULT_STATUS)
-    return sum(answers.values()), errors
-
-
-def _latency_counts(samples: Iterable[ExpositionSample]) -> Mapping[float, int]:
-    """Requests by upper bound in ms, from the histogram's cumulative buckets."""
-    cumulative = sorted(
-        (math.inf if sample.labels["le"] == "+Inf" else float(sample.labels["le"]), int(sample.value))
-        for sample in samples
-        if sample.name == "envoy_cluster_upstream_rq_time_bucket"
+    metrics = spec.rollout.metrics
+    if metrics.source == "scrape":
+        return EnvoyMetricsHook(metrics_conn_id, metrics.timeout_s)
+    return PrometheusMetricsHook(
+        metrics_conn_id,
+        release_query_set(spec),
+        release_values(spec),
+        lookback_s=metrics.lookback_s,
+        staleness_s=metrics.staleness_s,
+        timeout_s=metrics.timeout_s,
     )
-    counts, below = {}, 0
-    for bound, total in cumulative:
-        counts[bound] = total - below
-        below = total
-    return counts

@@ -20,6 +20,7 @@ class ReleaseRecord:
         self._store = store
         self._prefix = f"records/{model}/{version}/"
         self._writer = EventWriter(release_id, model, version)
+        self._next_seq: int | None = None
 
     def events(self) -> list[Event]:
         """Every event of the version, in order; those of earlier releases of it too."""
@@ -45,12 +46,15 @@ class ReleaseRecord:
         :param at: when it happened, UTC; now unless given.
         """
         build: Callable[..., Event] = getattr(self._writer, kind)
+        seq = self._next_seq or self._seq_after_last()
         while True:
-            event = build(self._next_seq(), at or datetime.now(UTC), **data)
+            event = build(seq, at or datetime.now(UTC), **data)
             if self._store.write_once(event.key, event.to_bytes()):
+                self._next_seq = seq + 1
                 return event
+            seq = self._seq_after_last()
 
-    def _next_seq(self) -> int:
+    def _seq_after_last(self) -> int:
         """One after the last event; the model's lock keeps other releases of it from writing between."""
         taken = [parse_event_key(entry.key)[2] for entry in self._store.entries(self._prefix)]
         return max(taken, default=0) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,10 @@ from include.model_release.rollout import (
     RollBack,
     Withdraw,
 )
+from slipway.canary_journal import WatchState
 from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
-from slipway.hooks.metrics import EnvoyMetricsHook
+from slipway.hooks.metrics import DEFAULT_METRICS_CONN_ID, metrics_source
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.rollout_driver import Turn, drive, first_deploy, look
 from slipway.ticket import ReleaseTicket
@@ -47,7 +49,7 @@ class TrafficOperator(ReleaseOperator):
         self,
         *,
         kubernetes_conn_id: str = "kubernetes_default",
-        metrics_conn_id: str = EnvoyMetricsHook.default_conn_name,
+        metrics_conn_id: str = DEFAULT_METRICS_CONN_ID,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -122,7 +124,7 @@ class ShiftTrafficOperator(TrafficOperator):
                 case "roll_back":
                     raise _refused(ticket, event)
                 case _:
-                    self._watch(ticket, judge.to_json(), step, event["elapsed_s"])
+                    self._watch(ticket, judge, step, event["elapsed_s"])
 
     def _write_down(self, told: dict[str, Any]) -> None:
         """Appends what the trigger saw, under the time at which it saw it."""
@@ -142,16 +144,18 @@ class ShiftTrafficOperator(TrafficOperator):
             storage_uri=ticket.storage_uri,
             stable_storage_uri=ticket.stable and ticket.stable.storage_uri,
         )
-        self._watch(ticket, judge.to_json(), step, 0.0)
+        self._watch(ticket, judge, step, 0.0)
 
-    def _watch(self, ticket: ReleaseTicket, judge: str, step: int, elapsed_s: float) -> None:
+    def _watch(self, ticket: ReleaseTicket, judge: CanaryJudge, step: int, elapsed_s: float) -> None:
         rollout = ticket.spec.rollout
+        # A name of its own: a task that is run again must not take over what its predecessor has judged.
+        state = WatchState(secrets.token_hex(8), judge.to_json(), elapsed_s)
         self.defer(
             trigger=CanaryStepTrigger(
                 release=ticket.model_dump(mode="json"),
                 step=step,
-                judge=judge,
-                elapsed_s=elapsed_s,
+                state=state.to_dict(),
+                aws_conn_id=self.aws_conn_id,
                 kubernetes_conn_id=self.kubernetes_conn_id,
                 metrics_conn_id=self.metrics_conn_id,
             ),
@@ -255,7 +259,8 @@ class RestoreStableOperator(TrafficOperator):
         if candidate is None:
             return None, None
         try:
-            counters = EnvoyMetricsHook(self.metrics_conn_id).read([candidate])[candidate]
+            source = metrics_source(self.ticket.spec, self.metrics_conn_id)
+            counters = source.read([candidate])[candidate].totals()
         except MetricsUnavailableError as error:
             self.log.warning("the candidate's final counts are not known: %s", error)
             return None, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -11,10 +12,13 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
-from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError
+from include.model_release.canary import AnalysisPolicy, CanaryPlan
+from include.model_release.canary_evidence import DOCUMENT_FILE, canary_evidence, recordings
+from include.model_release.canary_html import render_canary_html
+from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError, SlipwayError
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
 from include.model_release.names import parse_version
-from include.model_release.record import Outcome, ReleaseState
+from include.model_release.record import Event, Outcome, ReleaseState
 from include.model_release.repository import parse_storage_uri, repository_paths
 from include.model_release.spec import ReleaseSpec, apply_overrides, load_model_spec
 from slipway.failures import airflow_failures
@@ -174,12 +178,44 @@ class ConcludeReleaseOperator(ReleaseOperator):
             outcome, refused_by, reason = _conclusion(state)
             record.append("release_finished", outcome=outcome, refused_by=refused_by, reason=reason)
             state = record.state()
+        self._write_canary_evidence()
         owner = LockOwner(ticket.release_id, ticket.version)
         model_lock(self.store, ticket.model, context).release(owner)
         told = f"{ticket.model} version {ticket.version}: {state.outcome}. {state.reason or ''}".strip()
         if state.outcome != "promoted":
             raise AirflowFailException(told)
         self.log.info(told)
+
+    def _write_canary_evidence(self) -> None:
+        """Writes the canary's page, its data and the windows to judge again. It holds no release up."""
+        try:
+            files = canary_files(self.ticket, self.record.events())
+        except SlipwayError as error:
+            self.log.warning("the canary's evidence cannot be made of the record: %s", error)
+            return
+        for name, (content, content_type) in files.items():
+            key = f"{self.ticket.evidence_prefix}{name}"
+            self.store.write(key, content.encode(), content_type=content_type)
+            self.log.info("evidence: %s", self.ticket.uri(key))
+
+
+def canary_files(ticket: ReleaseTicket, events: Sequence[Event]) -> dict[str, tuple[str, str]]:
+    """The evidence of a release's canary: content and content type by file name; nothing if there was no canary."""
+    if not any(event.kind == "window_judged" and event.release_id == ticket.release_id for event in events):
+        return {}
+    rollout = ticket.spec.rollout
+    document = canary_evidence(
+        events,
+        AnalysisPolicy.from_analysis(rollout.analysis),
+        release_id=ticket.release_id,
+        planned=CanaryPlan.from_rollout(rollout).steps,
+    )
+    lines = {name: (content, "application/jsonl") for name, content in recordings(document).items()}
+    return {
+        DOCUMENT_FILE: (json.dumps(document, indent=1), "application/json"),
+        "canary.html": (render_canary_html(document), "text/html; charset=utf-8"),
+        **lines,
+    }
 
 
 def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:

@@ -7,11 +7,13 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.model_release.canary import CanaryJudge, CanaryPlan
+from include.model_release.canary import CanaryPlan
 from include.model_release.errors import SlipwayError
+from slipway.canary_journal import CanaryJournal, WatchState
 from slipway.canary_watch import StepWatch
 from slipway.hooks.kserve import KServeHook
-from slipway.hooks.metrics import EnvoyMetricsHook
+from slipway.hooks.metrics import metrics_source
+from slipway.hooks.store import ModelStoreHook
 from slipway.ticket import ReleaseTicket
 
 
@@ -25,10 +27,12 @@ class CanaryStepTrigger(BaseTrigger):
     A verdict against the candidate is carried out before it is told: the trigger itself takes the weight to 0, so
     that no user waits for a worker. Everything it does follows from what it observes; two of it do no harm.
 
+    After each window the state is saved in the object store, so that a triggerer that is started anew goes on with
+    the judge, the counters and the events that it had.
+
     :param release: the `ReleaseTicket` as a mapping.
     :param step: index of the step in the plan.
-    :param judge: the judge's state as JSON.
-    :param elapsed_s: how long the step has been watched before.
+    :param state: `WatchState.to_dict()`.
     """
 
     def __init__(
@@ -36,16 +40,16 @@ class CanaryStepTrigger(BaseTrigger):
         *,
         release: dict[str, Any],
         step: int,
-        judge: str,
-        elapsed_s: float,
+        state: dict[str, Any],
+        aws_conn_id: str,
         kubernetes_conn_id: str,
         metrics_conn_id: str,
     ) -> None:
         super().__init__()
         self.release = release
         self.step = step
-        self.judge = judge
-        self.elapsed_s = elapsed_s
+        self.state = state
+        self.aws_conn_id = aws_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
         self.metrics_conn_id = metrics_conn_id
 
@@ -56,8 +60,8 @@ class CanaryStepTrigger(BaseTrigger):
             {
                 "release": self.release,
                 "step": self.step,
-                "judge": self.judge,
-                "elapsed_s": self.elapsed_s,
+                "state": self.state,
+                "aws_conn_id": self.aws_conn_id,
                 "kubernetes_conn_id": self.kubernetes_conn_id,
                 "metrics_conn_id": self.metrics_conn_id,
             },
@@ -91,8 +95,10 @@ class CanaryStepTrigger(BaseTrigger):
             ticket,
             CanaryPlan.from_rollout(rollout),
             self.step,
-            CanaryJudge.from_json(self.judge),
-            self.elapsed_s,
-            KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
-            EnvoyMetricsHook(self.metrics_conn_id),
+            WatchState.from_dict(self.state),
+            service=KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
+            metrics=metrics_source(ticket.spec, self.metrics_conn_id),
+            journal=CanaryJournal(
+                ModelStoreHook(ticket.bucket, self.aws_conn_id), f"{ticket.evidence_prefix}canary-watch.json"
+            ),
         )

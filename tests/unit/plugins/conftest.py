@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from slipway import canary_watch, rollout_driver
+from slipway.canary_journal import WatchState
 from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.errors import MetricsUnavailableError
-from include.model_release.samples import Counters
+from include.model_release.samples import Counters, Reading
 from include.model_release.spec import parse_release_spec
 from tests.unit.model_release.knative_model import ConflictError, KnativeModel
 
@@ -61,25 +63,44 @@ class ServiceDouble:
 
 
 class MetricsDouble:
-    """Answers as `EnvoyMetricsHook` does: each reading adds `per_reading` (requests, errors) of each revision."""
+    """A metrics source: each reading adds `per_reading` (requests, errors) of each revision."""
+
+    interval_s = 0.0
 
     def __init__(self, stable: tuple[int, int], candidate: tuple[int, int]) -> None:
-        self.per_reading = {"stable": stable, "candidate": candidate}
+        self.per_reading = (stable, candidate)
         self.readings = 0
         self.away = False
+        self.frozen = False
 
-    def read(self, revisions: Iterable[str]) -> dict[str, Counters]:
+    def read(self, revisions: Iterable[str]) -> dict[str, Reading]:
         """The counters after one more reading; the first revision is the stable one."""
         if self.away:
             raise MetricsUnavailableError("the metrics endpoint did not answer")
-        self.readings += 1
-        stable, candidate = revisions
+        if not self.frozen:
+            self.readings += 1
         return {
-            revision: Counters(requests=requests * self.readings, errors=errors * self.readings)
-            for revision, (requests, errors) in zip(
-                (stable, candidate), (self.per_reading["stable"], self.per_reading["candidate"]), strict=True
+            revision: Reading.of(
+                self.readings / 50,
+                {"router": Counters(requests * self.readings, errors * self.readings)},
             )
+            for revision, (requests, errors) in zip(revisions, self.per_reading, strict=True)
         }
+
+
+class JournalDouble:
+    """Keeps what a watch saved, as `CanaryJournal` does in the object store."""
+
+    def __init__(self) -> None:
+        self.saved: str | None = None
+
+    def load(self) -> WatchState | None:
+        """What was saved last, through JSON."""
+        return None if self.saved is None else WatchState.from_dict(json.loads(self.saved))
+
+    def save(self, state: WatchState) -> None:
+        """Keeps the state."""
+        self.saved = json.dumps(state.to_dict())
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from slipway import canary_watch
+from slipway.canary_journal import CanaryJournal, WatchState
 from slipway.canary_watch import StepWatch
 from slipway.hooks.kserve import KServeHook
-from slipway.hooks.metrics import EnvoyMetricsHook
 from slipway.ticket import ReleaseTicket
 
 from include.model_release.canary import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
 from include.model_release.errors import AlreadyReleasedError, CanaryRefusedError, TimedOutError
 from tests.unit.model_release.knative_model import KnativeModel
-from tests.unit.plugins.conftest import CANDIDATE_URI, STABLE_URI, MetricsDouble, ServiceDouble
+from tests.unit.plugins.conftest import CANDIDATE_URI, STABLE_URI, JournalDouble, MetricsDouble, ServiceDouble
 
 PLAN = CanaryPlan(
     steps=(CanaryStep(20, 0.1), CanaryStep(50, 0.1)), window_s=0.05, max_bake_s=0.5, max_blind_windows=3
@@ -31,12 +32,20 @@ def watch(
     *,
     step: int = 0,
     plan: CanaryPlan = PLAN,
+    journal: JournalDouble | None = None,
+    name: str = "watch",
 ) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
     judge = CanaryJudge(AnalysisPolicy(minimum_candidate_requests=20))
     judge.begin_step(plan.steps[step].weight, plan.steps[step].bake_s)
     service, metrics = ServiceDouble(model), MetricsDouble(*traffic)
     watched = StepWatch(
-        ticket, plan, step, judge, 0.0, cast(KServeHook, service), cast(EnvoyMetricsHook, metrics)
+        ticket,
+        plan,
+        step,
+        WatchState(name, judge.to_json(), 0.0),
+        service=cast(KServeHook, service),
+        metrics=metrics,
+        journal=cast(CanaryJournal, journal or JournalDouble()),
     )
     return watched, service, metrics
 
@@ -184,3 +193,62 @@ async def test_the_second_step_raises_the_share_of_the_canary_under_way(
     assert await second.run() == "advance"
     assert model.users() == {STABLE_URI: 50, CANDIDATE_URI: 50}
     assert len(model.revisions) == 2
+
+
+async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
+    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trigger made anew from what Airflow kept takes over what its predecessor saved after its last window."""
+    monkeypatch.setattr(canary_watch, "REPORT_INTERVAL_S", 0.1)
+    long = replace(PLAN, steps=(CanaryStep(20, 60.0),), max_bake_s=60.0)
+    model, journal = live(), JournalDouble()
+    died, _, metrics = watch(ticket, model, HEALTHY, plan=long, journal=journal)
+    assert await died.run() == "continue"
+    again, _, later = watch(ticket, model, HEALTHY, plan=long, journal=journal)
+    later.readings = metrics.readings + 30
+    assert await again.run() == "continue"
+    assert again.elapsed_s > died.elapsed_s
+    assert again.events[: len(died.events)] == died.events
+    windows = [event["data"]["verdict"] for event in again.events if event["kind"] == "window_judged"]
+    seen = sum(verdict["window"]["candidate"]["requests"] for verdict in windows)
+    # Also what happened while nobody watched.
+    assert seen == windows[-1]["statistics"]["canary"]["candidate_requests"]
+    assert seen == 20 * (later.readings - 1)
+
+
+async def test_another_watch_takes_over_the_reading_but_not_the_judge(
+    ticket: ReleaseTicket, live: Live
+) -> None:
+    """The next step's first window begins where the last one ended; a judge comes from the task alone."""
+    model, journal = live(), JournalDouble()
+    first, _, metrics = watch(ticket, model, HEALTHY, journal=journal)
+    assert await first.run() == "advance"
+    second, _, later = watch(ticket, model, HEALTHY, step=1, journal=journal, name="another")
+    later.readings = metrics.readings + 30
+    assert await second.run() == "advance"
+    verdict = next(event["data"]["verdict"] for event in second.events if event["kind"] == "window_judged")
+    assert verdict["window"]["candidate"]["requests"] > 20 * 30
+    assert verdict["statistics"]["canary"]["windows"] == 1
+
+
+async def test_the_same_data_again_is_no_window(ticket: ReleaseTicket, live: Live) -> None:
+    """A source that shows nothing new is asked again, until it says itself that its data are too old."""
+    watched, _, metrics = watch(ticket, live(), HEALTHY)
+    metrics.frozen = True
+    running = asyncio.create_task(watched.run())
+    await asyncio.sleep(0.3)
+    assert kinds(watched) == ["weight_observed"]
+    metrics.away = True
+    assert await running == "roll_back"
+    assert all(
+        event["data"]["verdict"]["blind"] for event in watched.events if event["kind"] == "window_judged"
+    )
+
+
+async def test_a_budget_of_exposure_ends_the_canary(ticket: ReleaseTicket, live: Live) -> None:
+    """Once users have met as much of the candidate as the plan allows it is taken back, and the reason says so."""
+    model = live()
+    watched, _, _ = watch(ticket, model, HEALTHY, plan=replace(PLAN, max_candidate_requests=10))
+    assert await watched.run() == "roll_back"
+    assert model.share(CANDIDATE_URI) == 0
+    assert "budget" in told(watched, "rollback_started")["reason"]

@@ -1,0 +1,224 @@
+"""Metrics endpoints behind an Airflow connection: where they are, who asks, and that no answer takes for ever.
+
+A connection of type ``http``. Its extra may hold, beside what a source reads for itself:
+
+- ``token``: a bearer token; so is ``password`` where ``login`` is empty. With both, they are basic authentication;
+- ``sigv4_region``: requests are signed for Amazon Managed Prometheus in this region, by the credentials of
+  ``aws_conn_id`` (default ``aws_default``);
+- ``headers``: further headers, such as ``{"X-Scope-OrgID": "models"}``;
+- ``verify`` (false: any certificate is taken), ``ca``, ``client_cert``, ``client_key``: paths of PEM files;
+- ``proxy``: the URL of a proxy; the environment's are not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+from airflow.providers.amazon.aws.hooks.base_aws import AwsBaseHook
+from airflow.sdk import BaseHook
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import BotoCoreError, ClientError
+from yarl import URL
+
+from include.model_release.errors import MetricsUnavailableError, UserError
+
+T = TypeVar("T")
+
+_CONNECT_LIMIT_S = 5.0
+_BYTES_LIMIT = 32 * 1024 * 1024
+_CONNECTIONS_LIMIT = 4
+_SERVICE = "aps"
+
+Signer = Callable[[str, str, bytes, Mapping[str, str]], dict[str, str]]
+
+
+def within(limit_s: float, reading: Coroutine[Any, Any, T], source: str) -> T:
+    """Runs a reading to its end, or to the limit: a source that drips is a source that does not answer.
+
+    Call it where no event loop runs: in a worker, or in a thread of a triggerer.
+
+    :raises MetricsUnavailableError: the time was up.
+    """
+
+    async def limited() -> T:
+        async with asyncio.timeout(limit_s):
+            return await reading
+
+    try:
+        return asyncio.run(limited())
+    except TimeoutError:
+        raise MetricsUnavailableError(
+            f"{source} did not answer in time",
+            expected=f"a whole answer within {limit_s:g} s",
+            found="no answer, or a part of one",
+            remedy="see how busy it is, or raise `rollout.metrics.timeout_s`",
+        ) from None
+
+
+class HttpAccess:
+    """The addresses of a connection, and requests to them that carry its credentials.
+
+    :param conn_id: the connection.
+    :raises UserError: the connection has no host, says two things at once, or names a file that cannot be used.
+    """
+
+    def __init__(self, conn_id: str) -> None:
+        self.conn_id = conn_id
+        connection = BaseHook.get_connection(conn_id)
+        self.extra: dict[str, Any] = dict(connection.extra_dejson)
+        self.hosts = [
+            self._url(host.strip(), connection.schema, connection.port)
+            for host in (connection.host or "").split(",")
+            if host.strip()
+        ]
+        headers = self.extra.get("headers") or {}
+        if not isinstance(headers, dict):
+            raise self.unusable("its `headers` are no mapping", "a mapping of names to values")
+        self._headers = {str(name): str(value) for name, value in headers.items()}
+        self._headers.update(self._authorization(connection.login or "", connection.password or ""))
+        self._sign = self._signer()
+        self._tls = self._tls_context()
+
+    def url_of(self, address: str) -> str:
+        """The URL of an address that is written as HOST:PORT or as a URL."""
+        return self._url(address, None, None)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
+        """A session for the requests of one reading."""
+        connector = aiohttp.TCPConnector(limit=_CONNECTIONS_LIMIT, ssl=self._tls)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_LIMIT_S)
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+        ) as session:
+            yield session
+
+    async def ask(
+        self, session: aiohttp.ClientSession, url: str, form: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """Status and body of the answer to a GET, or to a POST of a form.
+
+        :raises MetricsUnavailableError: no answer, an answer that sends elsewhere, refuses the credentials or
+            is too long. Other statuses are the caller's to judge.
+        """
+        method, body, headers = "GET", b"", dict(self._headers)
+        if form is not None:
+            method, body = "POST", urlencode(form).encode()
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        try:
+            if self._sign is not None:
+                headers = self._sign(method, url, body, headers)
+            async with session.request(
+                method,
+                URL(url, encoded=True),
+                data=body or None,
+                headers=headers,
+                # A login page is not an answer.
+                allow_redirects=False,
+                proxy=self.extra.get("proxy"),
+            ) as answer:
+                content = await self._content(answer, url)
+        except (aiohttp.ClientError, OSError, BotoCoreError, ClientError) as error:
+            # Of the others' texts nobody knows that they repeat no header.
+            found = str(error) if isinstance(error, aiohttp.ClientConnectorError) else type(error).__name__
+            raise self._no_answer(url, found) from None
+        if answer.status in (401, 403) or 300 <= answer.status < 400:
+            raise self._no_answer(url, f"HTTP {answer.status}")
+        return answer.status, content
+
+    async def _content(self, answer: aiohttp.ClientResponse, url: str) -> bytes:
+        parts, size = [], 0
+        async for part in answer.content.iter_any():
+            parts.append(part)
+            size += len(part)
+            if size > _BYTES_LIMIT:
+                raise MetricsUnavailableError(
+                    f"{origin(url)} answered with too much",
+                    expected=f"at most {_BYTES_LIMIT} bytes",
+                    remedy="narrow the query, or shorten `rollout.metrics.lookback_s`",
+                )
+        return b"".join(parts)
+
+    def _no_answer(self, url: str, found: str) -> MetricsUnavailableError:
+        return MetricsUnavailableError(
+            f"the metrics source {origin(url)} did not answer",
+            expected="HTTP 200",
+            found=found,
+            remedy=f"check that it runs, and address and credentials of the connection {self.conn_id!r}",
+        )
+
+    def _url(self, host: str, schema: str | None, port: int | None) -> str:
+        url = host if "://" in host else f"{schema or 'http'}://{host}" + (f":{port}" if port else "")
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            # Not shown: it may hold a password.
+            raise self.unusable("its address cannot be used", "http(s)://HOST:PORT/PATH without a password")
+        return url.rstrip("/")
+
+    def _authorization(self, login: str, password: str) -> dict[str, str]:
+        token = str(self.extra.get("token") or "")
+        ways = [bool(token), bool(login or password), bool(self.extra.get("sigv4_region"))]
+        if sum(ways) > 1:
+            raise self.unusable(
+                "it says in more than one way who asks",
+                "one of extra `token`, login with password, password alone, extra `sigv4_region`",
+            )
+        if login:
+            return {"Authorization": "Basic " + base64.b64encode(f"{login}:{password}".encode()).decode()}
+        return {"Authorization": f"Bearer {token or password}"} if token or password else {}
+
+    def _signer(self) -> Signer | None:
+        region = self.extra.get("sigv4_region")
+        if not region:
+            return None
+        aws_conn_id = self.extra.get("aws_conn_id", "aws_default")
+        credentials = AwsBaseHook(aws_conn_id, region_name=region).get_session(region).get_credentials()
+        if credentials is None:
+            raise self.unusable("it is to be signed for AWS", f"credentials by {aws_conn_id!r}")
+
+        def sign(method: str, url: str, body: bytes, headers: Mapping[str, str]) -> dict[str, str]:
+            request = AWSRequest(method=method, url=url, data=body, headers=dict(headers))
+            # Frozen: the three parts of credentials that are renewed meanwhile belong together.
+            SigV4Auth(credentials.get_frozen_credentials(), _SERVICE, region).add_auth(request)
+            return dict(request.headers.items())
+
+        return sign
+
+    def _tls_context(self) -> ssl.SSLContext:
+        verify, ca = self.extra.get("verify", True), self.extra.get("ca")
+        if isinstance(verify, str) and verify.lower() not in ("true", "false"):
+            # As the HTTP provider has it: the path of a CA.
+            verify, ca = True, ca or verify
+        try:
+            context = ssl.create_default_context(cafile=ca)
+            if self.extra.get("client_cert"):
+                context.load_cert_chain(self.extra["client_cert"], self.extra.get("client_key"))
+        except (OSError, ssl.SSLError, TypeError) as error:
+            raise self.unusable(
+                "`ca`, `client_cert` or `client_key` cannot be used", "paths of PEM files", str(error)
+            ) from None
+        if str(verify).lower() == "false":
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
+
+    def unusable(self, what: str, expected: str, found: str | None = None) -> UserError:
+        """The error that says what is wrong with the connection."""
+        return UserError(
+            f"the connection {self.conn_id!r} cannot be used for metrics: {what}",
+            expected=expected,
+            found=found,
+            remedy="correct the connection",
+        )
+
+
+def origin(url: str) -> str:
+    """The URL without its query."""
+    return url.partition("?")[0]

@@ -1,0 +1,230 @@
+"""What Prometheus answers, taken apart: raw samples of each series, and a revision's reading made of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from include.model_release.errors import MetricsUnavailableError
+from include.model_release.metrics_queries import LatencyUnit
+from include.model_release.samples import Counters, Reading, SeriesReading
+
+# Envoy shows its histograms later than its counters: by its flush, of 5 s unless told otherwise, and a scrape.
+LATENCY_GRACE_S = 15.0
+_IN_MS: Mapping[LatencyUnit, float] = {"ms": 1.0, "s": 1000.0}
+_TEXT_LIMIT = 300
+
+Samples = Mapping[float, float]
+
+
+@dataclass(frozen=True)
+class RawSeries:
+    """One series as it was scraped: its labels, and its values by the moment of the scrape (unix seconds)."""
+
+    labels: Mapping[str, str]
+    samples: Samples
+
+    @property
+    def key(self) -> str:
+        """The name of the series; the buckets of one histogram share theirs."""
+        return ",".join(f"{label}={self.labels[label]}" for label in sorted(self.labels) if label != "le")
+
+    @property
+    def newest(self) -> float:
+        """The moment of the newest sample."""
+        return max(self.samples)
+
+
+def parse_answer(body: bytes, source: str) -> Any:
+    """The `data` of an answer of the HTTP API.
+
+    :param source: who answered; errors name it.
+    :raises MetricsUnavailableError: it is no such answer, says that the query failed, or that parts are lacking.
+    """
+    try:
+        answer = json.loads(body)
+        status = answer["status"]
+    except (ValueError, KeyError, TypeError):
+        raise _unusable(source, "text that is no answer of Prometheus's HTTP API") from None
+    if status != "success":
+        raise MetricsUnavailableError(
+            f"{source} refused a query",
+            expected="the samples that were asked for",
+            found=_short(f"{answer.get('errorType')}: {answer.get('error')}"),
+            remedy="print the queries (python -m include.model_release.metrics_queries) and try them there",
+        )
+    if answer.get("warnings"):
+        # So Thanos and Mimir say that a part of their stores did not answer.
+        raise MetricsUnavailableError(
+            f"{source} gave a partial answer",
+            expected="an answer without warnings",
+            found=_short("; ".join(map(str, answer["warnings"]))),
+            remedy="a part of the counts is not the count: see to what it warns of",
+        )
+    return answer.get("data")
+
+
+def parse_series(data: Any, source: str) -> list[RawSeries]:
+    """The series of a query for a range; series without a sample in it are none.
+
+    :raises MetricsUnavailableError: the data are of another kind.
+    """
+    try:
+        if data["resultType"] != "matrix":
+            raise _unusable(source, f"a {data['resultType']}, not samples over a range")
+        found = []
+        for one in data["result"]:
+            if one.get("histograms"):
+                raise _unusable(source, "a native histogram; ask for the buckets of a classic one (…_bucket)")
+            samples = {float(at): float(value) for at, value in one["values"]}
+            if samples:
+                found.append(RawSeries({str(k): str(v) for k, v in one["metric"].items()}, samples))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise _unusable(source, "data that are not as the API describes them") from None
+    return found
+
+
+@dataclass(frozen=True)
+class RevisionData:
+    """The series of one revision, as they were at `now` (unix seconds of the server's own clock).
+
+    `latency` and `watched` are None where they were not asked for.
+    """
+
+    revision: str
+    source: str
+    now: float
+    staleness_s: float
+    requests: Sequence[RawSeries]
+    errors: Sequence[RawSeries]
+    latency: Sequence[RawSeries] | None = None
+    latency_unit: LatencyUnit = "ms"
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether any counter of requests has a sample that is not stale."""
+        return any(self._is_fresh(series) for series in self.requests)
+
+    def reading(self, watched: Sequence[RawSeries] | None = None) -> Reading:
+        """The reading that the series make.
+
+        :param watched: what says that the source sees the revision, asked for where no counter is fresh.
+        :raises MetricsUnavailableError: series are lacking or stale, or have values that are no counts.
+        """
+        moments = [series.newest for series in self.requests]
+        if not self.is_fresh:
+            if watched is None:
+                raise self._lacking("requests", self.requests)
+            alive = [one for one in watched if self._is_fresh(one) and one.samples[one.newest] > 0]
+            if not alive:
+                raise self._lacking("requests", [*self.requests, *watched])
+            moments += [series.newest for series in alive]
+        self._require_latency()
+        counted = _Counting(self.source)
+        counted.add("requests", self.requests)
+        counted.add("errors", self.errors)
+        for series in self.latency or ():
+            counted.add(self._bound(series), [series])
+        return Reading(max(moments), counted.series())
+
+    def _require_latency(self) -> None:
+        """A histogram must be there, and fresh, as soon as requests have been counted for a while."""
+        if self.latency is None or not self.is_fresh or any(map(self._is_fresh, self.latency)):
+            return
+        if any(
+            value > 0 and at <= self.now - LATENCY_GRACE_S
+            for series in self.requests
+            for at, value in series.samples.items()
+        ):
+            raise self._lacking("latency", self.latency)
+
+    def _is_fresh(self, series: RawSeries) -> bool:
+        return series.newest >= self.now - self.staleness_s
+
+    def _bound(self, series: RawSeries) -> float:
+        """The upper bound in ms of a bucket's series."""
+        try:
+            # Rounded: 0.07 s are 70 ms, not 70.00000000000001.
+            return round(float(series.labels["le"]) * _IN_MS[self.latency_unit], 6)
+        except (KeyError, ValueError):
+            raise _unusable(self.source, f"a bucket without a bound: {_short(series.key)}") from None
+
+    def _lacking(self, kind: str, series: Iterable[RawSeries]) -> MetricsUnavailableError:
+        newest = max((one.newest for one in series), default=None)
+        found = "no such series" if newest is None else f"the newest is {self.now - newest:.1f} s old"
+        return MetricsUnavailableError(
+            f"{self.source} has no data on the {kind} of the revision {self.revision!r}",
+            expected=f"samples of the last {self.staleness_s:g} s",
+            found=found,
+            remedy="check that its targets are scraped, and the queries "
+            f"(python -m include.model_release.metrics_queries --revision {self.revision})",
+        )
+
+
+class _Counting:
+    """Puts the parts of each series together: requests, errors and buckets, all of one moment."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._parts: dict[str, dict[str | float, Samples]] = {}
+
+    def add(self, part: str | float, found: Iterable[RawSeries]) -> None:
+        for series in found:
+            parts = self._parts.setdefault(series.key, {})
+            if part in parts:
+                raise _unusable(self._source, f"one series for two queries: {_short(series.key)}")
+            parts[part] = series.samples
+
+    def series(self) -> dict[str, SeriesReading]:
+        return {key: self._series(key, parts) for key, parts in self._parts.items()}
+
+    def _series(self, key: str, parts: Mapping[str | float, Samples]) -> SeriesReading:
+        # A scrape may come in between two queries, or one part of it after another.
+        shared = set[float].intersection(*(set(samples) for samples in parts.values()))
+        if not shared:
+            raise _unusable(self._source, f"parts of one series without a common moment: {_short(key)}")
+        at = max(shared)
+        values = {part: _whole(samples[at], key, self._source) for part, samples in parts.items()}
+        bounds = sorted(part for part in values if isinstance(part, float))
+        if bounds and bounds[-1] != math.inf:
+            raise _unusable(self._source, f'a histogram without its bucket le="+Inf": {_short(key)}')
+        buckets, below = {}, 0
+        # Nothing takes no time: what lies at 0 belongs to the next bucket.
+        for bound in (one for one in bounds if one > 0):
+            buckets[bound], below = values[bound] - below, values[bound]
+        return SeriesReading(at, Counters(values.get("requests", 0), values.get("errors", 0), buckets))
+
+
+def shared_series(readings: Mapping[str, Reading]) -> str | None:
+    """A series that counts for more than one revision, if there is one: then nothing tells them apart."""
+    seen: set[str] = set()
+    for reading in readings.values():
+        shared = seen & reading.series.keys()
+        if shared:
+            return min(shared)
+        seen |= reading.series.keys()
+    return None
+
+
+def _whole(value: float, key: str, source: str) -> int:
+    if not math.isfinite(value) or value < 0 or value != int(value):
+        raise _unusable(source, f"{value} for {_short(key)}", "a count, whole and not negative")
+    return int(value)
+
+
+def _unusable(
+    source: str, found: str, expected: str = "samples of counters over a range"
+) -> MetricsUnavailableError:
+    return MetricsUnavailableError(
+        f"{source} gave an answer that cannot be used",
+        expected=expected,
+        found=found,
+        remedy="print the queries (python -m include.model_release.metrics_queries) and look at their answers",
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 1]}…"
