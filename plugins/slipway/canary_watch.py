@@ -181,7 +181,8 @@ class StepWatch:
                     # The same data again: a source that is asked more often than it scrapes. Its own limit of
                     # staleness ends this.
                     continue
-            self._readings = last
+            # A blind window is no window: what happened in it is counted by the next one.
+            self._readings = reading if window is not None else before or last
             return window
 
     async def _read(self, before: Readings | None = None) -> Readings | None:

@@ -139,6 +139,7 @@ def test_a_source_that_lags_behind_its_twin_is_not_a_reset() -> None:
     )
     assert reading_delta(first, lagging) == Sample(1, 0)
     assert lagging.remembering(first).series["pod"].counters.requests == 50
+    assert Reading(95).remembering(first).at == 100
 
 
 def test_requests_and_errors_may_be_series_of_their_own() -> None:
