@@ -1,8 +1,8 @@
 """
 ### Brings one version of a model to production, or back
 
-`convert → publish → stage → validate → benchmark → (approve) → canary → promote`, and whatever goes wrong after the
-first percent of traffic **rolls back by itself**: a bad verdict, a failed task, a cancelled run.
+`convert → publish → stage → validate → benchmark → (approve) → canary → (approve) → promote`, and whatever goes wrong
+after the first percent of traffic **rolls back by itself**: a bad verdict, a failed task, a cancelled run.
 
 | stage | what it proves |
 |---|---|
@@ -31,6 +31,7 @@ from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import (
     ArmRollbackOperator,
+    HoldCanaryOperator,
     PromoteOperator,
     RestoreStableOperator,
     ShiftTrafficOperator,
@@ -209,6 +210,18 @@ def model_release() -> None:
             retries=3,
             doc_md="Raises the candidate's share step by step; after every window the judge decides.",
         )
+        approve_promotion = ApproveReleaseOperator(
+            task_id="approve_promotion",
+            before="promotion",
+            doc_md="Waits for a person where the release file asks for it; the canary's verdicts are in the text.",
+        )
+        hold = HoldCanaryOperator(
+            task_id="hold",
+            until_task_id="rollout.approve_promotion",
+            judge="{{ ti.xcom_pull(task_ids='rollout.shift_traffic') }}",
+            execution_timeout=timedelta(days=4),
+            doc_md="Watches on while a person thinks; what happens then counts as much as before.",
+        )
         promote = PromoteOperator(
             task_id="promote",
             doc_md="All traffic to the version that has proved itself.",
@@ -219,7 +232,7 @@ def model_release() -> None:
             execution_timeout=timedelta(hours=1),
             doc_md="Takes all traffic back to the stable version unless the candidate was promoted.",
         )
-        arm >> shift >> promote >> restore.as_teardown(setups=arm)
+        arm >> shift >> [approve_promotion, hold] >> promote >> restore.as_teardown(setups=arm)
 
     admit >> convert
     publish >> prepare

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from include.model_release.errors import SpecError
@@ -64,6 +65,12 @@ class CanaryPlan:
             max_candidate_requests=rollout.exposure.max_requests,
             max_candidate_errors=rollout.exposure.max_errors,
         )
+
+    def held(self, step: int) -> CanaryPlan:
+        """Return the plan with one step that is watched without end, though a fail still ends it."""
+        steps = [*self.steps]
+        steps[step] = replace(steps[step], bake_s=math.inf)
+        return replace(self, steps=tuple(steps))
 
 
 def decide(verdict: Verdict, step_elapsed_s: float, step: CanaryStep, plan: CanaryPlan) -> Decision:

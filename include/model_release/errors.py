@@ -21,6 +21,7 @@ SlipwayError
   |   - ValidationRefusedError      accuracy or agreement on the golden set is too low
   |   - BenchmarkRefusedError       too slow, or slower than the stable version
   |   - CanaryRefusedError          the judge saw the candidate do worse on live traffic
+  |   - CanaryEndedError            somebody else ended the canary: its guard, or a person
   + TransientError                the world was away; trying again may help
       - StoreUnavailableError       S3 or SQS
       - ClusterUnavailableError     the Kubernetes API
@@ -169,6 +170,10 @@ class BenchmarkRefusedError(GateRefusedError):
 
 class CanaryRefusedError(GateRefusedError):
     """The judge saw the candidate do worse on live traffic."""
+
+
+class CanaryEndedError(GateRefusedError):
+    """Somebody else ended the canary: its guard, or a person."""
 
 
 class TransientError(SlipwayError):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.isvc_observation import RELEASE, VERSION
+from include.model_release.isvc_fields import DEPLOYMENT_MODE, RELEASE, VERSION
 
 if TYPE_CHECKING:
     from include.model_release.spec import ReleaseSpec
 
 API_VERSION = "serving.kserve.io/v1beta1"
-DEPLOYMENT_MODE = "serving.kserve.io/deploymentMode"
 
 
 def inference_service_manifest(
@@ -18,15 +17,17 @@ def inference_service_manifest(
 ) -> dict[str, Any]:
     """Return the manifest that serves the Triton repository at `storage_uri` as `spec.rollout` says.
 
-    It names Knative's deployment mode, in which `canaryTrafficPercent` has an effect at all, and one replica
-    at least: a stable version that scales to zero is cold when traffic comes back to it.
+    It names the deployment mode, which decides in what way a canary can be made at all, and one replica at
+    least: a stable version that scales to zero is cold when traffic comes back to it. In Standard mode the
+    notes lie on the predictor: they change with it, and one on the object would restart the pods of all.
     """
     rollout = spec.rollout
-    annotations = {DEPLOYMENT_MODE: "Knative"}
+    notes: dict[str, str] = {}
     if release_id:
-        annotations[RELEASE] = release_id
+        notes[RELEASE] = release_id
     if version is not None:
-        annotations[VERSION] = str(version)
+        notes[VERSION] = str(version)
+    is_standard = rollout.deployment_mode == "Standard"
     model: dict[str, Any] = {
         # The repository holds its own config.pbtxt; for KServe its format is simply Triton's.
         "modelFormat": {"name": "triton"},
@@ -44,9 +45,14 @@ def inference_service_manifest(
             "name": rollout.inference_service or spec.model,
             "namespace": rollout.namespace,
             "labels": {"app.kubernetes.io/managed-by": "slipway", "slipway.dev/model": spec.model},
-            "annotations": annotations,
+            "annotations": {DEPLOYMENT_MODE: rollout.deployment_mode, **({} if is_standard else notes)},
         },
         "spec": {
-            "predictor": {"serviceAccountName": rollout.service_account, "minReplicas": 1, "model": model},
+            "predictor": {
+                "serviceAccountName": rollout.service_account,
+                "minReplicas": 1,
+                **({"annotations": notes} if is_standard and notes else {}),
+                "model": model,
+            },
         },
     }

@@ -1,6 +1,6 @@
-"""What can be seen of an InferenceService in KServe's Knative dialect, as one value.
+"""What can be seen of an InferenceService, in either of KServe's dialects, as one value with the same questions.
 
-What the fields mean, read in KServe's source (`inference_service_status.go`, `ksvc_reconciler.go`, 0.15 to
+In the Knative dialect, read in KServe's source (`inference_service_status.go`, `ksvc_reconciler.go`, 0.15 to
 0.20):
 
 - `latestCreated` is the newest revision, `latestReady` the newest that answers, `latestRolledout` the one
@@ -15,29 +15,72 @@ What the fields mean, read in KServe's source (`inference_service_status.go`, `k
 - An InferenceService's annotations are copied into the Knative revision template (kserve#3710), so a patch of
   annotations alone makes a new revision. Ours change only in patches that change the storageUri, which make
   one anyway.
+
+In the Standard dialect (`standard_view.py` says what was read there) a revision is a predictor's Deployment
+and Service, and its traffic is what the HTTPRoutes' backendRefs say, never `status.canaryStatuses`, which
+repeats the spec. The stable one is called rolled out, and slipway's canary, while there is one, is the latest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-ANNOTATION_PREFIX = "slipway.dev/"
-RELEASE = ANNOTATION_PREFIX + "release"
-VERSION = ANNOTATION_PREFIX + "version"
-CANDIDATE_URI = ANNOTATION_PREFIX + "candidate-uri"
-STABLE_URI = ANNOTATION_PREFIX + "stable-uri"
-STABLE_VERSION = ANNOTATION_PREFIX + "stable-version"
-STABLE_REVISION = ANNOTATION_PREFIX + "stable-revision"
-REPLACED_REVISION = ANNOTATION_PREFIX + "replaced-revision"
-ROLLED_BACK_URI = ANNOTATION_PREFIX + "rolled-back-uri"
+from include.model_release.isvc_fields import (
+    ANNOTATION_PREFIX,
+    CANDIDATE_URI,
+    RELEASE,
+    REPLACED_REVISION,
+    ROLLED_BACK_URI,
+    STABLE_REVISION,
+    STABLE_URI,
+    STABLE_VERSION,
+    VERSION,
+    condition_is_true,
+    deployment_mode,
+    mapping,
+    text,
+    texts,
+    whole,
+)
+from include.model_release.preflight import preflight
+from include.model_release.standard_view import (
+    CanaryEntry,
+    StandardView,
+    backend_name,
+    predictor_name,
+    standard_view,
+)
+
+__all__ = [
+    "ANNOTATION_PREFIX",
+    "CANDIDATE_URI",
+    "RELEASE",
+    "REPLACED_REVISION",
+    "ROLLED_BACK_URI",
+    "STABLE_REVISION",
+    "STABLE_URI",
+    "STABLE_VERSION",
+    "VERSION",
+    "Dialect",
+    "Observed",
+    "observe",
+]
+
+Dialect = Literal["Knative", "Standard"]
 
 
 @dataclass(frozen=True)
 class Observed:
     """One reading of an InferenceService. Revision names are "" where there is none; `traffic` is percent by
     revision.
+
+    `storage_uri` is what the spec names last: the candidate while there is one. `canary_percent` is the
+    candidate's weight in the spec, 0 once a rollback was decided, None without a canary. `annotations` are the
+    notes, wherever the dialect keeps them. `traffic_current` tells whether the router is known to do what
+    `traffic` says. `obstacles` are the reasons why no canary can work here. `standard` is what only that
+    dialect has; None tells Knative.
     """
 
     name: str
@@ -52,6 +95,7 @@ class Observed:
     latest_rolledout: str
     previous_rolledout: str
     traffic: Mapping[str, int] = field(default_factory=dict)
+    traffic_current: bool = True
     ready: bool = False
     transition: str = ""
     failure: str | None = None
@@ -60,11 +104,29 @@ class Observed:
     deployment_mode: str | None = None
     deleting: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
+    obstacles: tuple[str, ...] = ()
+    standard: StandardView | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """In which of KServe's two ways traffic is split here."""
+        return "Knative" if self.standard is None else "Standard"
 
     @property
     def candidate_ready(self) -> bool:
         """Whether the newest revision answers requests."""
         return bool(self.latest_created) and self.latest_created == self.latest_ready
+
+    @property
+    def stable_revision(self) -> str:
+        """The revision that is live: during a canary, the one that was noted when it began."""
+        noted = "" if self.canary_percent is None else self.annotation(STABLE_REVISION)
+        return noted or self.latest_rolledout
+
+    @property
+    def stable_uri(self) -> str:
+        """What the version that is live serves: during a canary, what was noted when it began."""
+        return self.storage_uri if self.canary_percent is None else self.annotation(STABLE_URI)
 
     @property
     def caught_up(self) -> bool:
@@ -89,53 +151,134 @@ class Observed:
 
     def alone(self, revision: str) -> bool:
         """Whether `revision` was seen to get all the traffic."""
-        return bool(revision) and {name for name, percent in self.traffic.items() if percent > 0} == {
-            revision
-        }
+        sharing = {name for name, percent in self.traffic.items() if percent > 0}
+        return self.traffic_current and bool(revision) and sharing == {revision}
+
+    def is_split(self, shares: Mapping[str, int]) -> bool:
+        """Whether the traffic was seen to be exactly `shares`, percent by revision."""
+        seen = {revision: percent for revision, percent in self.traffic.items() if percent > 0}
+        return self.traffic_current and seen == dict(shares)
+
+    def revision_of(self, storage_uri: str) -> str:
+        """Return the revision that serves `storage_uri`, or did before it was rolled back; "" where none is known."""
+        if self.storage_uri == storage_uri:
+            return self.latest_created
+        if self.standard is not None:
+            view = self.standard
+            is_stable = view.stable_uri == storage_uri
+            return view.stable_backend if is_stable else backend_name(self.name, predictor_name(storage_uri))
+        return self.annotation(REPLACED_REVISION) if self.annotation(ROLLED_BACK_URI) == storage_uri else ""
+
+    def is_shielded_from(self, storage_uri: str) -> bool:
+        """Whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
+        if self.standard is not None:
+            return self.traffic_current and _gives_nothing(self.standard, storage_uri)
+        if self.storage_uri != storage_uri:
+            return True
+        return self.canary_percent == 0 and self.share(self.latest_created) == 0
 
     def annotation(self, key: str) -> str:
         """Return one annotation, "" where it is not set."""
         return self.annotations.get(key, "")
 
 
-def observe(isvc: Mapping[str, Any]) -> Observed:
+def _gives_nothing(view: StandardView, storage_uri: str) -> bool:
+    wanted = any(entry.percent for entry in view.canaries if entry.storage_uri == storage_uri)
+    seen = any(view.route.traffic.get(backend) for backend in view.backends_of(storage_uri))
+    return view.stable_uri != storage_uri and not wanted and not seen
+
+
+def observe(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]] = ()) -> Observed:
     """Read an InferenceService (v1beta1, as the API returns it); a missing status reads as "nothing happened
     yet".
+
+    `routes` are its HTTPRoutes, among others perhaps; only the Standard mode looks at them. Where no mode is
+    named it is Knative.
     """
-    metadata, spec, status = (_mapping(isvc.get(part)) for part in ("metadata", "spec", "status"))
-    predictor = _mapping(spec.get("predictor"))
-    component = _mapping(_mapping(status.get("components")).get("predictor"))
-    latest_ready = _text(component.get("latestReadyRevision"))
-    percent = predictor.get("canaryTrafficPercent")
+    if deployment_mode(isvc) == "Standard":
+        return _observe_standard(isvc, list(routes))
+    metadata, spec, status = (mapping(isvc.get(part)) for part in ("metadata", "spec", "status"))
+    predictor = mapping(spec.get("predictor"))
+    component = mapping(mapping(status.get("components")).get("predictor"))
+    latest_ready = text(component.get("latestReadyRevision"))
     return Observed(
-        name=_text(metadata.get("name")),
-        namespace=_text(metadata.get("namespace")),
-        resource_version=_text(metadata.get("resourceVersion")),
-        generation=int(metadata.get("generation") or 0),
-        observed_generation=_whole(status.get("observedGeneration")),
-        storage_uri=_text(_mapping(predictor.get("model")).get("storageUri")),
-        canary_percent=_whole(percent),
-        latest_created=_text(component.get("latestCreatedRevision")),
+        **_common(isvc),
+        storage_uri=text(mapping(predictor.get("model")).get("storageUri")),
+        canary_percent=whole(predictor.get("canaryTrafficPercent")),
+        latest_created=text(component.get("latestCreatedRevision")),
         latest_ready=latest_ready,
-        latest_rolledout=_text(component.get("latestRolledoutRevision")),
-        previous_rolledout=_text(component.get("previousRolledoutRevision")),
+        latest_rolledout=text(component.get("latestRolledoutRevision")),
+        previous_rolledout=text(component.get("previousRolledoutRevision")),
         traffic=_traffic(component.get("traffic"), latest_ready),
-        ready=_condition_is_true(status, "Ready"),
-        transition=_text(_mapping(status.get("modelStatus")).get("transitionStatus")),
-        failure=_failure(_mapping(status.get("modelStatus")), _text(component.get("latestCreatedRevision"))),
-        url=_text(status.get("url")) or None,
-        uid=_text(metadata.get("uid")),
-        deployment_mode=_text(status.get("deploymentMode")) or None,
-        deleting="deletionTimestamp" in metadata,
-        annotations={str(key): str(value) for key, value in _mapping(metadata.get("annotations")).items()},
+        failure=_failure(mapping(status.get("modelStatus")), text(component.get("latestCreatedRevision"))),
+        annotations=texts(metadata.get("annotations")),
+        obstacles=preflight(isvc),
     )
+
+
+def _common(isvc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what both dialects have in the same place."""
+    metadata, status = mapping(isvc.get("metadata")), mapping(isvc.get("status"))
+    return {
+        "name": text(metadata.get("name")),
+        "namespace": text(metadata.get("namespace")),
+        "uid": text(metadata.get("uid")),
+        "resource_version": text(metadata.get("resourceVersion")),
+        "generation": int(metadata.get("generation") or 0),
+        "observed_generation": whole(status.get("observedGeneration")),
+        "ready": condition_is_true(status, "Ready"),
+        "transition": text(mapping(status.get("modelStatus")).get("transitionStatus")),
+        "url": text(status.get("url")) or None,
+        "deployment_mode": deployment_mode(isvc) or None,
+        "deleting": "deletionTimestamp" in metadata,
+    }
+
+
+def _observe_standard(isvc: Mapping[str, Any], routes: list[Mapping[str, Any]]) -> Observed:
+    view = standard_view(isvc, routes)
+    own, stable = view.own, view.stable_backend
+    model_status = mapping(mapping(isvc.get("status")).get("modelStatus"))
+    candidate_is_up = own is not None and (echo := view.echo(own)) is not None and echo.ready
+    stable_is_up = view.predictor_ready or bool(view.route.traffic.get(stable))
+    latest = stable if own is None else view.backend(own)
+    is_up = view.predictor_ready if own is None else candidate_is_up
+    return Observed(
+        **_common(isvc),
+        storage_uri=view.stable_uri if own is None else own.storage_uri,
+        canary_percent=None if own is None else own.percent,
+        latest_created=latest,
+        latest_ready=latest if is_up else stable if own is not None and stable_is_up else "",
+        latest_rolledout=stable if stable_is_up else "",
+        previous_rolledout="",
+        traffic=view.route.traffic,
+        traffic_current=view.route.current,
+        # It is about the stable predictor's pods; KServe says nothing about why a canary does not come up.
+        failure=_failure(model_status, "") if own is None else None,
+        annotations=_notes(isvc, view, own),
+        obstacles=preflight(isvc, routes),
+        standard=view,
+    )
+
+
+def _notes(isvc: Mapping[str, Any], view: StandardView, own: CanaryEntry | None) -> dict[str, str]:
+    """Return the notes under the keys that the other dialect has on the object itself."""
+    kept = texts(mapping(isvc.get("metadata")).get("annotations"))
+    if own is None:
+        return kept | _ours(view.stable_notes)
+    version = view.stable_notes.get(VERSION) or kept.get(VERSION, "")
+    own_notes = {STABLE_URI: view.stable_uri, STABLE_VERSION: version} | _ours(own.notes)
+    return {**kept, **own_notes, CANDIDATE_URI: own.storage_uri, STABLE_REVISION: view.stable_backend}
+
+
+def _ours(notes: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in notes.items() if key.startswith(ANNOTATION_PREFIX)}
 
 
 def _traffic(targets: Any, latest_ready: str) -> dict[str, int]:
     """Sum percents by revision: the same revision may be both `latest` and `prev`."""
     shares: dict[str, int] = {}
     for target in targets or []:
-        revision = _text(target.get("revisionName")) or (latest_ready if target.get("latestRevision") else "")
+        revision = text(target.get("revisionName")) or (latest_ready if target.get("latestRevision") else "")
         if revision:
             shares[revision] = shares.get(revision, 0) + int(target.get("percent") or 0)
     return shares
@@ -147,29 +290,8 @@ def _failure(model_status: Mapping[str, Any], latest_created: str) -> str | None
     """
     if model_status.get("transitionStatus") not in ("BlockedByFailedLoad", "InvalidSpec"):
         return None
-    info = _mapping(model_status.get("lastFailureInfo"))
-    if _text(info.get("modelRevisionName")) not in ("", latest_created):
+    info = mapping(model_status.get("lastFailureInfo"))
+    if text(info.get("modelRevisionName")) not in ("", latest_created):
         return None
-    words = [
-        _text(model_status.get("transitionStatus")),
-        _text(info.get("reason")),
-        _text(info.get("message")),
-    ]
+    words = [text(model_status.get("transitionStatus")), text(info.get("reason")), text(info.get("message"))]
     return ": ".join(word for word in words if word)
-
-
-def _condition_is_true(status: Mapping[str, Any], kind: str) -> bool:
-    conditions = status.get("conditions") or []
-    return any(item.get("type") == kind and item.get("status") == "True" for item in conditions)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)

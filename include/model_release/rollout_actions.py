@@ -8,6 +8,9 @@ from typing import Any
 
 from include.model_release.isvc_observation import Observed
 
+# The phases of a rollback; users are safe when the first is over.
+SHIELD, RESTORE, BOOT, RELEASE_TRAFFIC = "shield", "restore", "boot", "release"
+
 
 @dataclass(frozen=True)
 class FirstDeploy:
@@ -22,6 +25,10 @@ class FirstDeploy:
 class StartCanary:
     """Give `weight` percent (1 to 99) to a new revision that serves `uri`. `force` admits a URI that was
     rolled back.
+
+    `generation` is the InferenceService's when the canary was decided on. A start that comes late, when
+    somebody has changed the spec since (and be it the rollback of this very canary), is refused. None starts
+    over whatever is there.
     """
 
     uri: str
@@ -29,6 +36,7 @@ class StartCanary:
     release_id: str = ""
     version: int | None = None
     force: bool = False
+    generation: int | None = None
 
 
 @dataclass(frozen=True)
@@ -134,27 +142,23 @@ class Impossible:
 Action = Create | Patch | Delete | Wait | Done | Impossible
 
 
-def predictor_patch(
-    observed: Observed,
-    *,
-    percent: int | None,
-    storage_uri: str | None = None,
-    annotations: Mapping[str, str | None] | None = None,
-) -> dict[str, Any]:
-    """Return a merge patch that sets the percent (None removes it) and, if given, storageUri and annotations
-    (None removes).
+def refuse_weight(weight: int) -> Impossible | None:
+    """Return why `weight` is none that a canary can have; None where it is one."""
+    if 1 <= weight <= 99:
+        return None
+    return Impossible(
+        f"A canary's weight is 1 to 99 percent, not {weight}; 0 is a rollback and 100 a promotion."
+    )
 
-    It carries the resourceVersion that was observed: an answer to any other state is refused by the API
-    (409).
-    """
-    metadata: dict[str, Any] = {"resourceVersion": observed.resource_version}
-    predictor: dict[str, Any] = {"canaryTrafficPercent": percent}
-    if storage_uri is not None:
-        predictor["model"] = {"storageUri": storage_uri}
-    if annotations:
-        if storage_uri is None:
-            raise ValueError(
-                "annotations alone would make a new revision: patch them with the storageUri only"
-            )
-        metadata["annotations"] = dict(annotations)
-    return {"metadata": metadata, "spec": {"predictor": predictor}}
+
+def refuse_start(goal: StartCanary, observed: Observed) -> Impossible | None:
+    """Return why this canary may not be begun over what is there, in whatever dialect; None where it may."""
+    if goal.generation is not None and goal.generation != observed.generation:
+        return Impossible(
+            f"{observed.name} was changed since this canary was decided on (generation {observed.generation}, "
+            f"then {goal.generation}). See what was changed, and release again.",
+            kind="foreign_change",
+        )
+    if observed.obstacles:
+        return Impossible(" ".join(observed.obstacles))
+    return None

@@ -480,6 +480,8 @@ class Rollout(_Part):
     """Left out: the model's name."""
     namespace: DnsLabel = "models"
     service_account: DnsLabel = "slipway-models"
+    deployment_mode: Literal["Knative", "Standard"] = "Knative"
+    """For a model's first deployment; later releases follow what its InferenceService is deployed as."""
     runtime: DnsLabel = "kserve-tritonserver"
     runtime_version: Text | None = None
     """The tag of the Triton image; null takes the serving runtime's own, which is old."""
@@ -491,6 +493,8 @@ class Rollout(_Part):
     """How long a step may be prolonged while there is too little traffic to judge by."""
     ready_timeout_s: Seconds = 900
     on_inconclusive: Literal["hold", "rollback"] = "rollback"
+    lease_s: Annotated[int, Field(ge=15, le=3600)] = 60
+    """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
     analysis: Analysis = Analysis()
     exposure: Exposure = Exposure()
     metrics: Metrics = Metrics()

@@ -33,6 +33,8 @@ from include.sandbox.supervise import Program, Supervisor, SupervisorError, sess
 
 UP_TIMEOUT_S = 180.0
 SHUT_DOWN_TIMEOUT_S = 20.0
+# The guard looks every second, and may wait for the cluster's answer.
+GUARD_SILENCE_S = 20.0
 FATAL_STATES = ("FATAL", "UNKNOWN")
 
 
@@ -46,7 +48,7 @@ class LifecycleError(Exception):
 def programs(settings: SandboxSettings) -> list[Program]:
     """All that runs in a sandbox.
 
-    Those without autostart need the object store and the router at their own start.
+    Those without autostart need another part at their own start: the object store, the router, the cluster.
     """
     ports = settings.ports
     module = (sys.executable, "-m")
@@ -79,7 +81,17 @@ def programs(settings: SandboxSettings) -> list[Program]:
             ),
             autostart=False,
         ),
+        Program("guard", guard_command(settings), autostart=False),
     ]
+
+
+def guard_command(settings: SandboxSettings) -> tuple[str, ...]:
+    """What runs the guard of canaries.
+
+    Without docstrings (-OO) the Kubernetes client takes half the memory.
+    """
+    places = ("--kubeconfig", str(settings.kubeconfig), "--alive-file", str(settings.guard_alive_file))
+    return (sys.executable, "-OO", "-m", "include.guard", *places, "--poll-s", "1")
 
 
 def cluster_file(settings: SandboxSettings) -> Path:
@@ -174,6 +186,7 @@ def program_checks(settings: SandboxSettings) -> dict[str, Callable[[], bool]]:
         "cluster": lambda: _answers(f"{settings.cluster_url}/version", token),
         # Not "ready": it is that no more once any model has failed to load, which here is what it is for.
         "staging Triton": lambda: _answers(f"{settings.staging_url}/v2/health/live"),
+        "guard": lambda: _is_recent(settings.guard_alive_file, GUARD_SILENCE_S),
         "Airflow": lambda: _airflow_is_ready(settings),
     }
 
@@ -192,7 +205,9 @@ def _start(settings: SandboxSettings, steps: Steps, dags_folder: Path) -> None:
     wait("object store", "router")
     supervisor.start("cluster")
     supervisor.start("staging-triton")
-    wait("cluster", "staging Triton", "Airflow")
+    wait("cluster")
+    supervisor.start("guard")
+    wait("guard", "staging Triton", "Airflow")
 
 
 def _lay_out(settings: SandboxSettings, dags_folder: Path) -> None:
@@ -227,6 +242,14 @@ def _answers(url: str, headers: dict[str, str] | None = None, timeout_s: float =
         with urlopen(Request(url, headers=headers or {}), timeout=timeout_s) as answer:
             return bool(answer.status == 200)
     except (URLError, OSError, http.client.HTTPException):
+        return False
+
+
+def _is_recent(path: Path, age_s: float) -> bool:
+    """Whether a file was touched lately."""
+    try:
+        return time.time() - path.stat().st_mtime < age_s
+    except FileNotFoundError:
         return False
 
 

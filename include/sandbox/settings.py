@@ -115,6 +115,11 @@ class SandboxSettings:
         return self.run_dir / "cluster-token"
 
     @property
+    def guard_alive_file(self) -> Path:
+        """What the guard touches at every look."""
+        return self.run_dir / "guard-alive"
+
+    @property
     def router_dir(self) -> Path:
         """The configuration that the router watches."""
         return self.run_dir / "router"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,18 +19,39 @@ from include.model_release.canary import (
     decide,
     exposure_spent,
 )
-from include.model_release.errors import MetricsUnavailableError, TransientError
+from include.model_release.errors import (
+    CanaryEndedError,
+    ForeignChangeError,
+    MetricsUnavailableError,
+    TransientError,
+    UserError,
+)
 from include.model_release.isvc_observation import STABLE_REVISION
-from include.model_release.rollout import Done, Goal, Observed, RollBack, ShiftWeight, StartCanary
+from include.model_release.rollout import (
+    Done,
+    Goal,
+    Impossible,
+    Observed,
+    Patch,
+    RollBack,
+    ShiftWeight,
+    StartCanary,
+    next_action,
+)
 from include.model_release.samples import Reading, window_between
 from slipway.canary_journal import CanaryJournal, Readings, WatchState
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.metrics import MetricsSource
-from slipway.rollout_driver import POLL_INTERVAL_S, Turn, take_turn, timed_out
+from slipway.rollout_driver import POLL_INTERVAL_S, Turn, look, take_turn, timed_out
 from slipway.ticket import ReleaseTicket
+from slipway.wheel import Wheel
+
+log = logging.getLogger(__name__)
 
 READING_INTERVAL_S = 1.0
 REPORT_INTERVAL_S = 60.0
+# A person who has answered does not want to wait for the report of a watch.
+HOLD_REPORT_INTERVAL_S = 15.0
 SHIELD_TIMEOUT_S = 60.0
 
 
@@ -49,7 +72,11 @@ class StepWatch:
         service: KServeHook,
         metrics: MetricsSource,
         journal: CanaryJournal,
+        wheel: Wheel,
     ) -> None:
+        self._wheel = wheel
+        # The first step begins the canary; later ones find it under way, or over.
+        self._hold = wheel.take if step == 0 else wheel.keep
         self._journal = journal
         self._take_over(state)
         self._ticket = ticket
@@ -66,6 +93,18 @@ class StepWatch:
         :return: ``continue`` to report; anything else ends the step. After ``roll_back`` the weight is 0 already.
         """
         await self._go_on()
+        try:
+            decision, reason = await self._bake()
+        except CanaryEndedError as ended:
+            decision, reason, by = "roll_back", str(ended), self._wheel.ended_by
+        else:
+            by = "judge"
+        if decision == "roll_back":
+            await self._shield(reason, by)
+        return decision
+
+    async def _bake(self) -> tuple[Decision, str]:
+        """Brings the candidate to the step's weight and watches it there."""
         observed = await self._reach_weight()
         self._stable = observed.annotation(STABLE_REVISION) or observed.latest_rolledout
         self._candidate = observed.latest_created
@@ -75,17 +114,15 @@ class StepWatch:
         reason = exposure_spent(verdict, self._plan) or verdict.reason
         if decision in ("advance", "roll_back"):
             self._tell_step(verdict, reason)
-        if decision == "roll_back":
-            await self._shield(reason)
-        return decision
+        return decision, reason
 
     async def shield(self) -> Observed | None:
         """Takes turns of the rollback until no user is led to the candidate."""
         goal = RollBack(self._stable_uri, self._ticket.storage_uri)
         return (await self._drive(goal, SHIELD_TIMEOUT_S, self._is_shielded)).observed
 
-    async def _shield(self, reason: str) -> None:
-        self._tell("rollback_started", reason=reason, by="judge", stable_storage_uri=self._stable_uri)
+    async def _shield(self, reason: str, by: str) -> None:
+        self._tell("rollback_started", reason=reason, by=by, stable_storage_uri=self._stable_uri)
         observed = await self.shield()
         if observed is not None:
             self._tell("weight_observed", weight=0, traffic=dict(observed.traffic))
@@ -93,22 +130,37 @@ class StepWatch:
     async def _reach_weight(self) -> Observed:
         """Takes turns until the traffic is seen to be as wanted."""
         timeout_s = self._ticket.spec.rollout.ready_timeout_s
-        turn = await self._drive(self._goal(), timeout_s, lambda turn: isinstance(turn.action, Done))
+        try:
+            turn = await self._drive(
+                self._goal(), timeout_s, lambda turn: isinstance(turn.action, Done), permit=self._hold
+            )
+        except UserError:
+            # What looks like another's change may be the end of the canary by its guard.
+            await asyncio.to_thread(self._wheel.require_not_ended)
+            raise
         assert turn.observed is not None  # noqa: S101  Done is only said of what exists
         return turn.observed
 
-    async def _drive(self, goal: Goal, timeout_s: float, reached: Callable[[Turn], bool]) -> Turn:
+    async def _drive(
+        self,
+        goal: Goal,
+        timeout_s: float,
+        reached: Callable[[Turn], bool],
+        permit: Callable[[], None] | None = None,
+    ) -> Turn:
         """Takes turns until one is as wanted; an API that is away is asked again until the time is up."""
         deadline, found = time.monotonic() + timeout_s, ""
         while time.monotonic() < deadline:
             try:
-                turn = await asyncio.to_thread(take_turn, self._service, goal)
+                turn = await asyncio.to_thread(take_turn, self._service, goal, permit)
             except TransientError as error:
                 found = str(error)
             else:
                 if reached(turn):
                     return turn
                 found = turn.action.reason
+                if permit is not None:
+                    await self._renew()
             await asyncio.sleep(POLL_INTERVAL_S)
         raise timed_out(self._service, goal, timeout_s, found)
 
@@ -145,13 +197,15 @@ class StepWatch:
 
     async def _watch(self) -> tuple[Decision, Verdict]:
         """Window after window, until the plan says something else than to continue."""
-        report_at = time.monotonic() + REPORT_INTERVAL_S
+        held = math.isinf(self._step.bake_s)
+        report_at = time.monotonic() + (HOLD_REPORT_INTERVAL_S if held else REPORT_INTERVAL_S)
         if self._readings is None or {self._stable, self._candidate} - {*self._readings}:
             self._readings = await self._read()
         while True:
             began = time.monotonic()
             window = await self._window()
             self.elapsed_s += time.monotonic() - began
+            await self._require_as_planned()
             verdict = self._judged(window)
             await self._save()
             decision = decide(verdict, self.elapsed_s, self._step, self._plan)
@@ -172,6 +226,7 @@ class StepWatch:
             if reading is not None:
                 self._note_first_bad(last, reading)
                 last = reading
+                await self._renew()
             if time.monotonic() < ends:
                 continue
             before, window = self._readings, None
@@ -184,6 +239,36 @@ class StepWatch:
             # A blind window is no window: what happened in it is counted by the next one.
             self._readings = reading if window is not None else before or last
             return window
+
+    async def _renew(self) -> None:
+        """Keeps the lease while the candidate boots or its answers can be seen; who is blind, or cut off, loses it."""
+        if not self._wheel.is_due:
+            return
+        try:
+            await asyncio.to_thread(self._hold)
+        except TransientError as error:
+            log.warning("the canary's lease could not be renewed: %s", error)
+
+    async def _require_as_planned(self) -> None:
+        """Notices what others do to the InferenceService; it is never overwritten here.
+
+        :raises ForeignChangeError: it names another version, or the weight is another one.
+        """
+        goal = ShiftWeight(self._step.weight, self._ticket.storage_uri)
+        try:
+            observed = await asyncio.to_thread(look, self._service)
+        except TransientError as error:
+            log.warning("the InferenceService could not be looked at: %s", error)
+            return
+        action = next_action(goal, observed)
+        if isinstance(action, Patch | Impossible):
+            await asyncio.to_thread(self._wheel.require_not_ended)
+            raise ForeignChangeError(
+                f"someone else changed the InferenceService {self._service.namespace}/{self._service.name}",
+                expected=f"{self._ticket.storage_uri} at {self._step.weight} %",
+                found=action.reason,
+                remedy="ask who did it; the release is taken back as far as it is its own",
+            )
 
     async def _read(self, before: Readings | None = None) -> Readings | None:
         """One reading of both revisions, with what `before` remembers; None where the source could not be read."""

@@ -13,6 +13,7 @@ from include.model_release.errors import (
     SlipwayError,
     TimedOutError,
 )
+from include.model_release.isvc_fields import deployment_mode
 from include.model_release.rollout import (
     Action,
     Create,
@@ -47,17 +48,25 @@ class Turn:
 
 
 def look(hook: KServeHook) -> Observed | None:
-    """Reads the InferenceService; None where it does not exist."""
+    """Reads the InferenceService and, where its dialect keeps the traffic there, its HTTPRoutes.
+
+    None where it does not exist. The routes are read last: they are never older than the object that a patch
+    then names by its resourceVersion.
+    """
     service = hook.get()
-    return None if service is None else observe(service)
+    if service is None:
+        return None
+    return observe(service, hook.routes() if deployment_mode(service) == "Standard" else ())
 
 
-def take_turn(hook: KServeHook, goal: Goal) -> Turn:
+def take_turn(hook: KServeHook, goal: Goal, permit: Callable[[], None] | None = None) -> Turn:
     """Looks and does the next thing towards the goal, which may be to wait.
 
     Safe to call at any time and from any process: the action follows from what is observed alone. A patch that
     meets a conflict is dropped; the next turn looks anew.
 
+    :param permit: is asked after the look and before a patch; it raises where the goal may not be pursued any more.
+        Because the patch names the resourceVersion that was seen before, what happens after the asking is a conflict.
     :raises CanaryRefusedError: the candidate does not come up.
     :raises UserError: the goal cannot be reached from what is there; nothing was changed.
     """
@@ -65,6 +74,8 @@ def take_turn(hook: KServeHook, goal: Goal) -> Turn:
     action = next_action(goal, observed)
     match action:
         case Patch():
+            if permit is not None:
+                permit()
             hook.patch(action.body)
         case Create():
             hook.create(action.body)
@@ -80,16 +91,22 @@ def take_turn(hook: KServeHook, goal: Goal) -> Turn:
 
 
 def drive(
-    hook: KServeHook, goal: Goal, *, timeout_s: float, on_turn: Callable[[Turn], None] = lambda turn: None
+    hook: KServeHook,
+    goal: Goal,
+    *,
+    timeout_s: float,
+    on_turn: Callable[[Turn], None] = lambda turn: None,
+    permit: Callable[[], None] | None = None,
 ) -> Turn:
     """Takes turns until the goal is reached, and returns the last one.
 
     :param on_turn: is told of each turn whose reason is a new one.
+    :param permit: see `take_turn`.
     :raises TimedOutError: not reached within the limit.
     """
     deadline, told = time.monotonic() + timeout_s, ""
     while True:
-        turn = take_turn(hook, goal)
+        turn = take_turn(hook, goal, permit)
         if turn.action.reason != told:
             told = turn.action.reason
             on_turn(turn)

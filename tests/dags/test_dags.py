@@ -106,15 +106,19 @@ def test_stages_are_in_order(release: DAG) -> None:
         "approve",
         "rollout.arm_rollback",
         "rollout.shift_traffic",
+        "rollout.approve_promotion",
         "rollout.promote",
         "rollout.restore_stable",
         "conclude",
     ]
-    assert set(order) | {"staging.load_baseline", "staging.unload"} == set(release.task_ids)
+    beside = {"staging.load_baseline", "staging.unload", "rollout.hold"}
+    assert set(order) | beside == set(release.task_ids)
     for earlier, later in itertools.pairwise(order):
         assert earlier in ancestors(release, later), f"{earlier} before {later}"
     assert "staging.load_baseline" in ancestors(release, "staging.validate")
     assert "staging.benchmark" in ancestors(release, "staging.unload")
+    assert "rollout.shift_traffic" in ancestors(release, "rollout.hold")
+    assert "rollout.hold" in ancestors(release, "rollout.promote")
 
 
 def ancestors(dag: DAG, task_id: str) -> set[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from include.sandbox.cluster.canary_rules import canary_denial
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.resources import KubeObject
 from include.sandbox.cluster.schemas import MODEL_FRAMEWORKS
@@ -38,6 +39,7 @@ def _denial(before: KubeObject | None, service: KubeObject) -> str | None:
         or _implementation_denial(predictor)
         or _model_name_denial(predictor)
         or _scale_denial(predictor)
+        or canary_denial(before, service)
     )
 
 

@@ -109,7 +109,7 @@ class ObjectEndpoint:
         """PATCH of one object. Lists are replaced whole: the parts of a pod that may change hold none to
         merge.
         """
-        accepted = (MERGE_PATCH,) if self._resource.group else (MERGE_PATCH, STRATEGIC_MERGE_PATCH)
+        accepted = (MERGE_PATCH,) if self._resource.is_custom else (MERGE_PATCH, STRATEGIC_MERGE_PATCH)
         patch = await read_object(request, accepted)
 
         def apply(dry_run: bool) -> Admission:

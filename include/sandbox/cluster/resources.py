@@ -25,11 +25,20 @@ class Resource:
     has_status: bool = False
     # Kept on disk, so that a restart of the emulator does not forget it.
     persistent: bool = True
+    # A type of Kubernetes' own outside the core group; others with a group are custom resources.
+    built_in: bool = False
+    # `metadata.managedFields` tells when it was last written, by the server's clock.
+    tells_last_write: bool = False
 
     @property
     def api_version(self) -> str:
         """What stands in an object's `apiVersion`: `v1`, `serving.kserve.io/v1beta1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a CustomResourceDefinition made it known: it is checked by schema, and merged plainly."""
+        return bool(self.group) and not self.built_in
 
     @property
     def qualified_plural(self) -> str:
@@ -58,7 +67,9 @@ INFERENCE_SERVICES = Resource(
     short_names=("isvc",),
     has_status=True,
 )
-RESOURCES: tuple[Resource, ...] = (NAMESPACES, PODS, EVENTS, INFERENCE_SERVICES)
+LEASES = Resource("leases", "Lease", group="coordination.k8s.io", built_in=True, tells_last_write=True)
+HTTP_ROUTES = Resource("httproutes", "HTTPRoute", group="gateway.networking.k8s.io", has_status=True)
+RESOURCES: tuple[Resource, ...] = (NAMESPACES, PODS, EVENTS, INFERENCE_SERVICES, LEASES, HTTP_ROUTES)
 _BY_PLURAL = {resource.plural: resource for resource in RESOURCES}
 
 

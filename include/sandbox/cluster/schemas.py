@@ -1,7 +1,8 @@
-"""The shapes of pods and InferenceServices, as far as the emulator looks into them.
+"""The shapes of the objects that the emulator knows, as far as it looks into them.
 
-Field names are those of Kubernetes' core/v1 and KServe's serving.kserve.io/v1beta1. Parts that nothing here
-reads (volumes, affinity, probes …) are known by name only, so that a misspelt name is still noticed.
+Field names are those of Kubernetes' core/v1 and coordination.k8s.io/v1 and of KServe's serving.kserve.io/v1beta1.
+Parts that nothing here reads (volumes, affinity, probes …) are known by name only, so that a misspelt name is
+still noticed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from include.sandbox.cluster.structure import (
     BOOLEAN,
     INTEGER,
     INTEGER_OR_STRING,
+    MICRO_TIME,
     OBJECT,
     STRING,
     ListOf,
@@ -216,10 +218,15 @@ PREDICTOR = Record(
     {
         **_POD_SPEC_FIELDS,
         **_COMPONENT_FIELDS,
+        "name": STRING,
         "model": MODEL,
         "workerSpec": OBJECT,
         **{framework: Record(_MODEL_FIELDS) for framework in MODEL_FRAMEWORKS},
     }
+)
+CANARY = Record(
+    {"trafficPercent": Scalar("integer", minimum=0, maximum=100), "predictor": PREDICTOR},
+    required=("predictor",),
 )
 INFERENCE_SERVICE = Record(
     {
@@ -227,7 +234,12 @@ INFERENCE_SERVICE = Record(
         "kind": STRING,
         "metadata": METADATA,
         "spec": Record(
-            {"predictor": PREDICTOR, "transformer": OBJECT, "explainer": OBJECT, "canary": ARRAY},
+            {
+                "predictor": PREDICTOR,
+                "transformer": OBJECT,
+                "explainer": OBJECT,
+                "canary": ListOf(CANARY),
+            },
             required=("predictor",),
         ),
         "status": OBJECT,
@@ -248,7 +260,7 @@ EVENT = Record(
         "source": OBJECT,
         "firstTimestamp": STRING,
         "lastTimestamp": STRING,
-        "eventTime": STRING,
+        "eventTime": MICRO_TIME,
         "series": OBJECT,
         "action": STRING,
         "related": OBJECT,
@@ -257,6 +269,59 @@ EVENT = Record(
     },
     required=("involvedObject",),
 )
+# Gateway API v1, gateway.networking.k8s.io.
+BACKEND_REF = Record(
+    {
+        "group": STRING,
+        "kind": STRING,
+        "name": STRING,
+        "namespace": STRING,
+        "port": Scalar("integer", minimum=1, maximum=65535),
+        "weight": Scalar("integer", minimum=0, maximum=1_000_000),
+        "filters": ARRAY,
+    },
+    required=("name",),
+)
+HTTP_ROUTE = Record(
+    {
+        "apiVersion": STRING,
+        "kind": STRING,
+        "metadata": METADATA,
+        "spec": Record(
+            {
+                "parentRefs": ListOf(OBJECT),
+                "hostnames": STRINGS,
+                "rules": ListOf(
+                    Record(
+                        {
+                            "name": STRING,
+                            "matches": ListOf(OBJECT),
+                            "filters": ARRAY,
+                            "backendRefs": ListOf(BACKEND_REF),
+                            "timeouts": OBJECT,
+                            "retry": OBJECT,
+                            "sessionPersistence": OBJECT,
+                        }
+                    )
+                ),
+            }
+        ),
+        "status": OBJECT,
+    },
+    required=("spec",),
+)
+LEASE_SPEC = Record(
+    {
+        "holderIdentity": STRING,
+        "leaseDurationSeconds": INTEGER,
+        "acquireTime": MICRO_TIME,
+        "renewTime": MICRO_TIME,
+        "leaseTransitions": INTEGER,
+        "strategy": STRING,
+        "preferredHolder": STRING,
+    }
+)
+LEASE = Record({"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": LEASE_SPEC})
 NAMESPACE = Record(
     {"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": OBJECT, "status": ANYTHING}
 )

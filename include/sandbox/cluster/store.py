@@ -378,6 +378,8 @@ class ObjectStore:
     def _commit(self, resource: Resource, event: str, before: KubeObject | None, after: KubeObject) -> None:
         self._version += 1
         after["metadata"]["resourceVersion"] = str(self._version)
+        if resource.tells_last_write:
+            after["metadata"]["managedFields"] = [_last_write(resource)]
         key = self._key(resource, after["metadata"].get("namespace", ""), after)
         if event == "DELETED":
             self._objects.pop(key, None)
@@ -418,6 +420,18 @@ class ObjectStore:
     @staticmethod
     def _key(resource: Resource, namespace: str, obj: KubeObject) -> Key:
         return (resource.plural, namespace if resource.namespaced else "", obj["metadata"]["name"])
+
+
+def _last_write(resource: Resource) -> KubeObject:
+    """Who wrote an object and when, without saying which fields: there is one manager here."""
+    return {
+        "manager": "emulated",
+        "operation": "Update",
+        "apiVersion": resource.api_version,
+        "time": api_time(),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {},
+    }
 
 
 def _essence(obj: KubeObject) -> KubeObject:

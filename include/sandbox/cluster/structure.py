@@ -5,6 +5,7 @@ As in Kubernetes, an unknown field is no error: it is dropped, and the client is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -14,12 +15,17 @@ from include.sandbox.cluster.errors import INVALID, REQUIRED, UNSUPPORTED, Field
 
 @dataclass(frozen=True)
 class Scalar:
-    """A single value: `type` is `string`, `integer`, `boolean` or `integer or string`."""
+    """A single value: `type` is `string`, `integer`, `boolean` or `integer or string`.
+
+    `layout`, as Go writes it, is the only form that a time may have; `pattern` is what fits it.
+    """
 
     type: str
     minimum: int | None = None
     maximum: int | None = None
     choices: tuple[str, ...] = ()
+    layout: str = ""
+    pattern: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,12 @@ class Anything:
 
 Schema: TypeAlias = Scalar | ListOf | MapOf | Record | Anything
 STRING, INTEGER, BOOLEAN = Scalar("string"), Scalar("integer"), Scalar("boolean")
+# Six digits of a second, no fewer: what writes whole seconds without them is refused.
+MICRO_TIME = Scalar(
+    "string",
+    layout="2006-01-02T15:04:05.000000Z07:00",
+    pattern=r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)",
+)
 INTEGER_OR_STRING = Scalar("integer or string")
 OBJECT, ARRAY, ANYTHING = Anything("object"), Anything("array"), Anything()
 
@@ -81,6 +93,9 @@ def pruned(value: Any, schema: Schema, path: str, findings: Findings) -> Any:
     if isinstance(schema, ListOf):
         return [pruned(item, schema.item, f"{path}[{i}]", findings) for i, item in enumerate(value)]
     if isinstance(schema, Scalar):
+        if schema.layout and not re.fullmatch(schema.pattern, value):
+            detail = f'parsing time "{value}" as "{schema.layout}": cannot parse "{value}"'
+            findings.types.append(FieldError(path, INVALID, detail))
         findings.values.extend(_range_errors(value, schema, path))
     return value
 

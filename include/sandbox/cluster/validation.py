@@ -23,19 +23,23 @@ from include.sandbox.cluster.inference_service_rules import admit_inference_serv
 from include.sandbox.cluster.pod_rules import pod_problems, pod_update_problems, with_pod_defaults
 from include.sandbox.cluster.resources import (
     EVENTS,
+    HTTP_ROUTES,
     INFERENCE_SERVICES,
+    LEASES,
     NAMESPACES,
     PODS,
     KubeObject,
     Resource,
 )
-from include.sandbox.cluster.schemas import EVENT, INFERENCE_SERVICE, NAMESPACE, POD
+from include.sandbox.cluster.schemas import EVENT, HTTP_ROUTE, INFERENCE_SERVICE, LEASE, NAMESPACE, POD
 from include.sandbox.cluster.structure import Findings, Schema, pruned
 
 _SCHEMAS: Mapping[Resource, Schema] = {
     PODS: POD,
     EVENTS: EVENT,
     INFERENCE_SERVICES: INFERENCE_SERVICE,
+    LEASES: LEASE,
+    HTTP_ROUTES: HTTP_ROUTE,
     NAMESPACES: NAMESPACE,
 }
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -63,9 +67,9 @@ def admit(resource: Resource, before: KubeObject | None, obj: KubeObject) -> Adm
     name = str(obj.get("metadata", {}).get("name", ""))
     findings = Findings()
     clean: KubeObject = pruned(_without_nulls(obj), _SCHEMAS[resource], "", findings)
-    # The core types are decoded into structs before anything else looks at them; custom ones are checked by
+    # Built-in types are decoded into structs before anything else looks at them; custom ones are checked by
     # schema.
-    if findings.types and resource.group == "":
+    if findings.types and not resource.is_custom:
         first = findings.types[0]
         raise bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {first}'
@@ -81,7 +85,9 @@ def admit(resource: Resource, before: KubeObject | None, obj: KubeObject) -> Adm
 def _by_kind(resource: Resource, before: KubeObject | None, obj: KubeObject) -> KubeObject:
     rules: dict[Resource, Callable[[KubeObject | None, KubeObject], KubeObject]] = {
         PODS: _admit_pod,
+        EVENTS: _admit_event,
         INFERENCE_SERVICES: admit_inference_service,
+        LEASES: _admit_lease,
         NAMESPACES: _admit_namespace,
     }
     rule = rules.get(resource)
@@ -96,6 +102,29 @@ def _admit_pod(before: KubeObject | None, pod: KubeObject) -> KubeObject:
     if before is None:
         pod["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
     return pod
+
+
+def _admit_event(before: KubeObject | None, event: KubeObject) -> KubeObject:
+    """An event lies where the object lies that it is about; without an eventTime nothing else is asked of it."""
+    namespace = event["involvedObject"].get("namespace", "")
+    if (namespace or "default") != event["metadata"]["namespace"]:
+        detail = f'"{namespace}": does not match event.namespace'
+        problem = FieldError("involvedObject.namespace", INVALID, detail)
+        raise invalid(EVENTS, event["metadata"]["name"], [problem])
+    return event
+
+
+def _admit_lease(before: KubeObject | None, lease: KubeObject) -> KubeObject:
+    spec, problems = lease.get("spec", {}), []
+    if spec.get("leaseDurationSeconds", 1) <= 0:
+        detail = f"{spec['leaseDurationSeconds']}: must be greater than 0"
+        problems.append(FieldError("spec.leaseDurationSeconds", INVALID, detail))
+    if spec.get("leaseTransitions", 0) < 0:
+        detail = f"{spec['leaseTransitions']}: must be greater than or equal to 0"
+        problems.append(FieldError("spec.leaseTransitions", INVALID, detail))
+    if problems:
+        raise invalid(LEASES, lease["metadata"]["name"], problems)
+    return lease
 
 
 def _admit_namespace(before: KubeObject | None, namespace: KubeObject) -> KubeObject:

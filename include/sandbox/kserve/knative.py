@@ -23,6 +23,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from include.sandbox.kserve.conditions import TRUE, Condition, ConditionStatus, with_times
+
 # KServe's defaults of inferenceservice-config's serviceAnnotationDisallowedList.
 UNPROPAGATED_ANNOTATIONS = (
     "autoscaling.knative.dev/min-scale",
@@ -36,7 +38,6 @@ MAX_ROUNDS = 8
 
 Phase = Literal["pending", "ready", "failed"]
 Object = Mapping[str, Any]
-ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,7 @@ def status_of(
     status: dict[str, Any] = {
         "observedGeneration": predictor.generation,
         "deploymentMode": "Knative",
-        "conditions": _with_times(conditions, previous.get("conditions") or [], now),
+        "conditions": with_times(conditions, previous.get("conditions") or [], now),
         "components": {"predictor": component},
         "modelStatus": _model_status(predictor, conditions["Ready"][0]),
     }
@@ -284,10 +285,6 @@ def _target_status(target: Target, name: str, namespace: str, domain: str) -> di
         line["tag"] = target.tag
         line["url"] = f"http://{target.tag}-{name}-predictor.{namespace}.{domain}"
     return line
-
-
-Condition = tuple[ConditionStatus, str, str]
-TRUE: Condition = ("True", "", "")
 
 
 def _conditions(predictor: Predictor, name: str) -> dict[str, Condition]:
@@ -335,27 +332,6 @@ def _route_condition(predictor: Predictor, configuration: Condition, name: str) 
         message = f'Configuration "{name}-predictor" does not have any ready Revision.'
         return ("False", "RevisionMissing", message)
     return ("Unknown", "", "")
-
-
-def _with_times(
-    conditions: Mapping[str, Condition], previous: Iterable[Object], now: str
-) -> list[dict[str, Any]]:
-    before = {one["type"]: one for one in previous}
-    lines = []
-    for kind, (status, reason, message) in conditions.items():
-        old = before.get(kind)
-        since = old["lastTransitionTime"] if old and old["status"] == status else now
-        line = {"type": kind, "status": status, "lastTransitionTime": since}
-        if kind in (
-            "LatestDeploymentReady",
-            "PredictorConfigurationReady",
-            "PredictorRouteReady",
-            "RoutesReady",
-        ):
-            line["severity"] = "Info"
-        line |= {key: text for key, text in (("reason", reason), ("message", message)) if text}
-        lines.append(line)
-    return lines
 
 
 def _model_status(predictor: Predictor, ready: ConditionStatus) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from urllib3.exceptions import HTTPError
 from include.model_release.errors import ClusterUnavailableError, SpecError
 
 _GROUP, _API_VERSION, _PLURAL = "serving.kserve.io", "v1beta1", "inferenceservices"
+_ROUTES = ("gateway.networking.k8s.io", "v1")
 _REQUEST_TIMEOUT_S = (5.0, 15.0)
 
 
@@ -50,6 +51,32 @@ class KServeHook(BaseHook):
                     self._client.get_namespaced_custom_object(
                         *self._collection,
                         self.name,
+                        _request_timeout=_REQUEST_TIMEOUT_S,
+                    )
+                )
+            except ApiException as error:
+                if error.status == 404:
+                    return None
+                raise
+
+    def routes(self) -> list[dict[str, Any]]:
+        """The HTTPRoutes that KServe makes for the InferenceService in Standard mode, as the API gives them.
+
+        There are two, the service's own and its predictor's. One that does not exist is left out, as both are in a
+        cluster without Gateway API.
+        """
+        found = (self._route(name) for name in (self.name, f"{self.name}-predictor"))
+        return [route for route in found if route is not None]
+
+    def _route(self, name: str) -> dict[str, Any] | None:
+        with self._translated("reading the HTTPRoutes of"):
+            try:
+                return dict(
+                    self._client.get_namespaced_custom_object(
+                        *_ROUTES,
+                        self.namespace,
+                        "httproutes",
+                        name,
                         _request_timeout=_REQUEST_TIMEOUT_S,
                     )
                 )

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from slipway.hooks.store import ModelStoreHook
 
 
 @dataclass(frozen=True)
 class LockOwner:
-    """The release that holds a model."""
+    """The run that holds a model: a release, or a rollback by hand."""
 
     release_id: str
     version: int
+    dag_id: str = "model_release"
 
 
 class ReleaseLock:
     """The object ``records/MODEL/active.json``.
 
-    :param is_running: whether the release with this id is still under way; an owner that is not has died
-        without concluding, and its lock is taken over.
+    :param is_running: whether an owner's run is still under way; one that is not has died without concluding,
+        and its lock is taken over.
     """
 
-    def __init__(self, store: ModelStoreHook, model: str, is_running: Callable[[str], bool]) -> None:
+    def __init__(self, store: ModelStoreHook, model: str, is_running: Callable[[LockOwner], bool]) -> None:
         self._store = store
         self._key = f"records/{model}/active.json"
         self._is_running = is_running
@@ -34,7 +35,7 @@ class ReleaseLock:
 
         :return: who holds the lock now: `owner` itself, or the release that is in the way.
         """
-        body = json.dumps({"release_id": owner.release_id, "version": owner.version}).encode()
+        body = json.dumps(asdict(owner)).encode()
         while not self._store.write_once(self._key, body):
             found = self._store.read_with_etag(self._key)
             if found is None:
@@ -42,7 +43,7 @@ class ReleaseLock:
             holder = LockOwner(**json.loads(found[0]))
             if holder == owner:
                 return owner
-            if self._is_running(holder.release_id):
+            if self._is_running(holder):
                 return holder
             if self._store.replace(self._key, body, found[1]):
                 return owner

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from include.model_release.canary import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import (
     CanaryRefusedError,
+    ForeignChangeError,
     MetricsUnavailableError,
     SlipwayError,
 )
@@ -24,16 +25,19 @@ from include.model_release.rollout import (
 from slipway.canary_journal import WatchState
 from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
+from slipway.hooks.lease import LeaseHook
 from slipway.hooks.metrics import DEFAULT_METRICS_CONN_ID, metrics_source
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.rollout_driver import Turn, drive, first_deploy, look
 from slipway.ticket import ReleaseTicket
 from slipway.triggers.canary import CanaryStepTrigger
 from slipway.triggers.first_deploy import FirstDeployTrigger
+from slipway.wheel import Wheel
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 # What a trigger may take beyond the step's own limits before Airflow gives it up.
 _DEFER_GRACE_S = 300
 
@@ -62,14 +66,25 @@ class TrafficOperator(ReleaseOperator):
         rollout = self.ticket.spec.rollout
         return KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
 
+    @property
+    def lease(self) -> LeaseHook:
+        """The lease of the canary on it."""
+        rollout = self.ticket.spec.rollout
+        return LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+
     def tell(self, turn: Turn) -> None:
         """Logs what is being done to the InferenceService, and why."""
         self.log.info("%s: %s", type(turn.action).__name__.lower(), turn.action.reason)
 
-    def reach(self, goal: Goal, on_turn: Callable[[Turn], None] | None = None) -> Turn:
+    def reach(
+        self,
+        goal: Goal,
+        on_turn: Callable[[Turn], None] | None = None,
+        permit: Callable[[], None] | None = None,
+    ) -> Turn:
         """Drives the InferenceService to a goal, at most as long as a revision may take to come up."""
         timeout_s = self.ticket.spec.rollout.ready_timeout_s
-        return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell)
+        return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell, permit=permit)
 
     def take_back_canary(self, candidate_uri: str = "") -> None:
         """Takes a canary that is under way, if one is, back to what its own annotations name as stable."""
@@ -77,6 +92,10 @@ class TrafficOperator(ReleaseOperator):
         if observed is not None and observed.canary_percent is not None:
             self.log.warning("a canary is under way; taking it back to %s", stable_uri(observed))
             self.reach(RollBack(stable_uri(observed), candidate_uri))
+        # Also one that a release which died has left; the model's lock says that no other release lives.
+        lease = self.lease.get()
+        if lease is not None:
+            self.lease.release(lease.holder)
 
 
 class ArmRollbackOperator(TrafficOperator):
@@ -86,8 +105,20 @@ class ArmRollbackOperator(TrafficOperator):
     """
 
     def run(self, context: Context) -> None:
-        """Finishes another's rollback if there is one to finish."""
+        """Finishes another's rollback if there is one to finish.
+
+        :raises ForeignChangeError: another version is live than the one that the gates compared with.
+        """
         self.take_back_canary()
+        observed, stable = look(self.service), self.ticket.stable
+        live = "" if observed is None else observed.storage_uri
+        if stable is not None and live != stable.storage_uri:
+            raise ForeignChangeError(
+                f"another version of {self.ticket.model!r} is live than when this release began",
+                expected=stable.storage_uri,
+                found=live or "no InferenceService",
+                remedy="the gates compared with the old one: start the release again",
+            )
 
 
 class ShiftTrafficOperator(TrafficOperator):
@@ -107,24 +138,33 @@ class ShiftTrafficOperator(TrafficOperator):
             judge = CanaryJudge(AnalysisPolicy.from_analysis(ticket.spec.rollout.analysis))
             self._begin(ticket, judge, 0)
 
-    def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
-        """Writes down what the trigger saw, then goes on, ends or refuses."""
-        ticket = self.ticket
+    def resume(self, context: Context, event: dict[str, Any], step: int) -> str | None:
+        """Writes down what the trigger saw, then goes on, ends or refuses.
+
+        :return: the judge's state at the end, for who watches on until the promotion.
+        """
         with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
-            for told in event["events"]:
-                self._write_down(told)
-            if event["error"] is not None:
-                raise SlipwayError.from_dict(event["error"])
-            judge = CanaryJudge.from_json(event["judge"])
-            match event["decision"]:
-                case "advance" if step + 1 < len(ticket.spec.rollout.steps):
-                    self._begin(ticket, judge, step + 1)
-                case "advance":
-                    self.log.info("every step has passed")
-                case "roll_back":
-                    raise _refused(ticket, event)
-                case _:
-                    self._watch(ticket, judge, step, event["elapsed_s"])
+            judge = self.take_down(event)
+            if event["decision"] != "advance":
+                self.watch(judge, step, event["elapsed_s"])
+            elif step + 1 < len(self.ticket.spec.rollout.steps):
+                self._begin(self.ticket, judge, step + 1)
+            self.log.info("every step has passed")
+            return judge.to_json()
+
+    def take_down(self, event: dict[str, Any]) -> CanaryJudge:
+        """Writes what a trigger saw into the record, and returns the judge as it stands.
+
+        :raises CanaryRefusedError: the candidate has been taken back.
+        :raises SlipwayError: what the trigger met.
+        """
+        for told in event["events"]:
+            self._write_down(told)
+        if event["error"] is not None:
+            raise SlipwayError.from_dict(event["error"])
+        if event["decision"] == "roll_back":
+            raise _refused(self.ticket, event)
+        return CanaryJudge.from_json(event["judge"])
 
     def _write_down(self, told: dict[str, Any]) -> None:
         """Appends what the trigger saw, under the time at which it saw it."""
@@ -144,9 +184,14 @@ class ShiftTrafficOperator(TrafficOperator):
             storage_uri=ticket.storage_uri,
             stable_storage_uri=ticket.stable and ticket.stable.storage_uri,
         )
-        self._watch(ticket, judge, step, 0.0)
+        self.watch(judge, step, 0.0)
 
-    def _watch(self, ticket: ReleaseTicket, judge: CanaryJudge, step: int, elapsed_s: float) -> None:
+    def watch(self, judge: CanaryJudge, step: int, elapsed_s: float, *, hold: bool = False) -> None:
+        """Goes on in the triggerer, with a judge as it stands.
+
+        :param hold: only watch; the step is over and shall not end for its time.
+        """
+        ticket = self.ticket
         rollout = ticket.spec.rollout
         # A name of its own: a task that is run again must not take over what its predecessor has judged.
         state = WatchState(secrets.token_hex(8), judge.to_json(), elapsed_s)
@@ -154,6 +199,7 @@ class ShiftTrafficOperator(TrafficOperator):
             trigger=CanaryStepTrigger(
                 release=ticket.model_dump(mode="json"),
                 step=step,
+                hold=hold,
                 state=state.to_dict(),
                 aws_conn_id=self.aws_conn_id,
                 kubernetes_conn_id=self.kubernetes_conn_id,
@@ -185,6 +231,44 @@ class ShiftTrafficOperator(TrafficOperator):
             self.record.append("weight_observed", weight=100, traffic=event["traffic"])
 
 
+class HoldCanaryOperator(ShiftTrafficOperator):
+    """Watches on while a person thinks about the promotion; without such a person it has nothing to do.
+
+    :param until_task_id: the task that waits for the person; its end ends the watch.
+    :param judge: the judge's state after the last step (templated).
+    """
+
+    template_fields: Sequence[str] = (*ShiftTrafficOperator.template_fields, "judge")
+
+    def __init__(self, *, until_task_id: str, judge: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.until_task_id = until_task_id
+        self.judge = judge
+
+    def run(self, context: Context) -> None:
+        """Begins to watch where the steps ended."""
+        ticket = self.ticket
+        if not ticket.spec.rollout.approval.before_promotion or ticket.stable is None:
+            self.log.info("nobody is asked before the promotion")
+            return
+        with recorded_stage(self.record, "hold"):
+            self.watch(CanaryJudge.from_json(self.judge), len(ticket.spec.rollout.steps) - 1, 0.0, hold=True)
+
+    def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
+        """Watches on, unless the person has answered."""
+        with airflow_failures(), recorded_stage(self.record, "hold", resumed=True):
+            judge = self.take_down(event)
+            if not self._is_answered(context):
+                self.watch(judge, step, event["elapsed_s"], hold=True)
+
+    def _is_answered(self, context: Context) -> bool:
+        run = context["run_id"]
+        states = context["ti"].get_task_states(
+            dag_id=context["dag"].dag_id, task_ids=[self.until_task_id], run_ids=[run]
+        )
+        return states.get(run, {}).get(self.until_task_id) in _ENDED
+
+
 class PromoteOperator(TrafficOperator):
     """Gives the version all traffic, sees that it has it, and says so in the record."""
 
@@ -192,11 +276,15 @@ class PromoteOperator(TrafficOperator):
         """Promotes; a task that is run again finds it done."""
         ticket = self.ticket
         with recorded_stage(self.record, "promote"):
-            goal = first_deploy(ticket) if ticket.stable is None else Promote(ticket.storage_uri)
-            turn = self.reach(goal)
+            wheel = Wheel(self.lease, ticket)
+            if ticket.stable is None:
+                turn = self.reach(first_deploy(ticket))
+            else:
+                turn = self.reach(Promote(ticket.storage_uri), permit=wheel.keep)
             traffic = dict(turn.observed.traffic) if turn.observed else {}
             self.record.append("weight_observed", weight=100, traffic=traffic)
             self.record.append("promoted", storage_uri=ticket.storage_uri)
+            wheel.leave()
 
 
 class RestoreStableOperator(TrafficOperator):
@@ -223,9 +311,9 @@ class RestoreStableOperator(TrafficOperator):
             self.log.info("no user was led to this version; there is nothing to take back")
         else:
             with recorded_stage(self.record, "roll_back"):
-                self._take_back(state)
+                self.take_back(state)
 
-    def _take_back(self, state: ReleaseState) -> None:
+    def take_back(self, state: ReleaseState) -> None:
         """Drives the rollback, writing down each phase as it is entered."""
         ticket, record = self.ticket, self.record
         stable = None if ticket.stable is None else ticket.stable.storage_uri
@@ -253,6 +341,7 @@ class RestoreStableOperator(TrafficOperator):
             candidate_errors=errors,
             weight_0_at=weight_0_at or datetime.now(UTC),
         )
+        Wheel(self.lease, ticket).leave()
 
     def _final_counts(self, candidate: str | None) -> tuple[int | None, int | None]:
         """What users met in all; unknown where the source is away, which must not hold up a rollback."""
@@ -297,10 +386,10 @@ def _why(state: ReleaseState) -> tuple[str, str]:
 
 
 def _refused(ticket: ReleaseTicket, event: dict[str, Any]) -> CanaryRefusedError:
-    verdicts = [told["data"]["verdict"] for told in event["events"] if told["kind"] == "window_judged"]
+    reasons = [told["data"]["reason"] for told in event["events"] if told["kind"] == "rollback_started"]
     return CanaryRefusedError(
         f"the canary of {ticket.model!r} version {ticket.version} was ended",
         expected="no evidence that it does worse than the stable version",
-        found=verdicts[-1]["reason"] if verdicts else "no verdict",
+        found=reasons[-1] if reasons else "no reason was told",
         remedy="every window and verdict is in the record; mend the model and release a new version",
     )

@@ -75,7 +75,7 @@ class AdmitReleaseOperator(BaseOperator):
             version = parse_version(params["version"])
             store = ModelStoreHook(self.bucket, self.aws_conn_id)
             self._require_landed(store, spec, version)
-            owner = LockOwner(context["run_id"], version)
+            owner = LockOwner(context["run_id"], version, context["dag"].dag_id)
             lock = model_lock(store, spec.model, context)
             holder = lock.acquire(owner)
             if holder != owner:
@@ -166,9 +166,15 @@ class AdmitReleaseOperator(BaseOperator):
 class ConcludeReleaseOperator(ReleaseOperator):
     """Writes how the release ended, from its own record, and gives the lock back. A teardown.
 
-    It fails, with the reason, unless the version was promoted; without that a run that was stopped would be a
+    It fails, with the reason, unless it ended as `wanted`; without that a run that was stopped would be a
     successful one, since what it skipped and what its teardowns did counts for nothing.
+
+    :param wanted: the outcome that makes a green run.
     """
+
+    def __init__(self, *, wanted: Outcome = "promoted", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.wanted = wanted
 
     def run(self, context: Context) -> None:
         """Concludes once; a task that is run again finds it done."""
@@ -179,10 +185,10 @@ class ConcludeReleaseOperator(ReleaseOperator):
             record.append("release_finished", outcome=outcome, refused_by=refused_by, reason=reason)
             state = record.state()
         self._write_canary_evidence()
-        owner = LockOwner(ticket.release_id, ticket.version)
+        owner = LockOwner(ticket.release_id, ticket.version, context["dag"].dag_id)
         model_lock(self.store, ticket.model, context).release(owner)
         told = f"{ticket.model} version {ticket.version}: {state.outcome}. {state.reason or ''}".strip()
-        if state.outcome != "promoted":
+        if state.outcome != self.wanted:
             raise AirflowFailException(told)
         self.log.info(told)
 
@@ -220,11 +226,10 @@ def canary_files(ticket: ReleaseTicket, events: Sequence[Event]) -> dict[str, tu
 
 def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:
     """The model's lock; an owner is alive while its DAG run is."""
-    dag_id = context["dag"].dag_id
 
-    def is_running(release_id: str) -> bool:
+    def is_running(owner: LockOwner) -> bool:
         try:
-            return context["ti"].get_dagrun_state(dag_id, release_id) in ("queued", "running")
+            return context["ti"].get_dagrun_state(owner.dag_id, owner.release_id) in ("queued", "running")
         except AirflowRuntimeError as error:
             if "NOT_FOUND" in str(error):
                 return False

@@ -12,9 +12,11 @@ from include.model_release.errors import SlipwayError
 from slipway.canary_journal import CanaryJournal, WatchState
 from slipway.canary_watch import StepWatch
 from slipway.hooks.kserve import KServeHook
+from slipway.hooks.lease import LeaseHook
 from slipway.hooks.metrics import metrics_source
 from slipway.hooks.store import ModelStoreHook
 from slipway.ticket import ReleaseTicket
+from slipway.wheel import Wheel
 
 
 class CanaryStepTrigger(BaseTrigger):
@@ -32,6 +34,7 @@ class CanaryStepTrigger(BaseTrigger):
 
     :param release: the `ReleaseTicket` as a mapping.
     :param step: index of the step in the plan.
+    :param hold: only watch and report, whatever the step's time.
     :param state: `WatchState.to_dict()`.
     """
 
@@ -40,6 +43,7 @@ class CanaryStepTrigger(BaseTrigger):
         *,
         release: dict[str, Any],
         step: int,
+        hold: bool,
         state: dict[str, Any],
         aws_conn_id: str,
         kubernetes_conn_id: str,
@@ -48,6 +52,7 @@ class CanaryStepTrigger(BaseTrigger):
         super().__init__()
         self.release = release
         self.step = step
+        self.hold = hold
         self.state = state
         self.aws_conn_id = aws_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
@@ -60,6 +65,7 @@ class CanaryStepTrigger(BaseTrigger):
             {
                 "release": self.release,
                 "step": self.step,
+                "hold": self.hold,
                 "state": self.state,
                 "aws_conn_id": self.aws_conn_id,
                 "kubernetes_conn_id": self.kubernetes_conn_id,
@@ -91,12 +97,16 @@ class CanaryStepTrigger(BaseTrigger):
     def _watch(self) -> StepWatch:
         ticket = ReleaseTicket.parse(self.release)
         rollout = ticket.spec.rollout
+        plan = CanaryPlan.from_rollout(rollout)
         return StepWatch(
             ticket,
-            CanaryPlan.from_rollout(rollout),
+            plan.held(self.step) if self.hold else plan,
             self.step,
             WatchState.from_dict(self.state),
             service=KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
+            wheel=Wheel(
+                LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id), ticket
+            ),
             metrics=metrics_source(ticket.spec, self.metrics_conn_id),
             journal=CanaryJournal(
                 ModelStoreHook(ticket.bucket, self.aws_conn_id), f"{ticket.evidence_prefix}canary-watch.json"

@@ -176,7 +176,8 @@ def test_the_server_says_what_it_has(emulator: Emulator) -> None:
     """Version and discovery answer as clients expect, and the version says that it is emulated."""
     api = emulator.api_client()
     assert "emulated" in client.VersionApi(api).get_code().git_version
-    assert [group.name for group in client.ApisApi(api).get_api_versions().groups] == ["serving.kserve.io"]
+    groups = [group.name for group in client.ApisApi(api).get_api_versions().groups]
+    assert groups == ["coordination.k8s.io", "serving.kserve.io"]
     resources = {each.name: each for each in client.CoreV1Api(api).get_api_resources().resources}
     assert {"pods", "pods/log", "pods/status", "events", "namespaces"} <= set(resources)
     assert resources["pods"].namespaced

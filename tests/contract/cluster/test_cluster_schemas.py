@@ -20,6 +20,8 @@ from include.sandbox.cluster.structure import Record
         (schemas.TOLERATION, models.V1Toleration),
         (schemas.RESOURCE_REQUIREMENTS, models.V1ResourceRequirements),
         (schemas.EVENT, models.CoreV1Event),
+        (schemas.LEASE, models.V1Lease),
+        (schemas.LEASE_SPEC, models.V1LeaseSpec),
     ],
 )
 def test_field_names_are_those_of_the_official_models(schema: Record, model: Any) -> None:

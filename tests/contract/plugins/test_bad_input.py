@@ -21,6 +21,7 @@ import pytest
 import tenacity
 from airflow.providers.cncf.kubernetes import kubernetes_helper_functions
 from airflow.sdk.exceptions import AirflowFailException
+from slipway.canary_journal import WatchState
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.benchmark import BenchmarkModelOperator
@@ -90,8 +91,9 @@ def cluster(ticket: ReleaseTicket) -> Iterator[Cluster]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             cluster.asked.append(self.command)
-            body = json.dumps(cluster.service).encode()
-            self.send_response(200)
+            known = "/inferenceservices/" in self.path
+            body = json.dumps(cluster.service if known else {"kind": "Status", "code": 404}).encode()
+            self.send_response(200 if known else 404)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -247,8 +249,10 @@ def test_cluster_is_away_in_a_canary(ticket: ReleaseTicket) -> None:
     trigger = CanaryStepTrigger(
         release=ticket.model_dump(mode="json"),
         step=0,
-        judge=CanaryJudge(AnalysisPolicy.from_analysis(ticket.spec.rollout.analysis)).to_json(),
-        elapsed_s=0.0,
+        state=WatchState(
+            "watch", CanaryJudge(AnalysisPolicy.from_analysis(ticket.spec.rollout.analysis)).to_json(), 0.0
+        ).to_dict(),
+        aws_conn_id="aws_default",
         kubernetes_conn_id="kubernetes_default",
         metrics_conn_id="slipway_metrics",
     )

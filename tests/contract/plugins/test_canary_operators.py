@@ -25,10 +25,10 @@ from include.model_release.canary import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import MetricsUnavailableError, SlipwayError, StoreUnavailableError
 from include.model_release.record import RecordError, ReleaseState
 from include.model_release.rollout import RollBack, ShiftWeight, StartCanary
-from include.model_release.samples import Counters
+from include.model_release.samples import Counters, Reading
 from include.model_release.spec import parse_release_spec
 from tests.unit.model_release.knative_model import KnativeModel
-from tests.unit.plugins.conftest import ServiceDouble
+from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 Operate = Callable[..., Any]
 
@@ -61,13 +61,24 @@ def service(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch) -> ServiceDo
 
 
 @pytest.fixture(autouse=True)
+def lease(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch) -> LeaseDouble:
+    """The canary's lease, which this release holds."""
+    double = LeaseDouble()
+    double.acquire(ticket.release_id, lease_s=60, candidate_uri="", stable_uri="")
+    monkeypatch.setattr(TrafficOperator, "lease", double)
+    return double
+
+
+@pytest.fixture(autouse=True)
 def _metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     """The candidate has answered 40 requests, 7 of them with an error."""
     monkeypatch.setenv(
         "AIRFLOW_CONN_SLIPWAY_METRICS", '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'
     )
     monkeypatch.setattr(
-        EnvoyMetricsHook, "read", lambda self, revisions: {name: Counters(40, 7) for name in revisions}
+        EnvoyMetricsHook,
+        "read",
+        lambda self, revisions: {name: Reading.of(1.0, {"router": Counters(40, 7)}) for name in revisions},
     )
 
 
@@ -165,7 +176,7 @@ def test_a_step_that_goes_on_keeps_its_time_and_its_judge(
     """A report in the middle of a step defers again from where it was."""
     with pytest.raises(TaskDeferred) as deferred:
         resumed(ticket, "continue")
-    assert deferred.value.trigger.elapsed_s == 5.0
+    assert deferred.value.trigger.state["elapsed_s"] == 5.0
     assert deferred.value.kwargs == {"step": 0}
 
 
@@ -174,7 +185,7 @@ def test_a_verdict_against_the_candidate_is_a_refusal_that_is_not_tried_again(
 ) -> None:
     """The record says which stage refused, why, and when the first bad answer was seen."""
     verdict = {"status": "fail", "reason": "it fails more often", "statistics": {}, "window": None}
-    told = {
+    judged = {
         "kind": "window_judged",
         "at": "2026-01-02T03:04:06+00:00",
         "data": {
@@ -184,8 +195,13 @@ def test_a_verdict_against_the_candidate_is_a_refusal_that_is_not_tried_again(
             "first_bad_at": "2026-01-02T03:04:05+00:00",
         },
     }
+    started = {
+        "kind": "rollback_started",
+        "at": "2026-01-02T03:04:07+00:00",
+        "data": {"reason": verdict["reason"], "by": "judge", "stable_storage_uri": stable_uri(ticket)},
+    }
     with pytest.raises(AirflowFailException, match="it fails more often"):
-        resumed(ticket, "roll_back", events=(told,))
+        resumed(ticket, "roll_back", events=(judged, started))
     found = state(store)
     assert found.refused_by == "canary"
     assert found.first_bad_at is not None
@@ -204,6 +220,48 @@ def test_promotion_is_recorded_when_it_is_seen(
     patches = len(service.patches)
     operate(PromoteOperator)
     assert len(service.patches) == patches
+
+
+def test_a_lease_is_given_back_with_the_end_of_its_canary(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    operate: Operate,
+    lease: LeaseDouble,
+) -> None:
+    """After a promotion nobody watches any more, and no guard shall think that somebody should."""
+    lead_users(service, ticket, store, 50)
+    operate(PromoteOperator)
+    assert lease.lease is None
+
+
+def test_a_canary_that_its_guard_ended_is_not_promoted(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    operate: Operate,
+    lease: LeaseDouble,
+) -> None:
+    """Between the last verdict and the promotion somebody may have taken the wheel: that counts."""
+    lead_users(service, ticket, store, 50)
+    lease.end(by="guard", reason="its lease was not renewed")
+    with pytest.raises(AirflowFailException, match="not renewed"):
+        operate(PromoteOperator)
+    operate(RestoreStableOperator)
+    assert service.model.users() == {stable_uri(ticket): 100}
+    assert lease.lease is None
+
+
+def test_a_release_over_another_version_than_it_was_compared_with_is_refused(
+    ticket: ReleaseTicket, service: ServiceDouble, operate: Operate
+) -> None:
+    """What is live may have been rolled back by hand while the candidate went through its gates."""
+    other = ticket.model_copy(
+        update={"stable": StableVersion(version=1, storage_uri="s3://slipway/models/digits/1/repository")}
+    )
+    with pytest.raises(AirflowFailException, match="another version"):
+        ArmRollbackOperator(task_id="task", release=other.model_dump_json()).execute({})
+    assert service.patches == []
 
 
 def test_a_promoted_version_is_not_taken_back(

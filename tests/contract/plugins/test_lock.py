@@ -19,14 +19,14 @@ SECOND = LockOwner("digits-2", 2)
 
 def lock(store: ModelStoreHook, *running: str, model: str = "digits") -> ReleaseLock:
     """Return the lock of a model in a world where the releases with these ids are under way."""
-    return ReleaseLock(store, model, lambda release_id: release_id in running)
+    return ReleaseLock(store, model, lambda owner: owner.release_id in running)
 
 
 def test_free_lock_is_taken(store: ModelStoreHook) -> None:
     """The first to ask holds the lock, and the bucket says who it is."""
     assert lock(store).acquire(FIRST) == FIRST
     held = json.loads(store.read("records/digits/active.json") or b"")
-    assert held == {"release_id": "digits-1", "version": 1}
+    assert held == {"release_id": "digits-1", "version": 1, "dag_id": "model_release"}
 
 
 def test_lock_of_a_running_release_stands(store: ModelStoreHook) -> None:
@@ -75,10 +75,10 @@ def test_race_for_a_free_lock_has_one_winner(store: ModelStoreHook) -> None:
 def test_race_for_a_dead_owners_lock_has_one_winner(store: ModelStoreHook) -> None:
     """Of releases that find a dead owner at the same moment one takes over, and the others see it."""
     lock(store).acquire(LockOwner("dead", 9))
-    assert race(store, lambda release_id: release_id != "dead") == 1
+    assert race(store, lambda owner: owner.release_id != "dead") == 1
 
 
-def race(store: ModelStoreHook, is_running: Callable[[str], bool]) -> int:
+def race(store: ModelStoreHook, is_running: Callable[[LockOwner], bool]) -> int:
     """Let eight releases ask at once; return how many different owners they were told, each of them a contender."""
     contenders = [LockOwner(f"run-{number}", number) for number in range(1, 9)]
     start = Barrier(len(contenders))
@@ -98,7 +98,7 @@ def test_owner_ends_and_releases_between_read_and_take_over(store: ModelStoreHoo
     """A lock that is given back just before it would be taken over is simply taken."""
     lock(store).acquire(FIRST)
 
-    def ends_while_asked(release_id: str) -> bool:
+    def ends_while_asked(owner: LockOwner) -> bool:
         store.delete("records/digits/active.json")
         return False
 
@@ -109,10 +109,10 @@ def test_owner_changes_between_read_and_take_over(store: ModelStoreHook) -> None
     """A lock that another release takes over first is that release's."""
     lock(store).acquire(LockOwner("dead", 9))
 
-    def another_is_faster(release_id: str) -> bool:
-        if release_id == "dead":
+    def another_is_faster(owner: LockOwner) -> bool:
+        if owner.release_id == "dead":
             lock(store).acquire(FIRST)
-        return release_id == FIRST.release_id
+        return owner == FIRST
 
     assert ReleaseLock(store, "digits", another_is_faster).acquire(SECOND) == FIRST
 

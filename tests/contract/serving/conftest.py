@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,23 +31,29 @@ def _started(argv: list[str], log_path: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
 
 
-@pytest_asyncio.fixture
-async def envoy(tmp_path: Path) -> AsyncIterator[Envoy]:
-    """A fresh Envoy that routes nothing yet."""
+@asynccontextmanager
+async def running_envoy(folder: Path) -> AsyncIterator[Envoy]:
+    """A fresh Envoy that routes nothing yet, while the context lasts."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(2)]
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         ingress, admin = (one.getsockname()[1] for one in sockets)
-    argv = envoy_argv(tmp_path / "router", ingress, admin)
-    process = _started(argv, tmp_path / "envoy.log")
+    process = _started(envoy_argv(folder / "router", ingress, admin), folder / "envoy.log")
     try:
-        router = Router(tmp_path / "router", f"http://127.0.0.1:{admin}")
+        router = Router(folder / "router", f"http://127.0.0.1:{admin}")
         await router.wait_ready()
         yield Envoy(router, ingress, admin)
     finally:
         process.terminate()
         process.wait(10)
+
+
+@pytest_asyncio.fixture
+async def envoy(tmp_path: Path) -> AsyncIterator[Envoy]:
+    """A fresh Envoy that routes nothing yet."""
+    async with running_envoy(tmp_path) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

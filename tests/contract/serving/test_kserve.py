@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 import pytest_asyncio
-from moto.server import ThreadedMotoServer
 
 from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
 from include.sandbox.cluster.store import ObjectStore
@@ -24,49 +22,20 @@ from include.sandbox.kserve.revisions import RunPolicy, download_repository
 from include.sandbox.triton import TritonPorts
 from tests.contract.serving.clients import HOST, Load, ask_grpc, ask_http, grpc_client
 from tests.contract.serving.conftest import Envoy
-from tests.contract.serving.models import table_model, write_repository
+from tests.contract.serving.models import table_model
+from tests.contract.serving.published import BETTER, BROKEN, GOOD, published_versions
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
 
 KIND, NAMESPACE, NAME = "inferenceservices", "models", "table"
-GOOD, BETTER, BROKEN = (
-    "s3://slipway/models/table/1",
-    "s3://slipway/models/table/2",
-    "s3://slipway/models/table/3",
-)
-MORE = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
 FIRST, SECOND, THIRD = (f"table-predictor-0000{number}" for number in (1, 2, 3))
 
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """S3 with three published versions; yields the AWS_* environment that reads it."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    environment = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-    }
-    try:
-        client = boto3.client(
-            "s3",
-            endpoint_url=environment["AWS_ENDPOINT_URL"],
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-            region_name="us-east-1",
-        )
-        client.create_bucket(Bucket="slipway")
-        for uri, content in ((GOOD, table_model(2.0)), (BETTER, table_model(3.0)), (BROKEN, b"no model")):
-            prefix = uri.removeprefix("s3://slipway/")
-            root = write_repository(tmp_path_factory.mktemp("version"), versions={1: content}, more=MORE)
-            for path in (one for one in root.rglob("*") if one.is_file()):
-                client.upload_file(str(path), "slipway", f"{prefix}/{path.relative_to(root)}")
+    with published_versions(tmp_path_factory.mktemp("versions")) as environment:
         yield environment
-    finally:
-        server.stop()
 
 
 @dataclass

@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from include.model_release.isvc_observation import Observed, observe
+from tests.unit.model_release.foresight import ConflictError
+
+__all__ = ["STEPS", "ConflictError", "KnativeModel", "live_model"]
 
 Json = dict[str, Any]
 
 # A newly made InferenceService needs these steps, in this order, until nothing changes.
 STEPS = ("sync", "kserve", "configuration", "ready", "route")
-
-
-class ConflictError(Exception):
-    """409: the patch was decided on another resourceVersion."""
 
 
 @dataclass
@@ -122,6 +121,18 @@ class KnativeModel:
         return {uri: share for uri in {key[0] for _, key in self.revisions} if (share := self.share(uri))}
 
     # --- controllers ---
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What may happen next; the newest revision may be ready before an older one."""
+        return (*STEPS, "ready_newest")
+
+    def key(self) -> str:
+        """Return what decides everything that can still happen, without the counters."""
+        state = {name: value for name, value in vars(self).items() if name not in _COUNTERS}
+        state["up"] = sorted(self.up)
+        state["component"] = sorted(self.component.items())
+        return repr(sorted(state.items()))
 
     def step(self, name: str) -> None:
         """Let one controller do one thing; nothing to do is fine."""
@@ -232,33 +243,6 @@ def live_model(**settings: Any) -> KnativeModel:
     model.patch({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": "s3://b/v2"}}}})
     model.settle()
     return model
-
-
-def worst_share(model: KnativeModel, uri: str, limit: int = 20_000) -> int:
-    """Return the largest share that `uri` may get by the controllers' progress alone, in whatever order they
-    act.
-    """
-    seen, waiting, worst = {_key(model)}, [model], model.share(uri)
-    while waiting and worst < 100:
-        current = waiting.pop()
-        for name in (*STEPS, "ready_newest"):
-            following = copy.deepcopy(current)
-            following.step(name)
-            key = _key(following)
-            if key not in seen:
-                seen.add(key)
-                waiting.append(following)
-                worst = max(worst, following.share(uri))
-        if len(seen) > limit:
-            raise AssertionError("the model has more states than the test explores")
-    return worst
-
-
-def _key(model: KnativeModel) -> str:
-    state = {name: value for name, value in vars(model).items() if name not in _COUNTERS}
-    state["up"] = sorted(model.up)
-    state["component"] = sorted(model.component.items())
-    return repr(sorted(state.items()))
 
 
 # They number what happened and decide nothing; with them no two states would be the same.

@@ -26,7 +26,8 @@ from include.model_release.rollout import (
     next_action,
 )
 from include.model_release.spec import parse_release_spec
-from tests.unit.model_release.knative_model import STEPS, ConflictError, KnativeModel, live_model, worst_share
+from tests.unit.model_release.foresight import ConflictError, worst_share
+from tests.unit.model_release.knative_model import STEPS, KnativeModel, live_model
 
 V1, V2, V3 = "s3://b/v1", "s3://b/v2", "s3://b/v3"
 

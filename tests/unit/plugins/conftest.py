@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from slipway import canary_watch, rollout_driver
 from slipway.canary_journal import WatchState
 from slipway.ticket import ReleaseTicket, StableVersion
 
-from include.model_release.errors import MetricsUnavailableError
+from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
+from include.model_release.lease import Lease
 from include.model_release.samples import Counters, Reading
 from include.model_release.spec import parse_release_spec
 from tests.unit.model_release.knative_model import ConflictError, KnativeModel
@@ -29,9 +31,12 @@ class ServiceDouble:
         self.model = model
         self.patches: list[dict[str, Any]] = []
         self.conflicts = 0
+        self.away = False
 
     def get(self) -> dict[str, Any] | None:
         """Lets the controllers go on, then reads."""
+        if self.away:
+            raise ClusterUnavailableError("the API does not answer")
         if self.model is None:
             return None
         self.model.settle(rounds=1)
@@ -101,6 +106,45 @@ class JournalDouble:
     def save(self, state: WatchState) -> None:
         """Keeps the state."""
         self.saved = json.dumps(state.to_dict())
+
+
+class LeaseDouble:
+    """Answers as `LeaseHook` does, for one holder; `end` is what a guard does."""
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+        self.away = False
+        self.renewals = 0
+
+    def get(self) -> Lease | None:
+        """The lease as it stands."""
+        if self.away:
+            raise ClusterUnavailableError("the API does not answer")
+        return self.lease
+
+    def acquire(self, holder: str, *, lease_s: int, candidate_uri: str, stable_uri: str) -> Lease:
+        """Takes or renews it."""
+        if self.get() is None:
+            self.lease = Lease("slipway-digits", "models", "digits", holder, lease_s)
+        kept = self.keep(holder)
+        assert kept is not None
+        return kept
+
+    def keep(self, holder: str) -> Lease | None:
+        """Renews it."""
+        self.renewals += 1
+        return self.get()
+
+    def release(self, holder: str) -> Lease | None:
+        """Gives it back."""
+        found, self.lease = self.get(), None
+        return found
+
+    def end(self, lease: Lease | None = None, *, by: str, reason: str) -> Lease:
+        """Ends the canary."""
+        assert self.lease is not None
+        self.lease = replace(self.lease, ended_by=by, ended_reason=reason)
+        return self.lease
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,27 @@ from slipway import canary_watch
 from slipway.canary_journal import CanaryJournal, WatchState
 from slipway.canary_watch import StepWatch
 from slipway.hooks.kserve import KServeHook
+from slipway.hooks.lease import LeaseHook
 from slipway.ticket import ReleaseTicket
+from slipway.wheel import Wheel
 
 from include.model_release.canary import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
-from include.model_release.errors import AlreadyReleasedError, CanaryRefusedError, TimedOutError
+from include.model_release.errors import (
+    AlreadyReleasedError,
+    CanaryRefusedError,
+    ForeignChangeError,
+    TimedOutError,
+)
+from include.model_release.lease import Lease
 from tests.unit.model_release.knative_model import KnativeModel
-from tests.unit.plugins.conftest import CANDIDATE_URI, STABLE_URI, JournalDouble, MetricsDouble, ServiceDouble
+from tests.unit.plugins.conftest import (
+    CANDIDATE_URI,
+    STABLE_URI,
+    JournalDouble,
+    LeaseDouble,
+    MetricsDouble,
+    ServiceDouble,
+)
 
 PLAN = CanaryPlan(
     steps=(CanaryStep(20, 0.1), CanaryStep(50, 0.1)), window_s=0.05, max_bake_s=0.5, max_blind_windows=3
@@ -34,6 +49,7 @@ def watch(
     plan: CanaryPlan = PLAN,
     journal: JournalDouble | None = None,
     name: str = "watch",
+    lease: LeaseDouble | None = None,
 ) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
     judge = CanaryJudge(AnalysisPolicy(minimum_candidate_requests=20))
     judge.begin_step(plan.steps[step].weight, plan.steps[step].bake_s)
@@ -46,8 +62,17 @@ def watch(
         service=cast(KServeHook, service),
         metrics=metrics,
         journal=cast(CanaryJournal, journal or JournalDouble()),
+        wheel=Wheel(cast(LeaseHook, lease or held(ticket, step)), ticket),
     )
     return watched, service, metrics
+
+
+def held(ticket: ReleaseTicket, step: int) -> LeaseDouble:
+    """The lease as a step finds it: taken, but for the first one, which takes it."""
+    lease = LeaseDouble()
+    if step > 0:
+        lease.lease = Lease("slipway-digits", "models", "digits", ticket.release_id, 60)
+    return lease
 
 
 def kinds(watched: StepWatch) -> list[str]:
@@ -252,3 +277,79 @@ async def test_a_budget_of_exposure_ends_the_canary(ticket: ReleaseTicket, live:
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert "budget" in told(watched, "rollback_started")["reason"]
+
+
+LONG = replace(PLAN, steps=(CanaryStep(20, 60.0), CanaryStep(50, 60.0)), max_bake_s=60.0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for a condition, five seconds at most."""
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("the condition was not met within five seconds")
+
+
+async def test_a_canary_whose_guard_ended_it_is_not_gone_on_with(ticket: ReleaseTicket, live: Live) -> None:
+    """A lease that was ended while nobody renewed it ends the canary, and the record says by whom."""
+    model, lease = live(), LeaseDouble()
+    watched, _, _ = watch(ticket, model, HEALTHY, plan=LONG, lease=lease)
+    running = asyncio.create_task(watched.run())
+    await until(lambda: "window_judged" in kinds(watched))
+    lease.end(by="guard", reason="its lease was not renewed")
+    watched._wheel._due_s = 0.0
+    assert await running == "roll_back"
+    assert model.share(CANDIDATE_URI) == 0
+    assert told(watched, "rollback_started")["by"] == "guard"
+    assert "not renewed" in told(watched, "rollback_started")["reason"]
+
+
+async def test_an_ended_canary_is_not_begun_again(ticket: ReleaseTicket, live: Live) -> None:
+    """A task that comes back finds the end of its canary before it raises any weight."""
+    model, lease = live(), held(ticket, 1)
+    lease.end(by="guard", reason="its lease was not renewed")
+    for step in (0, 1):
+        watched, service, _ = watch(ticket, model, HEALTHY, step=step, lease=lease)
+        if step == 0:
+            assert await watched.run() == "roll_back"
+            assert all(body["spec"]["predictor"]["canaryTrafficPercent"] == 0 for body in service.patches)
+    assert model.share(CANDIDATE_URI) == 0
+
+
+async def test_who_is_blind_does_not_renew(ticket: ReleaseTicket, live: Live) -> None:
+    """Without answers to look at the lease is left to run out."""
+    lease = LeaseDouble()
+    watched, _, metrics = watch(ticket, live(), HEALTHY, lease=lease)
+    metrics.away = True
+    running = asyncio.create_task(watched.run())
+    await until(lambda: "window_judged" in kinds(watched))
+    renewed = lease.renewals
+    watched._wheel._due_s = 0.0
+    assert await running == "roll_back"
+    assert lease.renewals == renewed
+
+
+async def test_a_weight_that_someone_else_changed_is_told_and_not_overwritten(
+    ticket: ReleaseTicket, live: Live
+) -> None:
+    """A foreign hand on the InferenceService ends the step with an error that names what was found."""
+    model = live()
+    watched, service, _ = watch(ticket, model, HEALTHY, plan=LONG)
+    running = asyncio.create_task(watched.run())
+    await until(lambda: "window_judged" in kinds(watched))
+    patched = len(service.patches)
+    model.patch({"metadata": {}, "spec": {"predictor": {"canaryTrafficPercent": 70}}})
+    with pytest.raises(ForeignChangeError, match="someone else changed"):
+        await running
+    assert len(service.patches) == patched
+
+
+async def test_an_api_that_is_away_does_not_end_a_watch(ticket: ReleaseTicket, live: Live) -> None:
+    """The judge goes on while the cluster's API is away; the lease, which runs out then, is the guard's."""
+    lease = LeaseDouble()
+    watched, service, _ = watch(ticket, live(), HEALTHY, lease=lease)
+    running = asyncio.create_task(watched.run())
+    await until(lambda: "weight_observed" in kinds(watched))
+    lease.away = service.away = True
+    assert await running == "advance"

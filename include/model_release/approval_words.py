@@ -1,0 +1,72 @@
+"""What a person who must approve a release is shown: what was done, what was measured, where the rest lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from include.model_release.record import ReleaseState
+
+
+def approval_body(
+    state: ReleaseState,
+    *,
+    evidence_uri: str,
+    validation: Mapping[str, Any] | None,
+    benchmark: Mapping[str, Any] | None,
+) -> str:
+    """Return the request's text, in Markdown.
+
+    `validation` and `benchmark` are the gates' reports, None where there is none.
+    """
+    against = (
+        f"It would replace `{state.stable_storage_uri}`."
+        if state.stable_storage_uri
+        else "Nothing is live yet."
+    )
+    parts = [against, _stages(state), _validation(validation), _benchmark(benchmark), _canary(state)]
+    return "\n\n".join([*filter(None, parts), f"All reports: `{evidence_uri}`"])
+
+
+def _stages(state: ReleaseState) -> str:
+    rows = [
+        f"| {stage.name} | {stage.outcome} | {'' if stage.seconds is None else f'{stage.seconds:.1f} s'} |"
+        for stage in state.stages
+        if stage.outcome != "running"
+    ]
+    return _table("| stage | outcome | took |", rows)
+
+
+def _validation(report: Mapping[str, Any] | None) -> str:
+    numbers = (report or {}).get("numbers") or {}
+    told = [
+        f"{name} {numbers[name]:.4g}" for name in ("accuracy", "agreement") if numbers.get(name) is not None
+    ]
+    return f"Validation on {numbers.get('rows', '?')} golden rows: {', '.join(told)}." if told else ""
+
+
+def _benchmark(verdict: Mapping[str, Any] | None) -> str:
+    rows = [
+        f"| {one['figure']} | {_number(one['candidate'])} {one['unit']} | {_number(one['stable'])} | {one['limit']} |"
+        for one in (verdict or {}).get("comparisons") or ()
+    ]
+    return _table("| benchmark | candidate | stable | limit |", rows)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _canary(state: ReleaseState) -> str:
+    rows = [
+        f"| {step.weight} % | {step.verdict} | {step.candidate_errors} of {step.candidate_requests} failed | "
+        f"{step.reason} |"
+        for step in state.canary
+    ]
+    return _table("| canary at | verdict | requests | reason |", rows)
+
+
+def _table(head: str, rows: Sequence[str]) -> str:
+    if not rows:
+        return ""
+    return "\n".join([head, "|" + "---|" * (head.count("|") - 1), *rows])

@@ -1,0 +1,57 @@
+"""The keys under which slipway leaves notes on an InferenceService, and plain readings of its loosely typed parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+ANNOTATION_PREFIX = "slipway.dev/"
+RELEASE = ANNOTATION_PREFIX + "release"
+VERSION = ANNOTATION_PREFIX + "version"
+CANDIDATE_URI = ANNOTATION_PREFIX + "candidate-uri"
+STABLE_URI = ANNOTATION_PREFIX + "stable-uri"
+STABLE_VERSION = ANNOTATION_PREFIX + "stable-version"
+STABLE_REVISION = ANNOTATION_PREFIX + "stable-revision"
+STABLE_MIN_REPLICAS = ANNOTATION_PREFIX + "stable-min-replicas"
+REPLACED_REVISION = ANNOTATION_PREFIX + "replaced-revision"
+ROLLED_BACK_URI = ANNOTATION_PREFIX + "rolled-back-uri"
+
+DEPLOYMENT_MODE = "serving.kserve.io/deploymentMode"
+# KServe renamed its modes; both names are in use.
+_MODES = {"Serverless": "Knative", "RawDeployment": "Standard"}
+
+
+def deployment_mode(isvc: Mapping[str, Any]) -> str:
+    """Return `Knative`, `Standard` or another mode; "" where neither the status nor an annotation names one.
+
+    The status goes first: it is what the controller acts on.
+    """
+    annotations = mapping(mapping(isvc.get("metadata")).get("annotations"))
+    named = text(mapping(isvc.get("status")).get("deploymentMode")) or text(annotations.get(DEPLOYMENT_MODE))
+    return _MODES.get(named, named)
+
+
+def condition_is_true(status: Mapping[str, Any], kind: str) -> bool:
+    """Tell whether the condition of this type says "True"."""
+    conditions = status.get("conditions") or []
+    return any(item.get("type") == kind and item.get("status") == "True" for item in conditions)
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def texts(value: Any) -> dict[str, str]:
+    """Return a mapping of text to text, as annotations and labels are."""
+    return {str(key): str(item) for key, item in mapping(value).items()}
+
+
+def text(value: Any) -> str:
+    """Return the value as text, "" for None."""
+    return "" if value is None else str(value)
+
+
+def whole(value: Any) -> int | None:
+    """Return the value as a whole number; None stays None."""
+    return None if value is None else int(value)

@@ -1,0 +1,96 @@
+"""What the KServe controller is given: the cluster's store, and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from include.model_release.errors import SlipwayError
+from include.sandbox.kserve.knative import UNPROPAGATED_ANNOTATIONS
+from include.sandbox.kserve.revisions import RunPolicy
+
+
+class Store(Protocol):
+    """What the controller needs of the cluster's object store."""
+
+    def create(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a new object; raises `ApiError`."""
+
+    def delete(self, kind: str, namespace: str | None, name: str) -> dict[str, Any]:
+        """Delete an object; raises `ApiError` 404."""
+
+    def merge_patch(
+        self, kind: str, namespace: str | None, name: str, patch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Lay a merge patch over an object; raises `ApiError`."""
+
+    def get(self, kind: str, namespace: str | None, name: str) -> dict[str, Any]:
+        """Return an object; raises `ApiError` 404."""
+
+    def update_status(
+        self, kind: str, namespace: str | None, name: str, status: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Replace an object's status; raises `ApiError` 404."""
+
+    def watch(self, kind: str, namespace: str | None = None) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """Yield the objects there are and then every change."""
+
+
+@dataclass(frozen=True)
+class KServeSettings:
+    """Where the controller keeps its files, what it steers, and how patient it is.
+
+    `environment` is what a predictor's pod would have (AWS_*); `scale_down_grace_s` is how long a revision
+    stays that has no part in the traffic; `unpropagated_annotations` is inferenceservice-config's list of
+    annotations that do not reach the revision template, `gateway_api` its enableGatewayApi, and `gateway` the
+    Gateway (NAMESPACE/NAME) that HTTPRoutes name.
+    """
+
+    state_dir: Path
+    router_dir: Path
+    router_admin_url: str
+    domain: str = "sandbox.slipway"
+    triton_venv: Path | None = None
+    triton_root: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    scale_down_grace_s: float = 10.0
+    unpropagated_annotations: tuple[str, ...] = UNPROPAGATED_ANNOTATIONS
+    gateway_api: bool = True
+    gateway: str = "kserve/kserve-ingress-gateway"
+    run_policy: RunPolicy = field(default_factory=RunPolicy)
+
+    @classmethod
+    def from_cluster_config(cls, config: Mapping[str, Any], base: Path | None = None) -> KServeSettings:
+        """Read the settings from the whole of cluster.json; relative paths are relative to `base` or else to
+        here.
+
+        Under "kserve": router_dir, router_admin_url, domain; optional: triton_dir, scale_down_grace_s,
+        service_annotation_disallowed_list, enable_gateway_api. Raises `SlipwayError` that names a missing key.
+        """
+        base = base or Path.cwd()
+        try:
+            kserve = config["kserve"]
+            optional: dict[str, Any] = {}
+            if "scale_down_grace_s" in kserve:
+                optional["scale_down_grace_s"] = float(kserve["scale_down_grace_s"])
+            if "service_annotation_disallowed_list" in kserve:
+                optional["unpropagated_annotations"] = tuple(kserve["service_annotation_disallowed_list"])
+            if "enable_gateway_api" in kserve:
+                optional["gateway_api"] = bool(kserve["enable_gateway_api"])
+            if "triton_dir" in kserve:
+                optional["triton_root"] = base / kserve["triton_dir"]
+            return cls(
+                state_dir=base / config["state_dir"] / "kserve",
+                router_dir=base / kserve["router_dir"],
+                router_admin_url=str(kserve["router_admin_url"]),
+                domain=str(kserve.get("domain", cls.domain)),
+                triton_venv=base / config["images_dir"] / "triton",
+                environment={key: str(value) for key, value in config.get("node_env", {}).items()},
+                **optional,
+            )
+        except KeyError as error:
+            raise SlipwayError(
+                "The cluster's settings lack what the KServe controller needs", expected=f"the key {error}"
+            ) from None

@@ -1,0 +1,211 @@
+"""One InferenceService in Standard mode: its Deployments' servers, its HTTPRoutes, what Envoy does, and its status.
+
+One Triton stands for all replicas of a Deployment; how many there would be is only counted. The HTTPRoutes are
+objects of the cluster like any other; once Envoy has taken their weights, their status says so, as a Gateway
+would, about the very generation. A Service's own address, BACKEND.NAMESPACE.svc.cluster.local, leads through
+Envoy to that Deployment alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from include.sandbox.cluster.errors import ApiError
+from include.sandbox.kserve import standard
+from include.sandbox.kserve.revisions import RevisionRun
+from include.sandbox.kserve.worker import ServiceWorker, Surroundings, now
+from include.sandbox.router import Backend, Ingress
+from include.sandbox.triton import TritonPorts
+
+log = logging.getLogger(__name__)
+
+ROUTES = "httproutes"
+GATEWAY_CONTROLLER = "slipway.dev/emulated-gateway"
+
+
+class StandardWorker(ServiceWorker):
+    """Brings together, in KServe's order: Deployments and their servers, HTTPRoutes, the Gateway, and the status."""
+
+    mode = "Standard"
+
+    def __init__(self, surroundings: Surroundings, namespace: str, name: str) -> None:
+        super().__init__(surroundings, namespace, name)
+        self.predictor = standard.Predictor()
+        self._routed: tuple[standard.Backend, ...] = ()
+        # A port on which nobody listens: what the Service of a deleted Deployment leads to.
+        self._nowhere = TritonPorts.free()
+
+    def backends(self) -> list[Backend]:
+        """Return the servers that the router shall know; what is deleted and still routed leads nowhere."""
+        workloads = {workload.name: workload for workload in self.predictor.workloads}
+        known = {}
+        for run_name, run in self.runs.items():
+            name = run_name.rpartition("-")[0]
+            if name not in workloads or run is self._run_of(workloads[name]):
+                known[name] = Backend(name, run.ports.http, run.ports.grpc)
+        for one in self._routed:
+            if one.weight != 0 and one.name not in workloads:
+                known[one.name] = Backend(one.name, self._nowhere.http, self._nowhere.grpc)
+        return list(known.values())
+
+    def ingresses(self) -> list[Ingress]:
+        """Return the host names: the HTTPRoutes' for the weights, and each Service's own."""
+        if not self._routed:
+            return []
+        suffix = f"{self.namespace}.{self._settings.domain}"
+        hosts = (f"{self.name}.{suffix}", f"{self.name}-predictor.{suffix}")
+        percents = tuple((one.name, 100 if one.weight is None else one.weight) for one in self._routed)
+        services = [
+            Ingress(
+                f"{self.namespace}/{self.name}/{workload.name}",
+                (f"{workload.name}.{self.namespace}.svc.cluster.local",),
+                ((workload.name, 100),),
+            )
+            for workload in self.predictor.workloads
+            if workload.serving is not None and self._run_of(workload) is not None
+        ]
+        return [Ingress(f"{self.namespace}/{self.name}", hosts, percents), *services]
+
+    async def reconcile(self, service: Mapping[str, Any]) -> None:
+        """Bring Deployments, routes, router and status to what the spec asks for, as KServe does."""
+        before = self.predictor
+        for workload, pods in _all_pods(before):
+            run = self.runs.get(_run_name(workload, pods))
+            if run is not None and run.phase != "stopped":
+                before = standard.with_pods(
+                    before,
+                    workload.name,
+                    pods.number,
+                    phase=run.phase,
+                    message=run.message,
+                    exit_code=run.exit_code,
+                )
+        self.predictor = standard.reconcile(before, service, self._settings.unpropagated_annotations)
+        needed = self._start()
+        routed = {one.name for one in self._routed if one.weight != 0}
+        if routed - {workload.name for workload in self.predictor.workloads}:
+            # KServe deletes a Deployment before it leads users away from it.
+            await self.route()
+        gateway_api = self._settings.gateway_api
+        self.predictor = standard.route(self.predictor, service, gateway_api=gateway_api)
+        self._write_routes(service)
+        self._routed = self.predictor.routed
+        await self.route()
+        self._accept_routes()
+        self.keep()
+        self.tell(
+            standard.status_of(
+                self.predictor,
+                name=self.name,
+                namespace=self.namespace,
+                domain=self._settings.domain,
+                previous=service.get("status") or {},
+                now=now(),
+            )
+        )
+        for name in [one for one in self.runs if one not in needed]:
+            log.info("pods %s: deleted", name)
+            self.retire(name)
+
+    def forget(self) -> None:
+        """Have nothing in mind and no route, as before the first reconciliation."""
+        if self.predictor.routed:
+            self._delete_routes()
+        self.predictor, self._routed = standard.Predictor(), ()
+
+    def remembered(self) -> dict[str, Any]:
+        """Return what a later controller must know, as JSON."""
+        return dataclasses.asdict(self.predictor)
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `remembered` returned; the pods died with the controller that started them."""
+        workloads = tuple(
+            standard.Workload(
+                one["name"],
+                one["replicas"],
+                tuple(standard.Pods(**{**pods, "phase": "pending"}) for pods in one["pods"]),
+            )
+            for one in kept["workloads"]
+        )
+        routed = tuple(standard.Backend(**one) for one in kept["routed"])
+        canaries = tuple(standard.CanaryStatus(**one) for one in kept["canaries"])
+        self.predictor = standard.Predictor(
+            **{**kept, "workloads": workloads, "routed": routed, "canaries": canaries}
+        )
+        self._routed = routed
+
+    def _start(self) -> set[str]:
+        """Start the servers that must run, and return their names."""
+        needed = set()
+        for workload, pods in _all_pods(self.predictor):
+            if workload.replicas:
+                needed.add(_run_name(workload, pods))
+                self.start_run(_run_name(workload, pods), pods.storage_uri)
+        return needed
+
+    def _run_of(self, workload: standard.Workload) -> RevisionRun | None:
+        """Return the server that a Deployment's Service leads to: one that answers, or else the newest."""
+        return self.runs.get(_run_name(workload, workload.serving or workload.newest))
+
+    def _write_routes(self, service: Mapping[str, Any]) -> None:
+        """Write the HTTPRoutes; each keeps its generation where nothing changes."""
+        if not self._settings.gateway_api:
+            return
+        for wanted in standard.http_routes(
+            self.predictor, service, self._settings.domain, self._settings.gateway
+        ):
+            try:
+                self._store.merge_patch(ROUTES, self.namespace, wanted["metadata"]["name"], wanted)
+            except ApiError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                self._store.create(wanted)
+
+    def _accept_routes(self) -> None:
+        """Say in the HTTPRoutes' status what a Gateway says of a generation that it has taken."""
+        for name in self._route_names:
+            try:
+                found = self._store.get(ROUTES, self.namespace, name)
+            except ApiError:
+                continue
+            generation = found["metadata"]["generation"]
+            conditions = [
+                {
+                    "type": kind,
+                    "status": "True",
+                    "reason": kind,
+                    "message": "",
+                    "observedGeneration": generation,
+                    "lastTransitionTime": found["metadata"]["creationTimestamp"],
+                }
+                for kind in ("Accepted", "ResolvedRefs")
+            ]
+            parents = [
+                {"parentRef": parent, "controllerName": GATEWAY_CONTROLLER, "conditions": conditions}
+                for parent in found["spec"]["parentRefs"]
+            ]
+            self._store.update_status(ROUTES, self.namespace, name, {"parents": parents})
+
+    def _delete_routes(self) -> None:
+        for name in self._route_names:
+            try:
+                self._store.delete(ROUTES, self.namespace, name)
+            except ApiError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+
+    @property
+    def _route_names(self) -> tuple[str, str]:
+        return (f"{self.name}-predictor", self.name)
+
+
+def _all_pods(predictor: standard.Predictor) -> list[tuple[standard.Workload, standard.Pods]]:
+    return [(workload, pods) for workload in predictor.workloads for pods in workload.pods]
+
+
+def _run_name(workload: standard.Workload, pods: standard.Pods) -> str:
+    return f"{workload.name}-{pods.number}"

@@ -1,0 +1,204 @@
+"""What the workers of both modes share: one InferenceService, its servers, and what is written down about it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, ClassVar
+
+from include.model_release.errors import SlipwayError
+from include.sandbox.cluster.errors import ApiError
+from include.sandbox.kserve.revisions import RevisionRun
+from include.sandbox.kserve.settings import KServeSettings, Store
+from include.sandbox.router import Backend, Ingress
+from include.sandbox.triton import TritonInstall
+
+log = logging.getLogger(__name__)
+
+KIND = "inferenceservices"
+RETRY_PAUSE_S = 1.0
+SHUTDOWN_GRACE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a worker is given: `route` makes the router do what all services want and returns once it does."""
+
+    store: Store
+    settings: KServeSettings
+    prepare_install: Callable[[], TritonInstall]
+    route: Callable[[], Awaitable[None]]
+
+
+class ServiceWorker(ABC):
+    """Keeps one InferenceService served. `runs` are its servers by name."""
+
+    mode: ClassVar[str]
+
+    def __init__(self, surroundings: Surroundings, namespace: str, name: str) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.runs: dict[str, RevisionRun] = {}
+        self._store = surroundings.store
+        self._settings = surroundings.settings
+        self._surroundings = surroundings
+        self._uid = ""
+        self._retiring: dict[asyncio.Task[None], RevisionRun] = {}
+        self._dirty = asyncio.Event()
+        self._worker = asyncio.get_running_loop().create_task(
+            self._work(), name=f"service {namespace}/{name}"
+        )
+
+    @abstractmethod
+    def backends(self) -> list[Backend]:
+        """Return the servers that the router shall know."""
+
+    @abstractmethod
+    def ingresses(self) -> list[Ingress]:
+        """Return what answers to which host names."""
+
+    @abstractmethod
+    async def reconcile(self, service: Mapping[str, Any]) -> None:
+        """Bring servers, router and status to what the spec asks for, as far as that is possible now."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Have nothing in mind and no route, as before the first reconciliation."""
+
+    @abstractmethod
+    def remembered(self) -> dict[str, Any]:
+        """Return what a later controller must know, as JSON."""
+
+    @abstractmethod
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `remembered` returned."""
+
+    def wake(self) -> None:
+        """Have the worker look again."""
+        self._dirty.set()
+
+    def wake_after(self, seconds: float) -> None:
+        """Have the worker look again, later."""
+        asyncio.get_running_loop().call_later(seconds, self.wake)
+
+    async def shut_down(self) -> None:
+        """End the worker and every server, soon."""
+        runs = [*self.runs.values(), *self._retiring.values()]
+        tasks = [self._worker, *self._retiring]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(run.stop(SHUTDOWN_GRACE_S) for run in runs))
+
+    async def route(self) -> None:
+        """Make the router do what this service wants now, and all others."""
+        await self._surroundings.route()
+
+    def start_run(self, name: str, storage_uri: str) -> None:
+        """Start a server, unless it runs."""
+        if name in self.runs:
+            return
+        folder = self._settings.state_dir / "revisions"
+        self.runs[name] = run = RevisionRun(
+            name,
+            storage_uri,
+            Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)),
+            self._surroundings.prepare_install,
+            self._settings.environment,
+            self.wake,
+            self._settings.run_policy,
+        )
+        run.start()
+
+    def retire(self, name: str) -> None:
+        """Begin to take a server out of the router and to end it."""
+        run = self.runs.pop(name)
+        task = asyncio.get_running_loop().create_task(self._drain_and_stop(run))
+        self._retiring[task] = run
+        task.add_done_callback(self._retiring.pop)
+
+    def tell(self, status: Mapping[str, Any]) -> None:
+        """Write the status; the store keeps the object as it is where nothing changed."""
+        with contextlib.suppress(ApiError):  # deleted meanwhile: the watch will say so
+            self._store.update_status(KIND, self.namespace, self.name, status)
+
+    def keep(self) -> None:
+        """Write down what a later controller must know."""
+        self._state_file.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"uid": self._uid, "mode": self.mode, "predictor": self.remembered()}, indent=1)
+        partial = self._state_file.with_suffix(".partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(self._state_file)
+
+    async def _work(self) -> None:
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            try:
+                service = self._service()
+                if service is None:
+                    await self._tear_down()
+                else:
+                    self._recall(service["metadata"]["uid"])
+                    await self.reconcile(service)
+            except SlipwayError as error:
+                log.warning("InferenceService %s/%s: %s", self.namespace, self.name, error)
+                self.wake_after(RETRY_PAUSE_S)
+            except Exception:  # the worker must outlive whatever it is
+                log.exception("InferenceService %s/%s", self.namespace, self.name)
+                self.wake_after(RETRY_PAUSE_S)
+
+    def _service(self) -> dict[str, Any] | None:
+        try:
+            return self._store.get(KIND, self.namespace, self.name)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return None
+
+    async def _drain_and_stop(self, run: RevisionRun) -> None:
+        try:
+            await self.route()  # waits for the last answers
+        except SlipwayError as error:
+            log.warning("revision %s: the router did not let it go: %s", run.name, error)
+        await run.stop()
+
+    async def _tear_down(self) -> None:
+        """The InferenceService is deleted: end what was its own."""
+        self._begin_anew("")
+        self._state_file.unlink(missing_ok=True)
+        await self.route()
+
+    def _begin_anew(self, uid: str) -> None:
+        self._uid = uid
+        self.forget()
+        for name in list(self.runs):
+            self.retire(name)
+
+    @property
+    def _state_file(self) -> Path:
+        return self._settings.state_dir / self.namespace / f"{self.name}.json"
+
+    def _recall(self, uid: str) -> None:
+        """Once, take up what an earlier controller knew of the same object."""
+        if self._uid == uid:
+            return
+        self._begin_anew(uid)
+        with contextlib.suppress(FileNotFoundError):
+            kept = json.loads(self._state_file.read_text(encoding="utf-8"))
+            if (kept["uid"], kept.get("mode", self.mode)) == (uid, self.mode):
+                self.take_up(kept["predictor"])
+
+
+def now() -> str:
+    """Return the present time as the API writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,81 @@
+"""The rights in the manifests are those that the guard uses: no fewer, or it fails, and no more."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.client import rest
+
+from include.guard.cluster import Cluster, connect
+from include.guard.watch import Guard, Terms
+from include.sandbox.settings import PROJECT_ROOT
+from tests.contract.cluster.emulator import Emulator, wait_until
+from tests.contract.guard.stage import Stage
+from tests.unit.guard.world import service_manifest
+
+RBAC = PROJECT_ROOT / "include" / "manifests" / "guard" / "rbac.yaml"
+PATH = re.compile(
+    r"/(?:api|apis/(?P<group>[^/]+))/v[^/]+(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/?]+)(?P<name>/[^/?]+)?"
+)
+Right = tuple[str, str, str]
+
+
+def granted(path: Path) -> set[Right]:
+    """(group, resource, verb) of every rule of the Role."""
+    (role,) = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one["kind"] == "Role"]
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def right_of(method: str, url: str) -> Right:
+    """What the API server's authorisation would ask about a request."""
+    found = PATH.search(url)
+    assert found is not None, url
+    verbs = {
+        "GET": "get" if found["name"] else "list",
+        "PATCH": "patch",
+        "POST": "create",
+        "DELETE": "delete",
+    }
+    return found["group"] or "", found["plural"], verbs[method]
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
+    """Every right that a request of this thread needs from now on; KServe is another thread."""
+    rights: set[Right] = set()
+    send, this_thread = rest.RESTClientObject.request, threading.get_ident()
+
+    def record(self: Any, method: str, url: str, **arguments: Any) -> Any:
+        if threading.get_ident() == this_thread:
+            rights.add(right_of(method, url))
+        return send(self, method, url, **arguments)
+
+    monkeypatch.setattr(rest.RESTClientObject, "request", record)
+    return rights
+
+
+def test_the_guard_uses_every_right_that_it_is_given_and_no_other(
+    stage: Stage, shared_emulator: Emulator, used: set[Right]
+) -> None:
+    """From the first look to the event, in both modes of KServe: the requests are those that the Role allows."""
+    stage.start_canary(weight=20, lease_s=1)
+    standard = service_manifest("other", stage.namespace)
+    standard["metadata"]["annotations"] = {"serving.kserve.io/deploymentMode": "Standard"}
+    stage.custom.create_namespaced_custom_object(
+        "serving.kserve.io", "v1beta1", stage.namespace, "inferenceservices", standard
+    )
+    guard = Guard(Cluster(connect(str(shared_emulator.kubeconfig)), (stage.namespace,)), Terms(poll_s=0.1))
+    used.clear()
+    wait_until(lambda: guard.look().canaries == 0, "the canary is ended")
+    assert used == granted(RBAC)

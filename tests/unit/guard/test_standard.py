@@ -1,0 +1,97 @@
+"""The guard in KServe's Standard mode, where weights lie in `spec.canary` and traffic in HTTPRoutes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from include.guard.cluster import Snapshot
+from include.guard.watch import Guard, Sight, Terms
+from include.model_release.rollout import Done, Patch, StartCanary, next_action
+from tests.unit.guard.world import CANDIDATE_URI
+from tests.unit.model_release.foresight import ConflictError
+from tests.unit.model_release.standard_model import StandardModel, standard_live
+
+
+class StandardCluster:
+    """One InferenceService in Standard mode, without any lease."""
+
+    def __init__(self, model: StandardModel) -> None:
+        self.model = model
+        self.events: list[Mapping[str, Any]] = []
+        self.routes_are_seen = True
+
+    def snapshot(self) -> Snapshot:
+        """The model's object and routes."""
+        routes = self.model.routes() if self.routes_are_seen else []
+        return Snapshot((self.model.as_object(),), (), tuple(routes))
+
+    def patch_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """A patch of the model."""
+        try:
+            self.model.patch(dict(body))
+        except ConflictError:
+            return False
+        return True
+
+    def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """There is none."""
+        return False
+
+    def create_event(self, namespace: str, body: Mapping[str, Any]) -> bool:
+        """Keep the event."""
+        self.events.append(body)
+        return True
+
+
+def canary(weight: int) -> StandardModel:
+    """A model in which a candidate has a share of the users."""
+    model = standard_live()
+    goal = StartCanary(CANDIDATE_URI, weight, release_id="digits-3", version=3)
+    for _ in range(20):
+        action = next_action(goal, model.read())
+        if isinstance(action, Done):
+            return model
+        if isinstance(action, Patch):
+            model.patch(dict(action.body))
+        model.settle()
+    raise AssertionError(f"no canary: {action}")
+
+
+def guard_of(cluster: StandardCluster, clock: list[float]) -> Guard:
+    """A guard that gives a canary ten seconds to get a lease."""
+    return Guard(cluster, Terms(missing_lease_s=10.0, poll_s=1.0), clock=lambda: clock[0])
+
+
+def test_a_canary_in_standard_mode_is_taken_to_weight_0() -> None:
+    """The candidate's entry stays, at percent 0, and users count as safe once the routes lead nobody there."""
+    model = canary(20)
+    assert model.share(CANDIDATE_URI) == 20
+    cluster, clock = StandardCluster(model), [0.0]
+    guard = guard_of(cluster, clock)
+    for _ in range(11):
+        guard.look()
+        clock[0] += 1
+    assert model.read().canary_percent == 0
+    assert guard.look().ending == 1
+    assert cluster.events == []
+    model.settle()
+    assert guard.look() == Sight()
+    assert model.share(CANDIDATE_URI) == 0
+    assert len(cluster.events) == 1
+    assert len(model.spec["canary"]) == 1
+
+
+def test_routes_that_are_not_seen_do_not_keep_users_on_the_candidate() -> None:
+    """Without the right to see routes the guard still sets the weight; only that users are safe it cannot say."""
+    model = canary(20)
+    cluster, clock = StandardCluster(model), [0.0]
+    cluster.routes_are_seen = False
+    guard = guard_of(cluster, clock)
+    for _ in range(15):
+        guard.look()
+        model.settle()
+        clock[0] += 1
+    assert model.share(CANDIDATE_URI) == 0
+    assert guard.look().ending == 1
+    assert cluster.events == []

@@ -1,0 +1,416 @@
+"""include.guard.watch: which canaries are ended, how, and which are left alone."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from include.guard import log
+from include.guard.watch import Sight, users_are_safe
+from include.model_release.errors import ClusterUnavailableError
+from include.model_release.isvc_observation import CANDIDATE_URI as CANDIDATE_NOTE
+from include.model_release.lease import SERVER_SKEW_S
+from include.model_release.rollout import Done, Patch, Promote, RollBack, ShiftWeight, next_action
+from tests.unit.guard.world import (
+    CANDIDATE_URI,
+    EPOCH,
+    LEASE_S,
+    NAME,
+    NAMESPACE,
+    SERVICES,
+    STABLE_URI,
+    StoreCluster,
+    World,
+    service_manifest,
+)
+
+Lines = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def lines() -> Lines:
+    """What guards have logged in this test."""
+    stream = StringIO()
+    log.set_up("info", stream)
+    return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_canary_that_nobody_drives_is_taken_to_weight_0() -> None:
+    """Once the lease has gone unrenewed for its duration, all users are on stable, and the spec still names both."""
+    world = World(weight=20)
+    guard = world.guard()
+    world.pass_time(LEASE_S, guard)
+    assert world.candidate_share() == 20
+    world.pass_time(3, guard)
+    observed = world.observed()
+    assert (observed.canary_percent, world.candidate_share()) == (0, 0)
+    assert observed.storage_uri == CANDIDATE_URI
+    assert guard.look() == Sight()
+
+
+def test_the_lease_is_marked_before_the_weight_is_changed() -> None:
+    """The order that makes it safe: lease, then InferenceService, then what people are told."""
+    world = World()
+    cluster = StoreCluster(world)
+    world.pass_time(LEASE_S + 5, world.guard(cluster))
+    assert cluster.writes == ["patch_lease", "patch_service", "create_event"]
+    lease = world.lease()
+    assert lease is not None
+    assert (lease.ended_by, lease.ended_at) == ("guard", EPOCH + timedelta(seconds=LEASE_S + 1))
+    assert lease.ended_reason == "its lease of 60 s was not renewed for 60 s"
+
+
+def test_people_are_told_by_an_event_on_the_inference_service() -> None:
+    """The event names both versions, the reason and the share that the candidate had."""
+    world = World(weight=20)
+    world.pass_time(LEASE_S + 5, world.guard())
+    (event,) = world.events()
+    observed = world.observed()
+    assert event["involvedObject"]["uid"] == observed.uid
+    assert (event["reason"], event["type"]) == ("CanaryEnded", "Warning")
+    for words in (CANDIDATE_URI, STABLE_URI, "20 %", "was not renewed for 60 s"):
+        assert words in event["message"]
+
+
+def test_a_canary_that_is_driven_is_left_alone() -> None:
+    """As long as its lease is renewed, a guard writes nothing at all, however long the canary takes."""
+    world = World()
+    cluster = StoreCluster(world)
+    world.pass_time(20 * LEASE_S, world.guard(cluster), renew=True)
+    assert cluster.writes == []
+    assert world.candidate_share() == 20
+
+
+@pytest.mark.parametrize("hours", [-7, 7])
+def test_clocks_that_differ_by_hours_change_nothing(hours: int) -> None:
+    """A release whose clock is hours off keeps its canary while it renews, and loses it when it does not."""
+    world = World(with_lease=False)
+    world.holder_skew = timedelta(hours=hours)
+    world.acquire()
+    guard = world.guard()
+    world.pass_time(5 * LEASE_S, guard, renew=True)
+    assert world.candidate_share() == 20
+    world.pass_time(LEASE_S + 3, guard)
+    assert world.candidate_share() == 0
+
+
+def test_a_renewal_at_the_last_moment_wins() -> None:
+    """A lease that is renewed between the guard's look and its mark is not ended, and nothing else happens."""
+    world = World()
+    cluster = StoreCluster(world)
+    cluster.before_write["patch_lease"] = world.renew
+    guard = world.guard(cluster)
+    world.pass_time(LEASE_S + 10, guard)
+    assert cluster.writes == []
+    lease = world.lease()
+    assert lease is not None
+    assert not lease.is_ended
+    assert world.candidate_share() == 20
+    world.pass_time(LEASE_S, guard)
+    assert world.candidate_share() == 0
+
+
+def test_what_a_release_decided_before_the_end_comes_too_late() -> None:
+    """A release that wakes up after the guard's end can neither renew its lease nor raise the weight."""
+    world = World()
+    seen_lease, seen = world.lease(), world.observed()
+    decided = next_action(ShiftWeight(50, CANDIDATE_URI), seen)
+    assert isinstance(decided, Patch)
+    world.pass_time(LEASE_S + 5, world.guard())
+    assert not world.renew(seen_lease)
+    assert not world._patch(SERVICES, NAME, decided.body)
+    assert world.candidate_share() == 0
+
+
+def test_a_release_that_comes_back_finishes_the_rollback() -> None:
+    """The guard leaves the object so that the rollback goes on from there, to stable alone."""
+    world = World()
+    guard = world.guard()
+    world.pass_time(LEASE_S + 5, guard)
+    for _ in range(20):
+        action = next_action(RollBack(STABLE_URI, CANDIDATE_URI), world.observed())
+        if isinstance(action, Done):
+            break
+        if isinstance(action, Patch):
+            assert world._patch(SERVICES, NAME, action.body)
+        world.pass_time(1, guard)
+    assert isinstance(action, Done)
+    assert world.observed().storage_uri == STABLE_URI
+    assert len(world.events()) == 1
+
+
+def test_a_canary_without_a_lease_is_ended_after_one_period() -> None:
+    """A lease that was never made, or was deleted under way, is like one that nobody renews."""
+    never = World(with_lease=False)
+    guard = never.guard(missing_lease_s=30.0)
+    never.pass_time(30, guard)
+    assert never.candidate_share() == 20
+    never.pass_time(3, guard)
+    assert never.candidate_share() == 0
+    deleted = World()
+    guard = deleted.guard(missing_lease_s=30.0)
+    deleted.pass_time(50, guard)
+    deleted.store.delete("leases", NAMESPACE, "slipway-digits")
+    deleted.pass_time(30, guard)
+    assert deleted.candidate_share() == 20
+    deleted.pass_time(3, guard)
+    assert deleted.candidate_share() == 0
+
+
+def test_a_guard_that_was_restarted_watches_for_one_lease_more() -> None:
+    """Without memory a guard gives a lease its whole duration, and no more than that."""
+    world = World()
+    world.pass_time(LEASE_S - 1, world.guard())
+    restarted = world.guard()
+    world.pass_time(LEASE_S, restarted)
+    assert world.candidate_share() == 20
+    world.pass_time(3, restarted)
+    assert world.candidate_share() == 0
+
+
+def test_a_guard_that_was_restarted_goes_on_with_what_it_had_begun() -> None:
+    """A lease that was marked as ended is acted on at the first look; the reason is the one that was given."""
+    world = World()
+    cluster = StoreCluster(world)
+    cluster.trouble["patch_service"] = "before"
+    world.pass_time(LEASE_S + 1, world.guard(cluster))
+    assert (cluster.writes, world.candidate_share()) == (["patch_lease"], 20)
+    second = StoreCluster(world)
+    world.pass_time(3, world.guard(second))
+    assert world.candidate_share() == 0
+    assert second.writes == ["patch_service", "create_event"]
+    (event,) = world.events()
+    assert "its lease of 60 s was not renewed for 60 s" in event["message"]
+
+
+def test_a_guard_that_was_away_for_long_ends_at_its_first_look_what_the_server_knows_to_be_old() -> None:
+    """The API server's own dates need no watching: a lease much older than clocks can differ has run out."""
+    world = World()
+    lease = world.store.get("leases", NAMESPACE, "slipway-digits")
+    (manager,) = lease["metadata"]["managedFields"]
+    cluster = StoreCluster(world)
+    written = datetime.fromisoformat(manager["time"])
+    cluster.server_time = written + timedelta(seconds=LEASE_S + SERVER_SKEW_S + 1)
+    world.guard(cluster).look()
+    assert world.observed().canary_percent == 0
+
+
+def test_two_guards_at_once_do_it_once() -> None:
+    """Two guards that look in turns end the canary with one patch and tell people once."""
+    world = World()
+    first, second = StoreCluster(world), StoreCluster(world)
+    world.pass_time(LEASE_S + 10, world.guard(first), world.guard(second))
+    assert world.candidate_share() == 0
+    assert sorted(first.writes + second.writes) == ["create_event", "patch_lease", "patch_service"]
+
+
+def test_a_guard_between_another_ones_two_writes_does_no_harm() -> None:
+    """A second guard that finishes between the first one's mark and patch leaves the same end, told once."""
+    world = World()
+    first = StoreCluster(world)
+    other = world.guard()
+
+    def meanwhile() -> None:
+        world.reconcile()
+        other.look()
+        world.reconcile()
+        other.look()
+
+    first.before_write["patch_service"] = meanwhile
+    world.pass_time(LEASE_S + 5, world.guard(first))
+    assert (world.observed().canary_percent, world.candidate_share()) == (0, 0)
+    assert len(world.events()) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_name", "when"),
+    list(
+        itertools.product(["snapshot", "patch_lease", "patch_service", "create_event"], ["before", "after"])
+    ),
+)
+def test_an_api_that_fails_for_a_while_is_asked_again(request_name: str, when: str) -> None:
+    """Whichever request fails, before or after its effect, the end is the same once the API is back."""
+    world = World()
+    cluster = StoreCluster(world)
+    guard = world.guard(cluster)
+    world.pass_time(LEASE_S - 1, guard)
+    cluster.trouble[request_name] = when
+    for _ in range(30):
+        world.now_s += 1
+        try:
+            guard.look()
+        except ClusterUnavailableError:
+            assert request_name == "snapshot"
+        world.reconcile()
+    cluster.trouble.clear()
+    world.pass_time(5, guard)
+    assert (world.observed().canary_percent, world.candidate_share()) == (0, 0)
+    assert len(world.events()) == 1
+
+
+def test_a_release_can_go_on_after_an_api_that_was_away_for_long() -> None:
+    """While the API is away nobody can renew; who renews soon after it is back keeps the canary."""
+    world = World()
+    guard = world.guard()
+    world.pass_time(10, guard)
+    world.now_s += 600
+    guard.look()
+    world.now_s += 5
+    world.renew()
+    world.pass_time(20, guard)
+    assert world.candidate_share() == 20
+
+
+def test_an_event_that_cannot_be_written_does_not_occupy_the_guard_for_ever(lines: Lines) -> None:
+    """After a minute of trying, the guard says so in its log and goes on watching others."""
+    world = World()
+    cluster = StoreCluster(world)
+    cluster.trouble["create_event"] = "before"
+    guard = world.guard(cluster)
+    world.pass_time(LEASE_S + 70, guard)
+    assert guard.look() == Sight()
+    assert [line["event"] for line in lines()].count("event_not_written") == 1
+
+
+def test_users_count_as_safe_only_when_the_traffic_is_seen_to_be_off_the_candidate(lines: Lines) -> None:
+    """A controller that does not act keeps the guard at it, which says once what it waits for."""
+    world = World()
+    guard = world.guard()
+    world.pass_time(LEASE_S, guard)
+    world.controller_is_alive = False
+    world.pass_time(30, guard)
+    assert guard.look().ending == 1
+    assert world.events() == []
+    assert [line["event"] for line in lines()].count("waiting") == 1
+    world.controller_is_alive = True
+    world.pass_time(2, guard)
+    assert guard.look() == Sight()
+    assert len(world.events()) == 1
+
+
+def test_weight_0_that_leads_nobody_away_is_not_the_end() -> None:
+    """Where percent 0 leaves users on the candidate (it counts as rolled out), they are not safe yet."""
+    seen = World().observed()
+    stuck = replace(
+        seen, canary_percent=0, latest_rolledout=seen.latest_created, traffic={seen.latest_created: 100}
+    )
+    goal = RollBack(STABLE_URI, CANDIDATE_URI)
+    action = next_action(goal, stuck)
+    assert isinstance(action, Patch)
+    assert not users_are_safe(action, stuck, goal)
+
+
+def test_a_version_that_was_promoted_meanwhile_stays(lines: Lines) -> None:
+    """A promotion that was accepted between the guard's mark and its patch is not undone."""
+    world = World()
+    cluster = StoreCluster(world)
+    cluster.before_write["patch_service"] = lambda: world.drive(Promote(CANDIDATE_URI))
+    guard = world.guard(cluster)
+    world.pass_time(LEASE_S + 5, guard)
+    assert world.candidate_share() == 100
+    assert cluster.writes == ["patch_lease"]
+    assert "over_without_guard" in [line["event"] for line in lines()]
+    assert guard.look() == Sight()
+
+
+def test_canaries_of_others_are_none_of_the_guards_business() -> None:
+    """A percent that somebody set by hand, on an object without our notes, stays as it is for ever."""
+    world = World(weight=0, with_lease=False)
+    world.store.create(service_manifest("other"))
+    world.reconcile()
+    for name in (NAME, "other"):
+        model = {"model": {"storageUri": CANDIDATE_URI}, "canaryTrafficPercent": 30}
+        world.store.merge_patch(SERVICES, NAMESPACE, name, {"spec": {"predictor": model}})
+    cluster = StoreCluster(world)
+    world.pass_time(5 * LEASE_S, world.guard(cluster))
+    assert cluster.writes == []
+    assert world.observed("other").canary_percent == 30
+
+
+def test_a_canary_that_somebody_changed_is_left_alone_and_told_of(lines: Lines) -> None:
+    """A third storageUri is nobody's the guard knows: lease and object stay as they are, and the log says why."""
+    world = World()
+    third = {"spec": {"predictor": {"model": {"storageUri": "s3://third"}}}}
+    world.store.merge_patch(SERVICES, NAMESPACE, NAME, third)
+    world.reconcile()
+    cluster = StoreCluster(world)
+    guard = world.guard(cluster)
+    world.pass_time(LEASE_S + 30, guard)
+    assert cluster.writes == []
+    assert guard.look().left_alone == 1
+    told = [line for line in lines() if line["event"] == "left_alone"]
+    assert len(told) == 1
+    assert "s3://third" in told[0]["found"]
+
+
+def test_a_canary_without_a_stable_version_in_its_notes_is_left_alone() -> None:
+    """Where nothing says what to go back to, nothing is done."""
+    world = World()
+    notes = {"metadata": {"annotations": {"slipway.dev/stable-uri": None}}}
+    world.store.merge_patch(SERVICES, NAMESPACE, NAME, notes)
+    cluster = StoreCluster(world)
+    guard = world.guard(cluster)
+    world.pass_time(LEASE_S + 10, guard)
+    assert cluster.writes == []
+    assert guard.look() == Sight(canaries=1, left_alone=1, longest_lease_s=LEASE_S)
+
+
+def test_an_object_that_cannot_be_understood_does_not_keep_the_others_from_their_guard(lines: Lines) -> None:
+    """One broken InferenceService is logged; the canary of another one is ended all the same."""
+    world = World()
+
+    def break_it(obj: dict[str, Any]) -> None:
+        obj["spec"]["predictor"]["canaryTrafficPercent"] = "many"
+
+    world.store.create(service_manifest("a-broken-one"))
+    world.store.mutate(SERVICES, NAMESPACE, "a-broken-one", break_it)
+    guard = world.guard()
+    for _ in range(LEASE_S + 5):
+        world.now_s += 1
+        guard.look()
+    assert world.observed().canary_percent == 0
+    assert {"not_understood", "canary_ended"} <= {line["event"] for line in lines()}
+
+
+def test_an_inference_service_that_was_deleted_is_forgotten() -> None:
+    """A deletion in the midst of it leaves nothing to do."""
+    world = World()
+    world.controller_is_alive = False
+    guard = world.guard()
+    world.pass_time(LEASE_S + 3, guard)
+    assert guard.look().ending == 1
+    world.store.delete(SERVICES, NAMESPACE, NAME)
+    assert guard.look() == Sight()
+
+
+def test_a_good_version_on_its_way_back_is_no_canary() -> None:
+    """Where the notes call one version both candidate and stable, a rollback is being finished."""
+    world = World(with_lease=False)
+    notes = {"metadata": {"annotations": {CANDIDATE_NOTE: STABLE_URI}}}
+    world.store.merge_patch(SERVICES, NAMESPACE, NAME, notes)
+    assert world.guard().look() == Sight()
+
+
+def test_the_log_tells_the_story_one_line_each(lines: Lines) -> None:
+    """Every step is a JSON object with time, level, event and the InferenceService."""
+    world = World()
+    world.pass_time(LEASE_S + 5, world.guard())
+    told = lines()
+    assert [line["event"] for line in told] == ["watching", "canary_ended", "patched", "users_safe"]
+    assert {line["inference_service"] for line in told} == {f"{NAMESPACE}/{NAME}"}
+    assert told[1] | {"at": ""} == {
+        "at": "",
+        "level": "warning",
+        "event": "canary_ended",
+        "inference_service": "models/digits",
+        "reason": "its lease of 60 s was not renewed for 60 s",
+        "weight": 20,
+        "holder": "digits-3",
+    }

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from include.model_release.approval_words import approval_body
+from include.model_release.record import EventWriter, fold
+
+WRITER = EventWriter("digits-3", "digits", 3)
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_a_person_is_shown_what_the_gates_measured() -> None:
+    """Accuracy, latencies beside the stable version's, each finished stage, and where the reports are."""
+    events = [
+        WRITER.release_started(1, NOW, stable_storage_uri="s3://b/models/digits/2/repository"),
+        WRITER.stage_started(2, NOW, stage="validate"),
+        WRITER.stage_finished(3, NOW, stage="validate", outcome="passed"),
+        WRITER.stage_started(4, NOW, stage="approve"),
+    ]
+    text = approval_body(
+        fold(events),
+        evidence_uri="s3://b/evidence/",
+        validation={"numbers": {"rows": 360, "accuracy": 0.9722, "agreement": None}},
+        benchmark={
+            "comparisons": [
+                {
+                    "figure": "p99 latency",
+                    "unit": "ms",
+                    "candidate": 5.25,
+                    "stable": 5.0,
+                    "change_percent": 5.0,
+                    "limit": "at most 100 ms",
+                    "passed": True,
+                }
+            ]
+        },
+    )
+    assert "It would replace `s3://b/models/digits/2/repository`." in text
+    assert "| validate | passed | 0.0 s |" in text
+    assert "approve |" not in text
+    assert "360 golden rows: accuracy 0.9722." in text
+    assert "| p99 latency | 5.25 ms | 5 | at most 100 ms |" in text
+    assert text.endswith("All reports: `s3://b/evidence/`")
+
+
+def test_before_a_promotion_the_steps_of_the_canary_are_shown() -> None:
+    """Each step with its verdict and reason, as the judge gave them."""
+    events = [
+        WRITER.release_started(1, NOW),
+        WRITER.step_finished(
+            2,
+            NOW,
+            weight=5,
+            verdict="pass",
+            reason="The bake is over.",
+            candidate_requests=70,
+            candidate_errors=1,
+            seconds=60.0,
+        ),
+    ]
+    text = approval_body(fold(events), evidence_uri="s3://b/", validation=None, benchmark=None)
+    assert text.startswith("Nothing is live yet.")
+    assert "| 5 % | pass | 1 of 70 failed | The bake is over. |" in text
+    assert "Benchmark" not in text
