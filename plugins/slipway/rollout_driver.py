@@ -97,11 +97,13 @@ def drive(
     timeout_s: float,
     on_turn: Callable[[Turn], None] = lambda turn: None,
     permit: Callable[[], None] | None = None,
+    while_waiting: Callable[[], None] = lambda: None,
 ) -> Turn:
     """Takes turns until the goal is reached, and returns the last one.
 
     :param on_turn: is told of each turn whose reason is a new one.
     :param permit: see `take_turn`.
+    :param while_waiting: is called after each turn that did not reach the goal.
     :raises TimedOutError: not reached within the limit.
     """
     deadline, told = time.monotonic() + timeout_s, ""
@@ -114,6 +116,7 @@ def drive(
             return turn
         if time.monotonic() > deadline:
             raise timed_out(hook, goal, timeout_s, told)
+        while_waiting()
         time.sleep(POLL_INTERVAL_S)
 
 

@@ -44,6 +44,11 @@ class Wheel:
         """
         self._require(self._hook.keep(self._ticket.release_id))
 
+    def keep_if_due(self) -> None:
+        """Renews the lease when it is time to; for whoever waits and raises nothing."""
+        if self.is_due:
+            self.keep()
+
     @property
     def is_due(self) -> bool:
         """Whether it is time to renew: three times in the lease's duration."""

@@ -80,11 +80,17 @@ class TrafficOperator(ReleaseOperator):
         self,
         goal: Goal,
         on_turn: Callable[[Turn], None] | None = None,
-        permit: Callable[[], None] | None = None,
+        wheel: Wheel | None = None,
     ) -> Turn:
-        """Drives the InferenceService to a goal, at most as long as a revision may take to come up."""
+        """Drives the InferenceService to a goal, at most as long as a revision may take to come up.
+
+        :param wheel: the hold on the canary that raising a weight needs; going back needs none.
+        """
+        options: dict[str, Any] = {}
+        if wheel is not None:
+            options = {"permit": wheel.keep, "while_waiting": wheel.keep_if_due}
         timeout_s = self.ticket.spec.rollout.ready_timeout_s
-        return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell, permit=permit)
+        return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell, **options)
 
     def take_back_canary(self, candidate_uri: str = "") -> None:
         """Takes a canary that is under way, if one is, back to what its own annotations name as stable."""
@@ -280,7 +286,7 @@ class PromoteOperator(TrafficOperator):
             if ticket.stable is None:
                 turn = self.reach(first_deploy(ticket))
             else:
-                turn = self.reach(Promote(ticket.storage_uri), permit=wheel.keep)
+                turn = self.reach(Promote(ticket.storage_uri), wheel=wheel)
             traffic = dict(turn.observed.traffic) if turn.observed else {}
             self.record.append("weight_observed", weight=100, traffic=traffic)
             self.record.append("promoted", storage_uri=ticket.storage_uri)

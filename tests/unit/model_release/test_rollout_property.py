@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -25,54 +26,78 @@ from tests.unit.model_release.knative_model import live_model
 from tests.unit.model_release.standard_model import StandardModel, standard_live
 
 GOOD, BAD = "s3://b/v2", "s3://b/v3"
-WEIGHTS = st.sampled_from([5, 50, 99])
-# How far the canary has come when the machine begins: each goal reached, or left after some turns and steps.
-STORIES = st.tuples(
-    st.sampled_from(
-        [
-            [],
-            [StartCanary(BAD, 5, release_id="r", version=3)],
-            [StartCanary(BAD, 50), ShiftWeight(99, BAD)],
-            [StartCanary(BAD, 5), Promote(BAD)],
-            [StartCanary(BAD, 5), ShiftWeight(99, BAD), Promote(BAD)],
-        ]
-    ),
-    st.lists(st.tuples(st.booleans(), st.integers(0, 20)), min_size=3, max_size=3),
+BACK = RollBack(GOOD, BAD)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One goal of the canary: driven until it is reached, or left after some turns; then some steps, in any order."""
+
+    goal: Goal
+    is_reached: bool
+    turns: int
+    steps: tuple[int, ...]
+    is_read: bool
+
+
+def _chapters(*goals: Goal) -> st.SearchStrategy[list[Chapter]]:
+    steps = st.lists(st.integers(0, 5), max_size=8).map(tuple)
+    return st.tuples(
+        *(
+            st.builds(Chapter, st.just(goal), st.booleans(), st.integers(1, 2), steps, st.booleans())
+            for goal in goals
+        )
+    ).map(list)
+
+
+# What may have happened before somebody decides to go back.
+STORIES = st.one_of(
+    _chapters(),
+    _chapters(StartCanary(BAD, 5, release_id="r", version=3)),
+    _chapters(StartCanary(BAD, 50), ShiftWeight(99, BAD)),
+    _chapters(StartCanary(BAD, 5), Promote(BAD)),
+    _chapters(StartCanary(BAD, 5), ShiftWeight(99, BAD), Promote(BAD)),
 )
 
 
 class RolledBackCanary(RuleBasedStateMachine):
-    """A canary of BAD over GOOD, by tasks that may be duplicates, slow or dead, and the rollback of it.
+    """A canary of BAD over GOOD that came some way, the decision to go back, and everybody who does not know of it.
 
     A task reads and then acts on what it has read, perhaps long after: `held` is what somebody has read and not
-    acted on yet. A conflict makes the action void; an answer that is lost leaves the patch in place, and a restart
-    forgets what was read.
+    acted on yet. A conflict makes the action void; an answer that is lost leaves the patch in place; a restart
+    forgets what was read; a duplicate is one more task.
+
+    `began` tells whether the rollback has left a trace since it was decided: only what lies in the cluster can
+    stop a task of the canary that does not know of the decision.
     """
 
     model: ClusterModel
 
-    def begin(self, model: ClusterModel, story: tuple[list[Goal], list[tuple[bool, int]]]) -> None:
-        """Start from a version that has all users, and tell the story so far."""
+    def begin(self, model: ClusterModel, story: list[Chapter]) -> None:
+        """Start from a version that has all users, tell the story so far, and decide to go back."""
         self.model = model
         self.first_generation = model.read().generation
         self.held: list[tuple[Goal, Observed]] = []
-        self.decided = False
-        # Only what lies in the cluster can stop a task of the canary that does not know of the decision.
-        self.began = False
+        self.is_decided = self.began = False
         self.ceiling = 100
-        for goal, (is_reached, steps) in zip(*story, strict=False):
-            for _ in range(20 if is_reached else 1):
-                self._turn(goal)
-                self.model.settle(rounds=int(is_reached))
-            self.controllers_go_on(steps)
+        for chapter in story:
+            for _ in range(12 if chapter.is_reached else chapter.turns):
+                self._turn(chapter.goal)
+                self.controllers_go_on(len(self.model.steps) if chapter.is_reached else 0)
+            for index in chapter.steps:
+                self._step(self.model.steps[index])
+            if chapter.is_read:
+                self.held.append((chapter.goal, self.model.read()))
+        self.ceiling = worst_share(self.model, BAD)
+        self.is_decided = True
 
     # --- controllers ---
 
-    @rule(names=st.data(), count=st.integers(1, 8))
-    def controllers_act(self, names: st.DataObject, count: int) -> None:
+    @rule(indices=st.lists(st.integers(0, 6), min_size=1, max_size=8))
+    def controllers_act(self, indices: list[int]) -> None:
         """The controllers act in any order."""
-        for name in names.draw(st.lists(st.sampled_from(self.model.steps), min_size=count, max_size=count)):
-            self._step(name)
+        for index in indices:
+            self._step(self.model.steps[index % len(self.model.steps)])
 
     @rule(count=st.integers(1, 20))
     def controllers_go_on(self, count: int) -> None:
@@ -84,44 +109,33 @@ class RolledBackCanary(RuleBasedStateMachine):
         self.model.step(name)
         self.bad_share_never_rises()
 
-    # --- the canary ---
-
-    @rule(weight=WEIGHTS)
-    def start(self, weight: int) -> None:
-        """Somebody takes a turn of the canary's start."""
-        self._turn(StartCanary(BAD, weight, release_id="r", version=3, generation=self.first_generation))
-
-    @rule(weight=WEIGHTS)
-    def shift(self, weight: int) -> None:
-        """Somebody takes a turn of a step."""
-        self._turn(ShiftWeight(weight, BAD))
-
-    @rule()
-    def promote(self) -> None:
-        """Somebody takes a turn of the promotion."""
-        self._turn(Promote(BAD))
-
     # --- the rollback ---
 
     @rule()
     def roll_back(self) -> None:
-        """Somebody takes a turn of the rollback; the first one is the decision."""
-        if not self.decided:
-            self.decided = True
-            self.ceiling = worst_share(self.model, BAD)
-        self._turn(RollBack(GOOD, BAD))
+        """Somebody takes a turn of the rollback."""
+        self._turn(BACK)
 
-    @precondition(lambda self: self.decided)
-    @rule(turns=st.lists(st.integers(0, 20), min_size=1, max_size=4))
-    def rollback_goes_on(self, turns: list[int]) -> None:
+    @rule(pauses=st.lists(st.integers(0, 20), min_size=1, max_size=4))
+    def rollback_goes_on(self, pauses: list[int]) -> None:
         """The rollback takes turns while the controllers work."""
-        for steps in turns:
-            self._turn(RollBack(GOOD, BAD))
-            self.controllers_go_on(steps)
+        for count in pauses:
+            self._turn(BACK)
+            self.controllers_go_on(count)
 
-    # --- tasks that are slow ---
+    # --- those who do not know ---
 
-    @rule(goal=st.sampled_from([RollBack(GOOD, BAD), ShiftWeight(99, BAD), Promote(BAD)]))
+    @rule(weight=st.sampled_from([5, 99]))
+    def start(self, weight: int) -> None:
+        """A duplicate takes a turn of the canary's start."""
+        self._turn(StartCanary(BAD, weight, generation=self.first_generation))
+
+    @rule(goal=st.sampled_from([ShiftWeight(50, BAD), ShiftWeight(99), Promote(BAD), Promote()]))
+    def go_forward(self, goal: Goal) -> None:
+        """A duplicate takes a turn of a step, or of the promotion."""
+        self._turn(goal)
+
+    @rule(goal=st.sampled_from([BACK, ShiftWeight(99, BAD), Promote(BAD)]))
     def read_now(self, goal: Goal) -> None:
         """A task reads, and will act later."""
         self.held.append((goal, self.model.read()))
@@ -131,8 +145,6 @@ class RolledBackCanary(RuleBasedStateMachine):
     def act_late(self, index: int) -> None:
         """A task acts on what it has read some time ago."""
         goal, observed = self.held.pop(index % len(self.held))
-        if isinstance(goal, RollBack) and not self.decided:
-            return
         self._act(goal, next_action(goal, observed))
 
     @rule()
@@ -144,40 +156,38 @@ class RolledBackCanary(RuleBasedStateMachine):
         self._act(goal, next_action(goal, self.model.read()))
 
     def _act(self, goal: Goal, action: Action) -> None:
-        is_canary = not isinstance(goal, RollBack)
-        if not isinstance(action, Patch) or (is_canary and self.decided and not self.began):
+        if not isinstance(action, Patch):
+            return
+        if self.is_decided and not self.began and goal != BACK:
             return
         try:
             self.model.patch(dict(action.body))
         except ConflictError:
             return
-        if not self.decided:
-            return
-        self.began = True
-        worst = worst_share(self.model, BAD)
-        assert worst <= self.ceiling, f"{goal} may raise the bad version's share to {worst} %"
-        self.ceiling = worst
+        self.began = goal == BACK or self.began
+        if self.began:
+            worst = worst_share(self.model, BAD)
+            assert worst <= self.ceiling, f"{goal} may raise the bad version's share to {worst} %"
+            self.ceiling = worst
 
     @invariant()
     def bad_share_never_rises(self) -> None:
         """The share of users on the bad version is never above what it could be when last looked."""
-        if self.decided:
-            assert self.model.share(BAD) <= self.ceiling
+        assert self.model.share(BAD) <= self.ceiling
 
     def teardown(self) -> None:
         """Left alone with the rollback, it ends with the good version alone, and stays there."""
         for _ in range(60):
-            action = next_action(RollBack(GOOD, BAD), self.model.read())
+            action = next_action(BACK, self.model.read())
             if isinstance(action, Done):
                 break
             if isinstance(action, Patch):
                 self.model.patch(dict(action.body))
             self.model.settle(rounds=2)
         assert isinstance(action, Done), action
-        self.model.settle()
-        assert self.model.users() == {GOOD: 100}
-        assert self.model.read().canary_percent is None
-        assert self.model.read().storage_uri == GOOD
+        assert all(one.users() == {GOOD: 100} for one in futures(self.model))
+        observed = self.model.read()
+        assert (observed.storage_uri, observed.canary_percent) == (GOOD, None)
 
 
 class KnativeRollback(RolledBackCanary):
@@ -189,13 +199,13 @@ class KnativeRollback(RolledBackCanary):
         unloadable=st.sampled_from([frozenset(), frozenset({BAD})]),
         story=STORIES,
     )
-    def live(self, story: Any, **given: Any) -> None:
+    def live(self, story: list[Chapter], **given: Any) -> None:
         """GOOD has all users."""
         self.begin(live_model(**given), story)
 
 
 class StandardRollback(RolledBackCanary):
-    """In the Standard dialect; here nobody's request may lead to pods that are gone, either."""
+    """In the Standard dialect; here nobody's request may lead to pods that are gone, or to too few, either."""
 
     model: StandardModel
 
@@ -204,7 +214,7 @@ class StandardRollback(RolledBackCanary):
         replicas=st.sampled_from([None, 1, 3]),
         story=STORIES,
     )
-    def live(self, story: Any, **given: Any) -> None:
+    def live(self, story: list[Chapter], **given: Any) -> None:
         """GOOD has all users."""
         self.replicas = given["replicas"] or 1
         self.begin(standard_live(**given), story)
@@ -223,16 +233,13 @@ class StandardRollback(RolledBackCanary):
     def teardown(self) -> None:
         """Stable's own number of replicas is what it was, too."""
         super().teardown()
-        for one in futures(self.model):
-            assert one.users() == {GOOD: 100}
-        stable = self.model.spec["predictor"]
-        assert stable.get("minReplicas", 1) == self.replicas
+        assert self.model.spec["predictor"].get("minReplicas", 1) == self.replicas
         assert "canary" not in self.model.spec
 
 
 _LIMITS = settings(
-    max_examples=80,
-    stateful_step_count=30,
+    max_examples=120,
+    stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
