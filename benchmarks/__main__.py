@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             taken.append(FIGURES[name]())
         except MeasureError as error:
             failed += 1
-            print(f"{name:<22} could not be taken. {error}", file=sys.stderr, flush=True)
+            print(f"{name:<30} could not be taken. {error}", file=sys.stderr, flush=True)
         else:
             print(taken[-1].row(), flush=True)
             write_results(arguments.results, taken)

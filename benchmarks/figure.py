@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +15,17 @@ class MeasureError(Exception):
 
 @dataclass(frozen=True)
 class Figure:
-    """`value` in `unit`; `peer` names what it is compared with, whose `peer_value` was measured in the same run."""
+    """`value` in `unit`; `peer` names what it is compared with, whose `peer_value` was measured in the same run.
+
+    `note` is said beside it to people: how far the repeats lie apart, for example.
+    """
 
     name: str
     value: float
     unit: str
     peer: str | None = None
     peer_value: float | None = None
+    note: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -40,11 +45,20 @@ class Figure:
 
     def row(self) -> str:
         """The figure as a line for people."""
-        text = f"{self.name:<22} {self.value:>9.3f} {self.unit:<4}"
-        if self.peer is None or self.peer_value is None:
-            return text.rstrip()
-        ratio = "" if self.ratio is None else f"  ratio {self.ratio:.2f}"
-        return f"{text} {self.peer}: {self.peer_value:.3f} {self.unit}{ratio}"
+        parts = [f"{self.name:<30} {self.value:>9.3f} {self.unit:<8}"]
+        if self.peer is not None and self.peer_value is not None:
+            parts.append(f"{self.peer}: {self.peer_value:.3f} {self.unit}")
+        if self.ratio is not None:
+            parts.append(f" ratio {self.ratio:.2f}")
+        if self.note:
+            parts.append(f"({self.note})")
+        return " ".join(parts).rstrip()
+
+
+def median_figure(name: str, values: Sequence[float], unit: str) -> Figure:
+    """The median of repeats, with their number and their extremes in the note."""
+    spread = f"median of {len(values)}, {min(values):.4g} to {max(values):.4g}"
+    return Figure(name, statistics.median(values), unit, note=spread)
 
 
 def write_results(path: Path, figures: Iterable[Figure]) -> None:

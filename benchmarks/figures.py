@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from benchmarks import dag_parse, demo, idle_memory, overhead, setup
 from benchmarks.figure import Figure
+from benchmarks.live import rollback, weight_changes
 
 FIGURES: Mapping[str, Callable[[], Figure]] = {
     "dag_parse_s": dag_parse.measure,
     "idle_mib": idle_memory.measure,
     "overhead_per_task_s": overhead.measure,
+    **{
+        f"rollback_s_at_{percent}_percent": partial(rollback.measure_seconds, percent)
+        for percent in rollback.ERROR_PERCENTS
+    },
+    **{
+        f"bad_answers_at_{percent}_percent": partial(rollback.measure_bad_answers, percent)
+        for percent in rollback.ERROR_PERCENTS
+    },
+    "decision_to_weight_0_ms": rollback.measure_decision_to_weight_0,
+    "weight_change_failed_requests": weight_changes.measure,
     "demo_s": demo.measure,
     "setup_s": setup.measure,
 }

@@ -193,7 +193,8 @@ def program_checks(settings: SandboxSettings) -> dict[str, Callable[[], bool]]:
 
 def _start(settings: SandboxSettings, steps: Steps, dags_folder: Path) -> None:
     with steps.step("State, configuration and database laid out"):
-        _lay_out(settings, dags_folder)
+        lay_out(settings)
+        airflow.write_home(settings, dags_folder)
     start_supervisor(settings, programs(settings), airflow.airflow_environment(settings))
     supervisor, checks = Supervisor(settings), program_checks(settings)
     deadline = time.monotonic() + UP_TIMEOUT_S
@@ -210,7 +211,8 @@ def _start(settings: SandboxSettings, steps: Steps, dags_folder: Path) -> None:
     wait("guard", "staging Triton", "Airflow")
 
 
-def _lay_out(settings: SandboxSettings, dags_folder: Path) -> None:
+def lay_out(settings: SandboxSettings) -> None:
+    """Makes the run folder anew, with what the parts beside Airflow read; the last run's is kept beside it."""
     last = settings.root / "last-run"
     shutil.rmtree(last, ignore_errors=True)
     if settings.run_dir.exists():
@@ -220,7 +222,6 @@ def _lay_out(settings: SandboxSettings, dags_folder: Path) -> None:
     settings.save()
     write_private(settings.token_file, settings.secrets.cluster_token + "\n")
     write_private(cluster_file(settings), json.dumps(cluster_configuration(settings), indent=2) + "\n")
-    airflow.write_home(settings, dags_folder)
 
 
 def _failed_program(settings: SandboxSettings, supervisor: Supervisor) -> str | None:

@@ -35,7 +35,7 @@ BAD_MESSAGES = {
 
 @dataclass(frozen=True)
 class DigitsStory:
-    """Version 1 by hand, 2 by its event, 3 found by the sweep while 2 was in its canary."""
+    """Version 1 by hand, 2 by its event, 3 found by the sweep while 2 was in its canary; then back to 1 by hand."""
 
     first: Ended
     second: Ended
@@ -48,6 +48,10 @@ class DigitsStory:
     service: Observed
     intake_log: str
     releases: list[str]
+    by_hand: DagRun
+    by_hand_events: list[Event]
+    by_hand_service: Observed
+    by_hand_traffic: Traffic
 
 
 def digits_story(world: World) -> DigitsStory:
@@ -73,6 +77,12 @@ def digits_story(world: World) -> DigitsStory:
         world.wait(lambda: _was_left_alone(world) or None, "the repeated event is looked at", 120)
     service = world.service(DIGITS)
     assert service is not None
+    with world.traffic(DIGITS, RATE_RPS) as later:
+        world.await_answers(later)
+        by_hand = world.roll_back(DIGITS, 1, "labels were swapped in training")
+        world.await_answers(later, 4)
+    by_hand_service = world.service(DIGITS)
+    assert by_hand_service is not None
     return DigitsStory(
         first=first,
         second=second,
@@ -85,6 +95,10 @@ def digits_story(world: World) -> DigitsStory:
         service=service,
         intake_log=world.task_logs(INTAKE_DAG, "find_new_versions"),
         releases=[run.run_id for run in world.airflow.runs(RELEASE_DAG) if run.run_id.startswith("digits-")],
+        by_hand=by_hand,
+        by_hand_events=world.events(DIGITS, 2),
+        by_hand_service=by_hand_service,
+        by_hand_traffic=later.traffic(),
     )
 
 

@@ -107,3 +107,19 @@ def test_bad_message_is_ignored_with_a_reason(digits: DigitsStory, message: str)
     }
     assert reasons[message] in digits.intake_log
     assert digits.second.state.outcome == "promoted"
+
+
+def test_a_person_goes_back_to_an_earlier_version(digits: DigitsStory) -> None:
+    """By the form of model_rollback version 1 gets all users again; no request fails, and the reason is on record."""
+    assert digits.by_hand.state == "success"
+    (begun,) = [
+        event
+        for event in digits.by_hand_events
+        if event.kind == "rollback_started" and event.release_id == digits.by_hand.run_id
+    ]
+    assert (begun.data["by"], begun.data["reason"]) == ("a person", "labels were swapped in training")
+    assert digits.by_hand_events[-1].data["outcome"] == "rolled_back"
+    assert digits.by_hand_service.storage_uri == begun.data["stable_storage_uri"]
+    assert digits.by_hand_service.alone(digits.by_hand_service.latest_ready)
+    assert set(answering_at_the_end(digits.by_hand_traffic)) == {"1"}
+    assert digits.by_hand_traffic.failures == []

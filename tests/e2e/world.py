@@ -29,6 +29,7 @@ from include.sandbox.object_store import READY_SUFFIX, client
 from include.sandbox.settings import SandboxSettings
 
 RELEASE_DAG = "model_release"
+ROLLBACK_DAG = "model_rollback"
 INTAKE_DAG = "model_intake"
 NAMESPACE = "models"
 RELEASE_LIMIT_S = 420.0
@@ -191,6 +192,13 @@ class World:
             return finished(self.run(run_id))
 
         self.wait(answered, f"{run_id} is answered and ends")
+
+    def roll_back(self, model: str, version: int, reason: str) -> DagRun:
+        """Go back to a version by the form of model_rollback, and wait for the end."""
+        run_id = self.airflow.start_run(
+            ROLLBACK_DAG, {"model": model, "version": version, "reason": reason}
+        ).run_id
+        return self.wait(lambda: finished(self.airflow.run(ROLLBACK_DAG, run_id)), f"{run_id} ends")
 
     def patch_service(self, model: str, body: Mapping[str, Any]) -> None:
         """Change an InferenceService as `kubectl patch` does."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
 from include.model_release.isvc_observation import STABLE_URI, Observed
@@ -71,9 +72,11 @@ class NameRollbackOperator(BaseOperator):
         params = context["params"]
         with airflow_failures():
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
-            leaving = self._end_canary(spec, str(params["reason"]))
+            live, was_canary = self._end_canary(spec, str(params["reason"]))
+            if was_canary and params.get("version") is None:
+                raise AirflowSkipException(f"the canary was ended; {live.storage_uri} has all traffic")
             store = ModelStoreHook(self.bucket, self.aws_conn_id)
-            ticket = self._ticket(context, spec, store, leaving)
+            ticket = self._ticket(context, spec, store, live)
             try:
                 owner = LockOwner(ticket.release_id, ticket.version, DAG_ID)
                 holder = model_lock(store, spec.model, context).acquire(owner)
@@ -90,8 +93,11 @@ class NameRollbackOperator(BaseOperator):
                 self.log.warning("the record cannot be opened yet, users go first: %s", error)
             return ticket.model_dump(mode="json")
 
-    def _end_canary(self, spec: ReleaseSpec, reason: str) -> Observed:
-        """Takes all users off a canary; the release that runs it finds its lease ended."""
+    def _end_canary(self, spec: ReleaseSpec, reason: str) -> tuple[Observed, bool]:
+        """Takes all users off a canary; the release that runs it finds its lease ended, and concludes its own record.
+
+        :return: what is live then, and whether there was a canary.
+        """
         rollout = spec.rollout
         service = KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
         observed = look(service)
@@ -103,13 +109,13 @@ class NameRollbackOperator(BaseOperator):
                 remedy="release a version first",
             )
         if observed.canary_percent is None:
-            return observed
+            return observed, False
         leases = LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
         while (lease := leases.get()) is not None and not lease.is_ended:
             leases.end(lease, by=BY, reason=reason)
         turn = drive(service, RollBack(stable_uri(observed)), timeout_s=rollout.ready_timeout_s)
         self.log.info("the canary of %s was ended", observed.storage_uri)
-        return observed if turn.observed is None else turn.observed
+        return turn.observed or observed, True
 
     def _ticket(
         self, context: Context, spec: ReleaseSpec, store: ModelStoreHook, live: Observed
@@ -128,12 +134,12 @@ class NameRollbackOperator(BaseOperator):
         """The storageUri to go back to: that of the version asked for, else what the InferenceService notes."""
         if version is None:
             before = live.annotation(STABLE_URI)
-            if before:
+            if before not in ("", live.storage_uri):
                 return before
             raise InputMissingError(
                 f"{live.name} does not note which version was live before {live.storage_uri}",
-                expected=f"the annotation {STABLE_URI}",
-                found="none",
+                expected=f"another version in the annotation {STABLE_URI}",
+                found=before or "none",
                 remedy="name the version to go back to",
             )
         registry = ModelRegistry(store)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 from slipway.hooks.lock import LockOwner
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.registry import ModelRegistry
@@ -122,11 +122,13 @@ def test_a_canary_under_way_is_ended_first(
     service: ServiceDouble,
     store: ModelStoreHook,
     lease: LeaseDouble,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its users are back, and its lease is ended by name, before the lock of its release is asked for."""
     drive(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
     lease.acquire("digits-3", lease_s=60, candidate_uri="", stable_uri="")
-    run = RunDouble()
+    run = RunDouble(version=1)
+    monkeypatch.setattr(ModelRegistry, "require", lambda self, model, version: None)
     run.running.add("digits-3")
     operators.model_lock(store, "digits", run.context).acquire(LockOwner("digits-3", 3))
     with pytest.raises(TaskDeferred) as deferred:
@@ -136,6 +138,28 @@ def test_a_canary_under_way_is_ended_first(
     assert lease.lease is not None
     assert lease.lease.ended_by == "a person"
     assert deferred.value.kwargs == {"waited": 1}
+
+
+def test_a_canary_that_was_ended_needs_no_other_version(
+    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """Who names no version wants the canary gone; the record is its own release's."""
+    drive(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
+    with pytest.raises(AirflowSkipException, match="the canary was ended"):
+        name_it(RunDouble())
+    assert service.model is not None
+    assert service.model.users() == {uri(store, 2): 100}
+    assert store.entries("records/digits/") == []
+
+
+def test_after_a_rollback_the_version_must_be_named(
+    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """Once one has gone back, the InferenceService does not tell what was live before that."""
+    run = RunDouble()
+    finish(name_it(run), run)
+    with pytest.raises(AirflowFailException, match="does not note which version was live before"):
+        name_it(RunDouble())
 
 
 def test_a_version_that_was_never_published_is_refused(

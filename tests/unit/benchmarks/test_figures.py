@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks.figure import Figure, MeasureError, write_results
+from benchmarks.figure import Figure, MeasureError, median_figure, write_results
 from benchmarks.figures import FIGURES, selected
 
 
@@ -39,6 +39,14 @@ def test_a_row_names_figure_value_and_unit() -> None:
     """One line a figure, with its peer where it has one."""
     assert Figure("idle_mib", 1024.0, "MiB").row().split() == ["idle_mib", "1024.000", "MiB"]
     assert "empty chain: 1.000 s  ratio 1.50" in Figure("o", 1.5, "s", "empty chain", 1.0).row()
+
+
+def test_a_median_says_how_far_the_repeats_lie_apart() -> None:
+    """The note is in the row, and not in the entry, which has six fields."""
+    figure = median_figure("rollback_s", [4.0, 6.0, 4.5], "s")
+    assert figure.value == 4.5
+    assert figure.row().endswith("4.500 s        (median of 3, 4 to 6)")
+    assert len(figure.to_dict()) == 6
 
 
 def test_all_figures_are_taken_unless_some_are_named() -> None:

@@ -1,0 +1,42 @@
+"""A lab for one figure: fresh at its beginning, ended whatever happens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+from benchmarks.figure import MeasureError
+from benchmarks.world import PROJECT_ROOT
+from include.model_release.errors import SlipwayError
+from include.sandbox.lab.world import Lab
+from include.sandbox.lifecycle import LifecycleError
+from include.sandbox.settings import SettingsError
+
+if TYPE_CHECKING:
+    from benchmarks.live.canary import LabModel
+
+ROOT = PROJECT_ROOT / ".sandbox" / "bench" / "lab"
+
+
+@contextmanager
+def live_model(
+    *, weight: int = 20, window_s: int = 2, limit_s: int = 90, root: Path = ROOT
+) -> Iterator[LabModel]:
+    """A lab whose model has version 1 live.
+
+    A canary of it has one step of `weight` percent, watched in windows of `window_s` for at most `limit_s`.
+    MeasureError where the lab, or what is done in it, fails.
+    """
+    try:
+        with Lab(root) as lab, patch.dict(os.environ, lab.environment(lab.root / "airflow")):
+            from benchmarks.live.canary import LabModel, release_spec
+
+            model = LabModel(lab, release_spec(weight, window_s, limit_s))
+            model.deploy_stable()
+            yield model
+    except (SlipwayError, LifecycleError, SettingsError) as error:
+        raise MeasureError(str(error)) from error

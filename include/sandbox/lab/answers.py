@@ -1,0 +1,85 @@
+"""What clients were answered, one by one, and what follows from it: who was harmed, by whom, and for how long."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One request and what came of it.
+
+    `due` is when it should have been sent, `sent` and `received` when it was sent and over, in unix seconds.
+    `revision` is None where none was reached: the router itself answered, or nobody did. `error` is None for a
+    good answer.
+    """
+
+    due: float
+    sent: float
+    received: float
+    protocol: str
+    revision: str | None
+    error: str | None
+
+    def to_line(self) -> str:
+        """The answer as a line that `read_answers` understands."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class Harm:
+    """What a candidate did to users: `answers` it gave, `bad` ones among them.
+
+    `first_bad_at` and `last_answer_at` (unix seconds) are when the first bad and the last answer of any kind came.
+    """
+
+    answers: int
+    bad: int
+    first_bad_at: float | None
+    last_answer_at: float | None
+
+    @property
+    def seconds(self) -> float | None:
+        """From the first bad answer to the last answer of any kind; None where no answer was bad."""
+        if self.first_bad_at is None or self.last_answer_at is None:
+            return None
+        return self.last_answer_at - self.first_bad_at
+
+
+def harm_by(answers: Iterable[Answer], revision: str) -> Harm:
+    """What the revision's answers were; those that were over first come first."""
+    given = sorted((one for one in answers if one.revision == revision), key=lambda one: one.received)
+    bad = [one for one in given if one.error is not None]
+    return Harm(
+        answers=len(given),
+        bad=len(bad),
+        first_bad_at=bad[0].received if bad else None,
+        last_answer_at=given[-1].received if given else None,
+    )
+
+
+def failed_elsewhere(answers: Iterable[Answer], revision: str) -> list[Answer]:
+    """Requests that failed without the revision's part in it: a healthy stable version would have answered them."""
+    return [one for one in answers if one.error is not None and one.revision != revision]
+
+
+def rate_rps(answers: Sequence[Answer]) -> float:
+    """Requests sent in a second, over the time from the first to the last; 0 for fewer than two."""
+    moments = sorted(one.sent for one in answers)
+    if len(moments) < 2 or moments[-1] == moments[0]:
+        return 0.0
+    return (len(moments) - 1) / (moments[-1] - moments[0])
+
+
+def read_answers(path: Path) -> list[Answer]:
+    """What a client wrote to `path`; a line that a killed client has cut short is left out."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(Answer(**json.loads(line)))
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,47 @@
+"""A tiny model that answers a share of its requests with an error, as the files of a Triton repository.
+
+Which requests it fails follows from its seed alone. Triton counts such an answer as a success in its own metrics;
+the router sees HTTP 500 or a gRPC status.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from include.model_release.repository import repository_paths
+
+PROGRAM = Path(__file__).with_name("triton_model.py")
+
+_CONFIG = """\
+name: "{name}"
+backend: "python"
+max_batch_size: 0
+input [ {{ name: "x", data_type: TYPE_FP32, dims: [ 1 ] }} ]
+output [ {{ name: "y", data_type: TYPE_FP32, dims: [ 1 ] }} ]
+instance_group [ {{ kind: KIND_CPU, count: 1 }} ]
+version_policy: {{ specific {{ versions: [ {version} ] }} }}
+parameters [
+  {{ key: "error_percent", value: {{ string_value: "{error_percent:g}" }} }},
+  {{ key: "seed", value: {{ string_value: "{seed}" }} }}
+]
+"""
+
+
+def repository_files(
+    name: str, version: int, *, error_percent: float = 0.0, seed: int = 0
+) -> dict[str, bytes]:
+    """The repository of one version, content by path; it fails `error_percent` of its requests, 0 to 100."""
+    paths = repository_paths(name, version, "model.py")
+    config = _CONFIG.format(name=name, version=version, error_percent=error_percent, seed=seed)
+    return {paths.config_file: config.encode(), paths.model_file: PROGRAM.read_bytes()}
+
+
+def publish(
+    s3: Any, bucket: str, name: str, version: int, *, error_percent: float = 0.0, seed: int = 0
+) -> str:
+    """Puts a version where releases put theirs, and returns its storageUri."""
+    paths = repository_paths(name, version)
+    for path, content in repository_files(name, version, error_percent=error_percent, seed=seed).items():
+        s3.put_object(Bucket=bucket, Key=f"{paths.repository}{path}", Body=content)
+    return paths.storage_uri(bucket)
