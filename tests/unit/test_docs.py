@@ -52,7 +52,7 @@ def exists(path: str) -> bool:
 def make_targets() -> set[str]:
     """Every target of the Makefile that people call."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    return set(re.findall(r"^([a-z]+):.*##", makefile, re.MULTILINE))
+    return set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
 
 
 def anchors_of(document: Path) -> set[str]:
@@ -92,7 +92,7 @@ def test_every_make_target_that_a_document_names_exists(document: Path) -> None:
 
 def test_the_readme_names_every_make_target() -> None:
     """Whatever `make help` lists is in the README."""
-    named = set(re.findall(r"`make ([a-z]+)", README.read_text(encoding="utf-8")))
+    named = set(re.findall(r"`make ([a-z-]+)", README.read_text(encoding="utf-8")))
     assert make_targets() - named == set()
 
 
@@ -170,3 +170,15 @@ def test_a_missing_path_is_found_out() -> None:
     assert not exists("include/model_release/no_such_file.py")
     assert not exists("include/no_such_folder/MODEL.yaml")
     assert exists("include/releases/MODEL.yaml")
+
+
+@documents
+def test_every_test_that_a_document_names_exists(document: Path) -> None:
+    """A claim that is proved by a test names one that is there."""
+    named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", document.read_text(encoding="utf-8"))
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if not re.search(rf"def {name}\(", (ROOT / path).read_text(encoding="utf-8"))
+    ]
+    assert missing == []
