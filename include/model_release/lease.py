@@ -29,6 +29,7 @@ INFERENCE_SERVICE = ANNOTATION_PREFIX + "inference-service"
 ENDED_BY = ANNOTATION_PREFIX + "ended-by"
 ENDED_AT = ANNOTATION_PREFIX + "ended-at"
 ENDED_REASON = ANNOTATION_PREFIX + "ended-reason"
+PAUSED = ANNOTATION_PREFIX + "paused"
 # Picks our leases among those of nodes and leaders.
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
@@ -54,7 +55,8 @@ class Lease:
     """One reading of a Lease; texts are "" and times None where the object says nothing.
 
     `holder` is the release id. `renewed_at` is what the holder's clock said, `written_at` what the API
-    server's said at the last write (None where the server does not tell). All times are UTC.
+    server's said at the last write (None where the server does not tell). All times are UTC. `paused` is why the
+    canary shall stay at its weight, "" where it need not.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Lease:
     ended_by: str = ""
     ended_at: datetime | None = None
     ended_reason: str = ""
+    paused: str = ""
 
     @property
     def is_ended(self) -> bool:
@@ -105,6 +108,7 @@ def parse_lease(obj: Mapping[str, Any]) -> Lease:
         ended_by=notes.get(ENDED_BY, ""),
         ended_at=_time(notes.get(ENDED_AT)),
         ended_reason=notes.get(ENDED_REASON, ""),
+        paused=notes.get(PAUSED, ""),
     )
 
 
@@ -161,6 +165,11 @@ def ending(lease: Lease, *, by: str, reason: str, now: datetime) -> dict[str, An
     """Return the merge patch that ends a canary for its holder; on 409 it was renewed, so look again."""
     notes = {ENDED_BY: by, ENDED_AT: micro_time(now), ENDED_REASON: reason}
     return {"metadata": {"resourceVersion": lease.resource_version, "annotations": notes}}
+
+
+def pausing(lease: Lease, reason: str | None) -> dict[str, Any]:
+    """Return the merge patch that pauses a canary at its weight, for a reason; None lets it go on."""
+    return {"metadata": {"resourceVersion": lease.resource_version, "annotations": {PAUSED: reason}}}
 
 
 def micro_time(when: datetime) -> str:

@@ -208,9 +208,16 @@ class StepWatch:
             await self._require_as_planned()
             verdict = self._judged(window)
             await self._save()
-            decision = decide(verdict, self.elapsed_s, self._step, self._plan)
+            decision = self._decide(verdict)
             if decision != "continue" or time.monotonic() > report_at:
                 return decision, verdict
+
+    def _decide(self, verdict: Verdict) -> Decision:
+        """What the plan says; while a person has paused the canary it neither goes on nor runs out of time."""
+        plan = self._plan.held(self._index) if self._wheel.paused else self._plan
+        if self._wheel.paused:
+            log.info("the canary is paused: %s", self._wheel.paused)
+        return decide(verdict, self.elapsed_s, plan.steps[self._index], plan)
 
     async def _window(self) -> Window | None:
         """Reads again and again, to date the first bad answer, until there is new data at the window's end.

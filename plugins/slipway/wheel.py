@@ -14,6 +14,8 @@ class Wheel:
     """A release's hold on its canary.
 
     :param hook: the lease of the release's InferenceService.
+
+    `ended_by` says who ended the canary, and `paused` why it shall stay at its weight, both "" where nobody wants so.
     """
 
     def __init__(self, hook: LeaseHook, ticket: ReleaseTicket) -> None:
@@ -21,6 +23,7 @@ class Wheel:
         self._ticket = ticket
         self._due_s = 0.0
         self.ended_by = ""
+        self.paused = ""
 
     def take(self) -> None:
         """Takes the lease before the candidate gets its first percent; one that is this release's is renewed.
@@ -70,6 +73,7 @@ class Wheel:
     def _require(self, lease: Lease | None) -> None:
         if lease is not None and lease.is_held_by(self._ticket.release_id):
             self._due_s = time.monotonic() + renew_interval_s(lease.lease_s)
+            self.paused = lease.paused
             return
         self.ended_by = "someone who removed the lease" if lease is None else lease.ended_by
         raise CanaryEndedError(

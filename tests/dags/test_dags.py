@@ -21,7 +21,7 @@ from include.model_release.names import list_models
 ROOT = Path(__file__).resolve().parents[2]
 DAGS = ROOT / "dags"
 FILES = sorted(path.name for path in DAGS.glob("*.py"))
-RELEASE, INTAKE = "model_release", "model_intake"
+RELEASE, INTAKE, ROLLBACK, PAUSE = "model_release", "model_intake", "model_rollback", "canary_pause"
 
 # A form filled in as little as possible.
 MINIMAL = {"model": "digits", "version": 2}
@@ -59,7 +59,7 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
     assert not any(stats.warning_num for stats in bag.dagbag_stats)
 
 
-@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE])
+@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE])
 def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
     """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""
     dag = bag.dags[dag_id]
@@ -289,3 +289,23 @@ def test_dag_files_are_wiring(name: str) -> None:
         "get_connection",
     ):
         assert word not in text
+
+
+def test_a_rollback_by_hand_concludes_whatever_happened(bag: DagBag) -> None:
+    """The lock is given back and the record closed by a teardown, and a reason must be given."""
+    dag = bag.dags[ROLLBACK]
+    assert set(dag.task_ids) == {"admit", "roll_back", "conclude"}
+    assert dag.get_task("conclude").is_teardown
+    assert dag.get_task("conclude").on_failure_fail_dagrun
+    with pytest.raises(ParamValidationError):
+        fill_in(dag, {"model": "digits", "reason": ""})
+    fill_in(dag, {"model": "digits", "reason": "labels were swapped"})
+
+
+def test_a_pause_is_one_task_with_two_answers(bag: DagBag) -> None:
+    """Pause or resume, nothing else."""
+    dag = bag.dags[PAUSE]
+    assert dag.task_ids == ["pause"]
+    fill_in(dag, {"model": "digits", "action": "resume"})
+    with pytest.raises(ParamValidationError):
+        fill_in(dag, {"model": "digits", "action": "stop"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import ClassVar
 
-from include.model_release.errors import ReleaseInProgressError
+from include.model_release.errors import InputMissingError, ReleaseInProgressError
 from include.model_release.lease import (
     API_VERSION,
     DEFAULT_LEASE_S,
@@ -16,6 +16,7 @@ from include.model_release.lease import (
     lease_manifest,
     lease_name,
     parse_lease,
+    pausing,
     renewal,
 )
 from slipway.hooks.cluster_object import ClusterObjectHook
@@ -118,6 +119,24 @@ class LeaseHook(ClusterObjectHook):
         """Ends the canary for whoever holds its lease; None: it was renewed or ended in between, so look again."""
         stored = self._patch(ending(lease, by=by, reason=reason, now=datetime.now(UTC)))
         return None if stored is None else parse_lease(stored)
+
+    def pause(self, reason: str | None) -> Lease:
+        """Keeps the canary at its weight, for a reason that people are told; None lets it go on.
+
+        :raises InputMissingError: there is no canary under way.
+        """
+        while True:
+            found = self.get()
+            if found is None or found.is_ended:
+                raise InputMissingError(
+                    f"no canary is under way on {self.namespace}/{self.inference_service}",
+                    expected=f"the lease {self.name}",
+                    found="none" if found is None else f"ended by {found.ended_by}",
+                    remedy="nothing needs to be paused; a release that has not begun its canary can be stopped",
+                )
+            stored = self._patch(pausing(found, reason))
+            if stored is not None:
+                return parse_lease(stored)
 
     def release(self, holder: str) -> Lease | None:
         """Gives the lease back, ended or not, once the canary is promoted or rolled back.

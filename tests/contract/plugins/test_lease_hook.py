@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 from slipway.hooks.lease import LeaseHook
 
-from include.model_release.errors import ClusterUnavailableError, ReleaseInProgressError, SpecError
+from include.model_release.errors import (
+    ClusterUnavailableError,
+    InputMissingError,
+    ReleaseInProgressError,
+    SpecError,
+)
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
 from tests.contract.cluster.emulator import Emulator
 
@@ -133,3 +138,19 @@ def test_a_name_that_no_lease_can_have_is_the_persons_to_mend(hook: LeaseHook) -
     """What the API finds invalid is not tried again."""
     with pytest.raises(SpecError, match="the API server finds it invalid"):
         LeaseHook("Not_A_Name", "models").acquire(RELEASE)
+
+
+def test_a_canary_is_paused_and_goes_on(hook: LeaseHook) -> None:
+    """The reason stands on the lease, survives renewals, and is gone when the canary may go on."""
+    hook.acquire(RELEASE)
+    assert hook.pause("a person looks").paused == "a person looks"
+    kept = hook.keep(RELEASE)
+    assert kept is not None
+    assert kept.paused == "a person looks"
+    assert hook.pause(None).paused == ""
+
+
+def test_without_a_canary_nothing_can_be_paused(hook: LeaseHook) -> None:
+    """The error says that none is under way."""
+    with pytest.raises(InputMissingError, match="no canary is under way"):
+        hook.pause("a person looks")

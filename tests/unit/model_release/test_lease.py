@@ -20,6 +20,7 @@ from include.model_release.lease import (
     lease_name,
     micro_time,
     parse_lease,
+    pausing,
     renew_interval_s,
     renewal,
 )
@@ -286,3 +287,18 @@ def test_a_lease_that_nobody_renews_runs_out_within_one_look(lease_s: int, poll_
         watch = watch.look(seen, now_s, poll_s=poll_s)
         assert now_s <= lease_s + poll_s * 1.001
     assert now_s >= lease_s * 0.999
+
+
+def test_a_pause_is_a_note_that_a_holder_reads() -> None:
+    """It changes nothing about who is at the wheel, and is taken off by a null."""
+    paused = stored()
+    paused["metadata"]["annotations"] |= pausing(parse_lease(stored()), "a person looks")["metadata"][
+        "annotations"
+    ]
+    seen = parse_lease(paused)
+    assert seen.paused == "a person looks"
+    assert seen.is_held_by("digits-2")
+    assert pausing(seen, None)["metadata"] == {
+        "resourceVersion": "7",
+        "annotations": {"slipway.dev/paused": None},
+    }

@@ -353,3 +353,20 @@ async def test_an_api_that_is_away_does_not_end_a_watch(ticket: ReleaseTicket, l
     await until(lambda: "weight_observed" in kinds(watched))
     lease.away = service.away = True
     assert await running == "advance"
+
+
+async def test_a_paused_canary_stays_at_its_weight_and_is_still_judged(
+    ticket: ReleaseTicket, live: Live
+) -> None:
+    """While a person looks, no time runs out and no step ends; a candidate that turns bad is still taken back."""
+    model, lease = live(), held(ticket, 1)
+    assert lease.lease is not None
+    lease.lease = replace(lease.lease, paused="a person wants to look")
+    watched, _, metrics = watch(ticket, model, HEALTHY, lease=lease)
+    running = asyncio.create_task(watched.run())
+    await until(lambda: kinds(watched).count("window_judged") > 10)
+    assert watched.elapsed_s > PLAN.max_bake_s
+    assert model.share(CANDIDATE_URI) == 20
+    metrics.per_reading = FAILING
+    assert await running == "roll_back"
+    assert model.share(CANDIDATE_URI) == 0

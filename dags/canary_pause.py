@@ -1,0 +1,68 @@
+"""
+### Pauses a canary at its weight, or lets it go on
+
+The candidate keeps the share that it has; no step is begun, nothing is promoted, and the bake's limit does not run
+out. The judge goes on watching: a candidate that does worse is still taken back at once. The watch notices within a
+third of the lease (`rollout.lease_s`, 60 s unless the release file says otherwise).
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+from airflow.sdk import Param, dag
+from slipway.operators.pause import PauseCanaryOperator
+
+from include.model_release.names import list_models
+
+RELEASES_DIR = Path(
+    os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")
+)
+
+PARAMS = {
+    "model": Param(
+        type="string",
+        enum=list_models(RELEASES_DIR),
+        title="Model",
+        description="One of the release files in include/releases/.",
+    ),
+    "action": Param("pause", type="string", enum=["pause", "resume"], title="Action"),
+    "reason": Param(
+        "a person wants to look",
+        type="string",
+        minLength=3,
+        maxLength=500,
+        title="Reason",
+        description="Why; the watch tells it in its log.",
+    ),
+}
+
+
+@dag(
+    dag_id="canary_pause",
+    dag_display_name="Canary: pause or resume",
+    description="Keeps a canary at its weight until a person has looked.",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    params=PARAMS,
+    tags=["slipway", "release"],
+    default_args={
+        "owner": "slipway",
+        "retries": 3,
+        "retry_delay": timedelta(seconds=5),
+        "execution_timeout": timedelta(minutes=5),
+    },
+)
+def canary_pause() -> None:
+    """One task: a note on the canary's lease."""
+    PauseCanaryOperator(
+        task_id="pause",
+        releases_dir=str(RELEASES_DIR),
+        doc_md="Notes on the canary's lease that it shall stay at its weight, or need not any more.",
+    )
+
+
+canary_pause()
