@@ -249,6 +249,7 @@ def test_cluster_is_away_in_a_canary(ticket: ReleaseTicket) -> None:
     trigger = CanaryStepTrigger(
         release=ticket.model_dump(mode="json"),
         step=0,
+        hold=False,
         state=WatchState(
             "watch", CanaryJudge(AnalysisPolicy.from_analysis(ticket.spec.rollout.analysis)).to_json(), 0.0
         ).to_dict(),
