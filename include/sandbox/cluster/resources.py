@@ -58,6 +58,7 @@ class Resource:
 
 NAMESPACES = Resource("namespaces", "Namespace", short_names=("ns",), namespaced=False, has_status=True)
 PODS = Resource("pods", "Pod", short_names=("po",), has_status=True)
+CONFIG_MAPS = Resource("configmaps", "ConfigMap", short_names=("cm",))
 EVENTS = Resource("events", "Event", short_names=("ev",), persistent=False)
 INFERENCE_SERVICES = Resource(
     "inferenceservices",
@@ -69,7 +70,15 @@ INFERENCE_SERVICES = Resource(
 )
 LEASES = Resource("leases", "Lease", group="coordination.k8s.io", built_in=True, tells_last_write=True)
 HTTP_ROUTES = Resource("httproutes", "HTTPRoute", group="gateway.networking.k8s.io", has_status=True)
-RESOURCES: tuple[Resource, ...] = (NAMESPACES, PODS, EVENTS, INFERENCE_SERVICES, LEASES, HTTP_ROUTES)
+RESOURCES: tuple[Resource, ...] = (
+    NAMESPACES,
+    PODS,
+    EVENTS,
+    INFERENCE_SERVICES,
+    LEASES,
+    HTTP_ROUTES,
+    CONFIG_MAPS,
+)
 _BY_PLURAL = {resource.plural: resource for resource in RESOURCES}
 
 

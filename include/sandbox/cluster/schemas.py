@@ -322,6 +322,16 @@ LEASE_SPEC = Record(
     }
 )
 LEASE = Record({"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": LEASE_SPEC})
+CONFIG_MAP = Record(
+    {
+        "apiVersion": STRING,
+        "kind": STRING,
+        "metadata": METADATA,
+        "data": LABELS,
+        "binaryData": LABELS,
+        "immutable": BOOLEAN,
+    }
+)
 NAMESPACE = Record(
     {"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": OBJECT, "status": ANYTHING}
 )

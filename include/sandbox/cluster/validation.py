@@ -22,6 +22,7 @@ from include.sandbox.cluster.errors import (
 from include.sandbox.cluster.inference_service_rules import admit_inference_service
 from include.sandbox.cluster.pod_rules import pod_problems, pod_update_problems, with_pod_defaults
 from include.sandbox.cluster.resources import (
+    CONFIG_MAPS,
     EVENTS,
     HTTP_ROUTES,
     INFERENCE_SERVICES,
@@ -31,11 +32,20 @@ from include.sandbox.cluster.resources import (
     KubeObject,
     Resource,
 )
-from include.sandbox.cluster.schemas import EVENT, HTTP_ROUTE, INFERENCE_SERVICE, LEASE, NAMESPACE, POD
+from include.sandbox.cluster.schemas import (
+    CONFIG_MAP,
+    EVENT,
+    HTTP_ROUTE,
+    INFERENCE_SERVICE,
+    LEASE,
+    NAMESPACE,
+    POD,
+)
 from include.sandbox.cluster.structure import Findings, Schema, pruned
 
 _SCHEMAS: Mapping[Resource, Schema] = {
     PODS: POD,
+    CONFIG_MAPS: CONFIG_MAP,
     EVENTS: EVENT,
     INFERENCE_SERVICES: INFERENCE_SERVICE,
     LEASES: LEASE,

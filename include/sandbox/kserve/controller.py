@@ -7,11 +7,13 @@ One worker per InferenceService, of its deployment mode, brings together what th
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import shutil
 from collections.abc import Mapping
 from typing import Any
 
+from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve.knative_worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard_worker import StandardWorker
@@ -23,6 +25,7 @@ __all__ = ["KServeController", "KServeSettings"]
 
 log = logging.getLogger(__name__)
 
+CONFIG_NAMESPACE, CONFIG_NAME = "kserve", "inferenceservice-config"
 DEPLOYMENT_MODE_ANNOTATION = "serving.kserve.io/deploymentMode"
 # Modes were renamed; both names of each are in use.
 WORKERS: Mapping[str, type[ServiceWorker]] = {
@@ -53,11 +56,30 @@ class KServeController:
         await asyncio.to_thread(shutil.rmtree, revisions, ignore_errors=True)
         revisions.mkdir(parents=True)
         self.settings.router_dir.mkdir(parents=True, exist_ok=True)
+        self._publish_config()
         try:
             async for _, service in self.store.watch(KIND):
                 self._notice(service)
         finally:
             await asyncio.gather(*(one.shut_down() for one in self._services.values()), *self._leaving)
+
+    def _publish_config(self) -> None:
+        """Lay KServe's ConfigMap into the cluster, as far as others read it there."""
+        ingress = {
+            "enableGatewayApi": self.settings.gateway_api,
+            "kserveIngressGateway": self.settings.gateway,
+            "ingressDomain": self.settings.domain,
+        }
+        config = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
+            "data": {"ingress": json.dumps(ingress)},
+        }
+        try:
+            self.store.merge_patch("configmaps", CONFIG_NAMESPACE, CONFIG_NAME, config)
+        except ApiError:
+            self.store.create(config)
 
     def prepare_install(self) -> TritonInstall:
         """Return the server folder, building it when first asked; raises `SlipwayError`."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.sandbox.kserve import knative
-from include.sandbox.kserve.worker import ServiceWorker, Surroundings, now
+from include.sandbox.kserve.worker import ServiceWorker, Surroundings
 from include.sandbox.router import Backend, Ingress
 
 log = logging.getLogger(__name__)
@@ -77,16 +77,7 @@ class KnativeWorker(ServiceWorker):
             await self._route(settled)
             self.predictor = knative.forget_old(settled)
         self.keep()
-        self.tell(
-            knative.status_of(
-                self.predictor,
-                name=self.name,
-                namespace=self.namespace,
-                domain=self._settings.domain,
-                previous=service.get("status") or {},
-                now=now(),
-            )
-        )
+        self.tell(knative.status_of(self.predictor, **self.about(service)))
         self._scale_down(settled.needed() | self.predictor.needed())
 
     def forget(self) -> None:

@@ -26,6 +26,9 @@ class Store(Protocol):
     ) -> dict[str, Any]:
         """Lay a merge patch over an object; raises `ApiError`."""
 
+    def list(self, kind: str, namespace: str | None = None) -> list[dict[str, Any]]:
+        """Return the objects of a kind."""
+
     def get(self, kind: str, namespace: str | None, name: str) -> dict[str, Any]:
         """Return an object; raises `ApiError` 404."""
 
@@ -44,8 +47,8 @@ class KServeSettings:
 
     `environment` is what a predictor's pod would have (AWS_*); `scale_down_grace_s` is how long a revision
     stays that has no part in the traffic; `unpropagated_annotations` is inferenceservice-config's list of
-    annotations that do not reach the revision template, `gateway_api` its enableGatewayApi, and `gateway` the
-    Gateway (NAMESPACE/NAME) that HTTPRoutes name.
+    annotations that do not reach the revision template, `gateway_api` its enableGatewayApi, `gateway` the
+    Gateway (NAMESPACE/NAME) that HTTPRoutes name, and `gateway_lag_s` how long that takes to act on one.
     """
 
     state_dir: Path
@@ -59,6 +62,7 @@ class KServeSettings:
     unpropagated_annotations: tuple[str, ...] = UNPROPAGATED_ANNOTATIONS
     gateway_api: bool = True
     gateway: str = "kserve/kserve-ingress-gateway"
+    gateway_lag_s: float = 0.1
     run_policy: RunPolicy = field(default_factory=RunPolicy)
 
     @classmethod
@@ -67,14 +71,16 @@ class KServeSettings:
         here.
 
         Under "kserve": router_dir, router_admin_url, domain; optional: triton_dir, scale_down_grace_s,
-        service_annotation_disallowed_list, enable_gateway_api. Raises `SlipwayError` that names a missing key.
+        service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s. Raises `SlipwayError` that names a
+        missing key.
         """
         base = base or Path.cwd()
         try:
             kserve = config["kserve"]
             optional: dict[str, Any] = {}
-            if "scale_down_grace_s" in kserve:
-                optional["scale_down_grace_s"] = float(kserve["scale_down_grace_s"])
+            for seconds in ("scale_down_grace_s", "gateway_lag_s"):
+                if seconds in kserve:
+                    optional[seconds] = float(kserve[seconds])
             if "service_annotation_disallowed_list" in kserve:
                 optional["unpropagated_annotations"] = tuple(kserve["service_annotation_disallowed_list"])
             if "enable_gateway_api" in kserve:

@@ -344,12 +344,19 @@ def _owner(service: Object) -> dict[str, Any]:
 
 
 def status_of(
-    predictor: Predictor, *, name: str, namespace: str, domain: str, previous: Object, now: str
+    predictor: Predictor,
+    *,
+    name: str,
+    namespace: str,
+    domain: str,
+    previous: Object,
+    now: str,
+    ingress_ready: bool = True,
 ) -> dict[str, Any]:
     """Return the InferenceService's status. `previous` gives the transition times that still hold; `now` is
-    RFC 3339.
+    RFC 3339; `ingress_ready` tells whether a Gateway has taken the routes.
     """
-    conditions = _conditions(predictor)
+    conditions = _conditions(predictor, ingress_ready)
     status: dict[str, Any] = {
         "observedGeneration": predictor.generation,
         "deploymentMode": "Standard",
@@ -368,10 +375,12 @@ def status_of(
     return status
 
 
-def _conditions(predictor: Predictor) -> dict[str, Condition]:
+def _conditions(predictor: Predictor, ingress_ready: bool) -> dict[str, Condition]:
     """Return {type: (status, reason, message)}."""
     up: Condition = TRUE if predictor.is_ready else ("False", "MinimumReplicasUnavailable", "")
-    ingress: Condition = TRUE if predictor.routed else ("False", "Predictor ingress not created", "")
+    ingress: Condition = ("False", "Predictor ingress not created", "")
+    if predictor.routed:
+        ingress = TRUE if ingress_ready else ("False", "ParentStatusNotAvailable", "")
     conditions: dict[str, Condition] = {
         "IngressReady": ingress,
         "PredictorReady": up,

@@ -8,6 +8,7 @@ Envoy to that Deployment alone.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from typing import Any
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve import standard
 from include.sandbox.kserve.revisions import RevisionRun
-from include.sandbox.kserve.worker import ServiceWorker, Surroundings, now
+from include.sandbox.kserve.worker import ServiceWorker, Surroundings
 from include.sandbox.router import Backend, Ingress
 from include.sandbox.triton import TritonPorts
 
@@ -93,20 +94,10 @@ class StandardWorker(ServiceWorker):
         gateway_api = self._settings.gateway_api
         self.predictor = standard.route(self.predictor, service, gateway_api=gateway_api)
         self._write_routes(service)
-        self._routed = self.predictor.routed
-        await self.route()
-        self._accept_routes()
         self.keep()
-        self.tell(
-            standard.status_of(
-                self.predictor,
-                name=self.name,
-                namespace=self.namespace,
-                domain=self._settings.domain,
-                previous=service.get("status") or {},
-                now=now(),
-            )
-        )
+        told = self._tell(service)
+        await self._take_routes()
+        self._tell({**service, "status": told})
         for name in [one for one in self.runs if one not in needed]:
             log.info("pods %s: deleted", name)
             self.retire(name)
@@ -138,6 +129,21 @@ class StandardWorker(ServiceWorker):
         )
         self._routed = routed
 
+    def _tell(self, service: Mapping[str, Any]) -> dict[str, Any]:
+        """Write and return the status, which says of canaries what the spec says, whatever Envoy does."""
+        accepted = self._is_accepted()
+        status = standard.status_of(self.predictor, **self.about(service), ingress_ready=accepted)
+        self.tell(status)
+        return status
+
+    async def _take_routes(self) -> None:
+        """Have Envoy do what the HTTPRoutes say, a moment after they were written, and say so in their status."""
+        if self._routed != self.predictor.routed:
+            await asyncio.sleep(self._settings.gateway_lag_s)
+        self._routed = self.predictor.routed
+        await self.route()
+        self._accept_routes()
+
     def _start(self) -> set[str]:
         """Start the servers that must run, and return their names."""
         needed = set()
@@ -164,6 +170,13 @@ class StandardWorker(ServiceWorker):
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
                 self._store.create(wanted)
+
+    def _is_accepted(self) -> bool:
+        """Tell whether a Gateway has taken the HTTPRoutes at all; KServe does not ask in which generation."""
+        if not self._settings.gateway_api:
+            return bool(self._routed)
+        found = {one["metadata"]["name"]: one for one in self._store.list(ROUTES, self.namespace)}
+        return all(found.get(name, {}).get("status", {}).get("parents") for name in self._route_names)
 
     def _accept_routes(self) -> None:
         """Say in the HTTPRoutes' status what a Gateway says of a generation that it has taken."""

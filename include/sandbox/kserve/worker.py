@@ -131,6 +131,16 @@ class ServiceWorker(ABC):
         with contextlib.suppress(ApiError):  # deleted meanwhile: the watch will say so
             self._store.update_status(KIND, self.namespace, self.name, status)
 
+    def about(self, service: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a status is told besides the predictor's state."""
+        return {
+            "name": self.name,
+            "namespace": self.namespace,
+            "domain": self._settings.domain,
+            "previous": service.get("status") or {},
+            "now": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+
     def keep(self) -> None:
         """Write down what a later controller must know."""
         self._state_file.parent.mkdir(parents=True, exist_ok=True)
@@ -197,8 +207,3 @@ class ServiceWorker(ABC):
             kept = json.loads(self._state_file.read_text(encoding="utf-8"))
             if (kept["uid"], kept.get("mode", self.mode)) == (uid, self.mode):
                 self.take_up(kept["predictor"])
-
-
-def now() -> str:
-    """Return the present time as the API writes it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

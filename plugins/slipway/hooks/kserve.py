@@ -13,8 +13,10 @@ from kubernetes.client import ApiException, CustomObjectsApi, V1DeleteOptions, V
 from urllib3.exceptions import HTTPError
 
 from include.model_release.errors import ClusterUnavailableError, SpecError
+from include.model_release.preflight import ClusterConfig, cluster_config
 
 _GROUP, _API_VERSION, _PLURAL = "serving.kserve.io", "v1beta1", "inferenceservices"
+_CONFIG_MAP = ("inferenceservice-config", "kserve")
 _ROUTES = ("gateway.networking.k8s.io", "v1")
 _REQUEST_TIMEOUT_S = (5.0, 15.0)
 
@@ -84,6 +86,18 @@ class KServeHook(BaseHook):
                 if error.status == 404:
                     return None
                 raise
+
+    def cluster_config(self) -> ClusterConfig | None:
+        """What KServe's ConfigMap says of routes; None where it cannot be seen, which not everybody may."""
+        client = KubernetesHook(conn_id=self.kubernetes_conn_id).core_v1_client
+        with self._translated("reading KServe's ConfigMap for"):
+            try:
+                found = client.read_namespaced_config_map(*_CONFIG_MAP, _request_timeout=_REQUEST_TIMEOUT_S)
+            except ApiException as error:
+                if error.status in (403, 404):
+                    return None
+                raise
+        return cluster_config(found.data or {})
 
     def create(self, manifest: Mapping[str, Any]) -> bool:
         """Creates the InferenceService; False: there is one of this name already."""

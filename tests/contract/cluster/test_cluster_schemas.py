@@ -20,6 +20,7 @@ from include.sandbox.cluster.structure import Record
         (schemas.TOLERATION, models.V1Toleration),
         (schemas.RESOURCE_REQUIREMENTS, models.V1ResourceRequirements),
         (schemas.EVENT, models.CoreV1Event),
+        (schemas.CONFIG_MAP, models.V1ConfigMap),
         (schemas.LEASE, models.V1Lease),
         (schemas.LEASE_SPEC, models.V1LeaseSpec),
     ],

@@ -15,6 +15,7 @@ from slipway.hooks.kserve import KServeHook
 from slipway.rollout_driver import Turn, drive, look
 
 from include.model_release.errors import ForeignChangeError
+from include.model_release.preflight import ClusterConfig, preflight
 from include.model_release.rollout import (
     FirstDeploy,
     Goal,
@@ -107,12 +108,12 @@ async def world(
         emulator = Emulator(
             tmp_path / "cluster",
             node_env=bucket,
-            namespaces=[NAMESPACE],
+            namespaces=[NAMESPACE, "kserve"],
             kserve={
                 "router_dir": str(envoy.router.directory),
                 "router_admin_url": envoy.router.admin_url,
                 "domain": HOST.removeprefix(f"{NAME}.{NAMESPACE}."),
-                "scale_down_grace_s": 0.5,
+                "gateway_lag_s": 0.3,
                 **getattr(request, "param", {}),
             },
         )
@@ -228,6 +229,8 @@ async def test_no_canary_where_no_route_carries_weights(world: World) -> None:
     port = world.envoy.ingress_port
     await world.until(lambda: ask_http(port) == (200, 2.0), "the version to be served")
     assert world.hook.routes() == []
+    (problem,) = preflight(manifest(GOOD), config=world.hook.cluster_config())
+    assert "enableGatewayApi" in problem
     with pytest.raises(ForeignChangeError, match="enableGatewayApi"):
         await world.reach(StartCanary(BETTER, 20))
 
@@ -249,6 +252,7 @@ async def test_withdrawn_service_leaves_no_route(world: World) -> None:
     """Deleting the first version takes its HTTPRoutes and its answers away."""
     await world.reach(FirstDeploy(manifest(GOOD)))
     assert len(world.hook.routes()) == 2
+    assert world.hook.cluster_config() == ClusterConfig(gateway_api=True, creates_routes=True)
     await world.reach(Withdraw(GOOD))
     await world.until(lambda: world.hook.routes() == [], "the routes to be gone")
     await world.until(lambda: ask_http(world.envoy.ingress_port)[0] == 404, "the host name to be unknown")
