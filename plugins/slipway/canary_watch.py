@@ -26,7 +26,6 @@ from include.model_release.errors import (
     TransientError,
     UserError,
 )
-from include.model_release.isvc_observation import STABLE_REVISION
 from include.model_release.rollout import (
     Done,
     Goal,
@@ -106,8 +105,8 @@ class StepWatch:
     async def _bake(self) -> tuple[Decision, str]:
         """Brings the candidate to the step's weight and watches it there."""
         observed = await self._reach_weight()
-        self._stable = observed.annotation(STABLE_REVISION) or observed.latest_rolledout
-        self._candidate = observed.latest_created
+        self._stable = observed.stable_revision
+        self._candidate = observed.revision_of(self._ticket.storage_uri)
         if self.elapsed_s == 0:
             self._tell("weight_observed", weight=self._step.weight, traffic=dict(observed.traffic))
         decision, verdict = await self._watch()
@@ -323,10 +322,7 @@ class StepWatch:
 
     def _is_shielded(self, turn: Turn) -> bool:
         """Whether no traffic was seen on the candidate's revision when the turn was taken."""
-        observed = turn.observed
-        if observed is None or observed.storage_uri != self._ticket.storage_uri:
-            return True
-        return observed.canary_percent == 0 and observed.share(observed.latest_created) == 0
+        return turn.observed is None or turn.observed.is_shielded_from(self._ticket.storage_uri)
 
     def _tell(self, kind: str, **data: Any) -> None:
         """Keeps an event for the record; the worker writes it."""

@@ -75,7 +75,7 @@ def digits_story(world: World) -> DigitsStory:
         third = world.ended(DIGITS, 3, "digits-3")
         world.await_answers(clients, 4)
         world.wait(lambda: _was_left_alone(world) or None, "the repeated event is looked at", 120)
-    service = world.service(DIGITS)
+    service, traffic = world.service(DIGITS), clients.traffic()
     assert service is not None
     with world.traffic(DIGITS, RATE_RPS) as later:
         world.await_answers(later)
@@ -88,7 +88,7 @@ def digits_story(world: World) -> DigitsStory:
         second=second,
         third=third,
         traffic_after_second=traffic_after_second,
-        traffic=clients.traffic(),
+        traffic=traffic,
         second_conf=world.airflow.conf(RELEASE_DAG, "digits-2"),
         third_conf=world.airflow.conf(RELEASE_DAG, "digits-3"),
         third_waited=third_waited,

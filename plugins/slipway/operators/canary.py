@@ -14,7 +14,7 @@ from include.model_release.errors import (
     MetricsUnavailableError,
     SlipwayError,
 )
-from include.model_release.isvc_observation import REPLACED_REVISION, ROLLED_BACK_URI, STABLE_URI, Observed
+from include.model_release.isvc_observation import Observed
 from include.model_release.record import ReleaseState
 from include.model_release.rollout import (
     Goal,
@@ -96,8 +96,8 @@ class TrafficOperator(ReleaseOperator):
         """Takes a canary that is under way, if one is, back to what its own annotations name as stable."""
         observed = look(self.service)
         if observed is not None and observed.canary_percent is not None:
-            self.log.warning("a canary is under way; taking it back to %s", stable_uri(observed))
-            self.reach(RollBack(stable_uri(observed), candidate_uri))
+            self.log.warning("a canary is under way; taking it back to %s", observed.stable_uri)
+            self.reach(RollBack(observed.stable_uri, candidate_uri))
         # Also one that a release which died has left; the model's lock says that no other release lives.
         lease = self.lease.get()
         if lease is not None:
@@ -327,7 +327,7 @@ class RestoreStableOperator(TrafficOperator):
             reason, by = _why(state)
             record.append("rollback_started", reason=reason, by=by, stable_storage_uri=stable)
         observed = look(self.service)
-        candidate = _candidate_revision(observed, ticket)
+        candidate = None if observed is None else observed.revision_of(ticket.storage_uri) or None
         goal = Withdraw(ticket.storage_uri) if stable is None else RollBack(stable, ticket.storage_uri)
         weight_0_at = state.weight_0_at
 
@@ -360,22 +360,6 @@ class RestoreStableOperator(TrafficOperator):
             self.log.warning("the candidate's final counts are not known: %s", error)
             return None, None
         return counters.requests, counters.errors
-
-
-def stable_uri(observed: Observed) -> str:
-    """The storageUri of the version that is live: during a canary the one that was noted when it began."""
-    return observed.annotation(STABLE_URI) if observed.canary_percent is not None else observed.storage_uri
-
-
-def _candidate_revision(observed: Observed | None, ticket: ReleaseTicket) -> str | None:
-    """The revision that serves the candidate; once the good version is named again, a note on the object says."""
-    if observed is None:
-        return None
-    if observed.storage_uri == ticket.storage_uri:
-        return observed.latest_created
-    if observed.annotation(ROLLED_BACK_URI) == ticket.storage_uri:
-        return observed.annotation(REPLACED_REVISION) or None
-    return None
 
 
 def _is_off(observed: Observed | None, candidate: str | None) -> bool:

@@ -27,7 +27,6 @@ from slipway.hooks.lock import LockOwner, ReleaseLock
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
-from slipway.operators.canary import stable_uri
 from slipway.rollout_driver import look
 from slipway.ticket import ReleaseTicket, StableVersion
 
@@ -159,7 +158,7 @@ class AdmitReleaseOperator(BaseOperator):
         observed = look(KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id))
         if observed is None or not observed.latest_rolledout:
             return None
-        uri = stable_uri(observed)
+        uri = observed.stable_uri
         return StableVersion(version=parse_storage_uri(uri)[1], storage_uri=uri)
 
 

@@ -24,7 +24,7 @@ from slipway.hooks.lock import LockOwner
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
-from slipway.operators.canary import RestoreStableOperator, stable_uri
+from slipway.operators.canary import RestoreStableOperator
 from slipway.operators.release import model_lock
 from slipway.rollout_driver import drive, look
 from slipway.ticket import ReleaseTicket, StableVersion
@@ -113,7 +113,7 @@ class NameRollbackOperator(BaseOperator):
         leases = LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
         while (lease := leases.get()) is not None and not lease.is_ended:
             leases.end(lease, by=BY, reason=reason)
-        turn = drive(service, RollBack(stable_uri(observed)), timeout_s=rollout.ready_timeout_s)
+        turn = drive(service, RollBack(observed.stable_uri), timeout_s=rollout.ready_timeout_s)
         self.log.info("the canary of %s was ended", observed.storage_uri)
         return turn.observed or observed, True
 
