@@ -2,6 +2,7 @@
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
 #   ARGS=…     given on to `demo` (for example ARGS=--keep-up) and `bench-judge` (ARGS=--quick), or to pytest by `test`
+#   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, or a folder of tests for `test` (unit, dags, contract, e2e)
 
 SHELL := /bin/bash
@@ -12,6 +13,8 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 PYTHON ?=
 ARGS ?=
 ONLY ?=
+RUNS ?=
+SEED ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SANDBOX := $(BIN)/python -m include.sandbox
@@ -21,7 +24,7 @@ TEST_FOLDERS := unit dags contract e2e
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 
-.PHONY: help setup images demo up down status test bench bench-judge lint format ci requirements clean
+.PHONY: help setup images demo up down status test chaos bench bench-judge lint format ci requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
@@ -53,6 +56,9 @@ status: ## What runs, and whether it is healthy
 
 test: images ## All tests: unit, dags, contract, e2e (or ONLY=unit,dags)
 	@.ci/test "$(or $(ONLY),$(TEST_FOLDERS))" $(ARGS)
+
+chaos: setup ## Releases under live traffic while everything dies, 200 seeded runs (or RUNS=20 SEED=7)
+	@$(BIN)/python -m tests.chaos --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## Measure the README's figures (or ONLY=name,…)
 	@$(SANDBOX) bench $(if $(ONLY),--only $(ONLY)) $(ARGS)

@@ -165,7 +165,9 @@ class RollBackVersionOperator(RestoreStableOperator):
         except SlipwayError:
             self.reach(RollBack(_target_uri(ticket), ticket.storage_uri))
             raise
-        if state.outcome != "rolled_back":
+        if state.outcome == "rolled_back":
+            self.tidy_up(state)
+        else:
             self.take_back(state)
 
 

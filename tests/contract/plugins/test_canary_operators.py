@@ -320,6 +320,28 @@ def test_a_rollback_is_done_once(
     assert (len(record(store).events()), len(service.patches)) == (events, patches)
 
 
+def test_a_rollback_that_was_killed_at_its_very_end_is_tidied(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    operate: Operate,
+    lease: LeaseDouble,
+) -> None:
+    """A task that died right after it wrote `rolled_back` left its stage open and its lease; its retry ends both."""
+    lead_users(service, ticket, store, 50)
+    record(store).append("stage_started", stage="roll_back")
+    record(store).append(
+        "rolled_back",
+        stable_storage_uri=stable_uri(ticket),
+        candidate_requests=1,
+        candidate_errors=0,
+        weight_0_at=None,
+    )
+    operate(RestoreStableOperator)
+    assert [(stage.name, stage.outcome) for stage in state(store).stages] == [("roll_back", "passed")]
+    assert lease.lease is None
+
+
 def test_a_rollback_does_not_need_the_metrics_source(
     ticket: ReleaseTicket,
     service: ServiceDouble,
