@@ -1,0 +1,123 @@
+"""What every part of the release file is made of: strict values, and what a pod may say of where it runs."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from include.model_release.names import is_dns_label
+
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
+_IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+
+def _dns_label(text: str) -> str:
+    if not is_dns_label(text):
+        raise ValueError("must be lower-case letters, digits and inner hyphens, at most 63 characters")
+    return text
+
+
+def _file_name(text: str) -> str:
+    if not _FILE_NAME.fullmatch(text) or ".." in text:
+        raise ValueError("must be the plain name of a file beside ready.json, such as model.onnx")
+    return text
+
+
+def _image_reference(text: str) -> str:
+    if not _IMAGE.fullmatch(text):
+        raise ValueError("must be an image with a tag or digest, such as slipway/onnx:0.1.0")
+    if text.endswith(":latest"):
+        raise ValueError("must not be tagged `latest`: a release names what it runs")
+    return text
+
+
+def _quantity_text(value: object) -> object:
+    # `cpu: 1` is what people write; Kubernetes wants text.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
+def _quantity(text: str) -> str:
+    if not _QUANTITY.fullmatch(text):
+        raise ValueError("must be a Kubernetes quantity, such as 500m, 2 or 2Gi")
+    return text
+
+
+DnsLabel = Annotated[str, AfterValidator(_dns_label)]
+FileName = Annotated[str, AfterValidator(_file_name)]
+ImageReference = Annotated[str, AfterValidator(_image_reference)]
+Quantity = Annotated[str, BeforeValidator(_quantity_text), AfterValidator(_quantity)]
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
+Milliseconds = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Percent = Annotated[float, Field(ge=0, le=100)]
+
+
+class SpecPart(BaseModel):
+    """A piece of the release file: unknown keys are errors, values do not change and are not guessed at."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    def filled(self, **derived: Any) -> Self:
+        """Return a copy with defaults that follow from other keys; they do not count as given by the user."""
+        copy = self.model_copy()
+        copy.__dict__.update(derived)
+        return copy
+
+
+class Resources(SpecPart):
+    """What a container asks of its node."""
+
+    cpu: Quantity = "1"
+    memory: Quantity = "2Gi"
+    gpu: Annotated[int, Field(ge=0, le=64)] = 0
+    """Whole GPUs: Kubernetes gives no fractions of one."""
+
+    def to_kubernetes(self) -> dict[str, dict[str, str]]:
+        """Return `{"requests", "limits"}`.
+
+        CPU has no limit: throttling would show as latency that the model has not.
+        """
+        gpus = {"nvidia.com/gpu": str(self.gpu)} if self.gpu else {}
+        return {
+            "requests": {"cpu": self.cpu, "memory": self.memory, **gpus},
+            "limits": {"memory": self.memory, **gpus},
+        }
+
+
+class Toleration(SpecPart):
+    """A taint that a pod may ignore."""
+
+    key: str | None = None
+    operator: Literal["Exists", "Equal"] = "Equal"
+    value: str | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: int | None = None
+
+    def to_kubernetes(self) -> dict[str, str | int]:
+        """Return the toleration as a pod's manifest spells it."""
+        fields = {
+            "key": self.key,
+            "operator": self.operator,
+            "value": self.value,
+            "effect": self.effect,
+            "tolerationSeconds": self.toleration_seconds,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+class PodSettings(SpecPart):
+    """What every pod of a release may say about where it runs."""
+
+    timeout_s: Seconds = 600
+    resources: Resources = Resources()
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    service_account: DnsLabel = "slipway"
