@@ -79,8 +79,9 @@ class Observed:
     `storage_uri` is what the spec names last: the candidate while there is one. `canary_percent` is the
     candidate's weight in the spec, 0 once a rollback was decided, None without a canary. `annotations` are the
     notes, wherever the dialect keeps them. `traffic_current` tells whether the router is known to do what
-    `traffic` says. `obstacles` are the reasons why no canary can work here. `standard` is what only that
-    dialect has; None tells Knative.
+    `traffic` says. `urls` are the addresses, by revision, that lead to that revision alone, whatever its weight.
+    `obstacles` are the reasons why no canary can work here. `standard` is what only that dialect has; None tells
+    Knative.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Observed:
     previous_rolledout: str
     traffic: Mapping[str, int] = field(default_factory=dict)
     traffic_current: bool = True
+    urls: Mapping[str, str] = field(default_factory=dict)
     ready: bool = False
     transition: str = ""
     failure: str | None = None
@@ -127,6 +129,16 @@ class Observed:
     def stable_uri(self) -> str:
         """What the version that is live serves: during a canary, what was noted when it began."""
         return self.storage_uri if self.canary_percent is None else self.annotation(STABLE_URI)
+
+    @property
+    def candidate_url(self) -> str:
+        """The address of the newest revision alone, for testers; "" where the routes give it none."""
+        return self.urls.get(self.latest_created, "")
+
+    @property
+    def stable_url(self) -> str:
+        """The address of the live revision alone; "" where the routes give it none."""
+        return self.urls.get(self.stable_revision, "")
 
     @property
     def caught_up(self) -> bool:
@@ -210,6 +222,7 @@ def observe(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]] = ()) -
         latest_rolledout=text(component.get("latestRolledoutRevision")),
         previous_rolledout=text(component.get("previousRolledoutRevision")),
         traffic=_traffic(component.get("traffic"), latest_ready),
+        urls=_urls(component.get("traffic")),
         failure=_failure(mapping(status.get("modelStatus")), text(component.get("latestCreatedRevision"))),
         annotations=texts(metadata.get("annotations")),
         obstacles=preflight(isvc),
@@ -282,6 +295,15 @@ def _traffic(targets: Any, latest_ready: str) -> dict[str, int]:
         if revision:
             shares[revision] = shares.get(revision, 0) + int(target.get("percent") or 0)
     return shares
+
+
+def _urls(targets: Any) -> dict[str, str]:
+    """Return the URL of each revision that has a tag; KServe tags "latest" where tag routing is enabled, and "prev"."""
+    return {
+        text(target.get("revisionName")): text(target.get("url"))
+        for target in targets or []
+        if target.get("revisionName") and target.get("url")
+    }
 
 
 def _failure(model_status: Mapping[str, Any], latest_created: str) -> str | None:

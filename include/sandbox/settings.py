@@ -345,6 +345,12 @@ def connection_environment(settings: SandboxSettings) -> dict[str, str]:
             "port": settings.ports.router_admin,
             "schema": "http",
         },
+        "SLIPWAY_INGRESS": {
+            "conn_type": "http",
+            "host": LOOPBACK,
+            "port": settings.ports.ingress,
+            "schema": "http",
+        },
     }
     environment = {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()}
     return environment | {

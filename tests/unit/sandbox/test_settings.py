@@ -117,6 +117,7 @@ def test_connections_are_what_airflow_reads(settings: SandboxSettings) -> None:
         settings.kubeconfig
     )
     assert found["AIRFLOW_CONN_SLIPWAY_METRICS"].port == settings.ports.router_admin
+    assert found["AIRFLOW_CONN_SLIPWAY_INGRESS"].port == settings.ports.ingress
 
 
 def test_what_the_caller_has_set_for_a_real_cloud_does_not_get_in(settings: SandboxSettings) -> None:
