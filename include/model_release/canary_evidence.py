@@ -14,6 +14,9 @@ only the last one led to the end.
                "weights": [{"at", "weight"}], "steps": […], "windows": […], "decisions": […],
                "totals": {…}, "recomputed": {"agrees", "first_difference"}}]}
 
+A window has a `source`, `users` or `replay` (golden requests, replayed where users sent too little). Totals keep
+the two apart: `candidate_requests` are users', `replayed_requests` are not.
+
 Times are ISO 8601 in UTC, percents 0 to 100, latencies ms. What is not known is null.
 """
 
@@ -29,7 +32,7 @@ from typing import Any
 from include.model_release.analysis_policy import AnalysisPolicy
 from include.model_release.canary_plan import CanaryStep
 from include.model_release.judge import replay
-from include.model_release.judge_words import duration
+from include.model_release.judge_words import duration, is_replay
 from include.model_release.record import Event, RecordError, ReleaseState, fold
 from include.model_release.samples import Sample
 
@@ -278,6 +281,7 @@ def _add_window(step: dict[str, Any], event: Event) -> None:
         "weight": step["weight"],
         "began_at": before,
         "at": _iso(event.at),
+        "source": "replay" if is_replay(verdict["window"]) else "users",
         "blind": bool(verdict.get("blind")),
         "status": verdict["status"],
         "reason": verdict["reason"],
@@ -371,11 +375,11 @@ def _said(event: Event, told: str | None) -> tuple[str, str | None, str] | None:
 
 
 def _totals(windows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the judge's last sums over the run, and how many windows were judged and blind."""
+    """Return the judge's last sums over the run, and how many windows of users were judged and blind."""
     sums = windows[-1]["statistics"]["canary"] if windows else {}
     return {
         **{key: value for key, value in sums.items() if key != "windows"},
-        "windows": len(windows),
+        "windows": sum(window["source"] == "users" for window in windows),
         "blind_windows": sum(window["blind"] for window in windows),
     }
 

@@ -9,7 +9,15 @@ from typing import Any
 from include.model_release.analysis_policy import AnalysisPolicy
 from include.model_release.canary_evidence import DOCUMENT_FILE, WINDOWS_FILE, earlier_windows_file
 from include.model_release.charts import canary_charts
-from include.model_release.judge_words import QUESTION_WORDS, by_question, duration, margins, meaning, number
+from include.model_release.judge_words import (
+    QUESTION_WORDS,
+    REPLAYED,
+    by_question,
+    duration,
+    margins,
+    meaning,
+    number,
+)
 from include.model_release.page_style import page, text
 
 _STYLE = """
@@ -142,6 +150,7 @@ def _cards(document: Mapping[str, Any], run: Mapping[str, Any]) -> str:
             f"it fails at {number(statistics['threshold'])}",
         ),
         ("Requests to the candidate", f"{requests:,}", f"{errors:,} of them failed"),
+        *_replay_card(totals),
         ("Windows judged", f"{totals['windows']:,}", f"{duration(totals['seconds'])} of traffic{blind}"),
     ]
     seconds = exposure["seconds_from_first_bad_answer_to_weight_0"]
@@ -158,6 +167,12 @@ def _cards(document: Mapping[str, Any], run: Mapping[str, Any]) -> str:
         + "".join(f"<div class=card>{a}<b>{b}</b><span class=soft>{c}</span></div>" for a, b, c in cards)
         + "</section>"
     )
+
+
+def _replay_card(totals: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    replayed, failed = totals.get("replayed_requests", 0), totals.get("replayed_errors", 0)
+    counts = f"{failed:,} of them failed; not counted among users'"
+    return [("Golden requests replayed to it", f"{replayed:,}", counts)] if replayed else []
 
 
 def _charts(run: Mapping[str, Any]) -> str:
@@ -215,8 +230,8 @@ def _step(step: Mapping[str, Any]) -> str:
         f"{step['weight']}&thinsp;%",
         (duration(watched) if watched is not None else "") + planned,
         f"{totals.get('windows', 0)}{blind}",
-        _failed(totals, "candidate"),
-        _failed(totals, "stable"),
+        _failed(totals, "candidate_") + _replays_failed(totals, ""),
+        _failed(totals, "stable_") + _replays_failed(totals, "stable_"),
     ]
     return (
         "<tr>"
@@ -225,13 +240,20 @@ def _step(step: Mapping[str, Any]) -> str:
     )
 
 
-def _failed(totals: Mapping[str, Any], revision: str) -> str:
-    requests = totals.get(f"{revision}_requests")
+def _failed(totals: Mapping[str, Any], counts: str) -> str:
+    requests = totals.get(f"{counts}requests")
     if not requests:
         return "no request"
-    errors = totals[f"{revision}_errors"]
+    errors = totals[f"{counts}errors"]
     share = number(100 * errors / requests)
     return f"{share}&thinsp;%<br><span class=soft>{errors:,} of {requests:,}</span>"
+
+
+def _replays_failed(totals: Mapping[str, Any], revision: str) -> str:
+    if not totals.get("replayed_windows"):
+        return ""
+    errors, requests = totals[f"{revision}replayed_errors"], totals[f"{revision}replayed_requests"]
+    return f"<br><span class=soft>replayed: {errors:,} of {requests:,}</span>"
 
 
 def _last_window(run: Mapping[str, Any]) -> str:
@@ -239,6 +261,7 @@ def _last_window(run: Mapping[str, Any]) -> str:
     if not seen:
         return ""
     last = seen[-1]
+    source = f" of {REPLAYED}" if last["source"] == "replay" else ""
     rows = "".join(
         f"<tr><th scope=row>{name}</th>"
         + "".join(f"<td class=num>{value}</td>" for value in values)
@@ -247,7 +270,8 @@ def _last_window(run: Mapping[str, Any]) -> str:
     )
     return (
         "<section><h2>The last window that was seen</h2>"
-        f"<p class=soft>Window {last['number']}, {_clock(last['at'])} UTC, {duration(last['window']['seconds'])} at "
+        f"<p class=soft>Window {last['number']}{source}, {_clock(last['at'])} UTC, "
+        f"{duration(last['window']['seconds'])} at "
         f"{last['weight']}&thinsp;% of the traffic.</p>"
         "<div class=wide><table><thead><tr><th></th><th class=num>Candidate</th><th class=num>Stable</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div>{_numbers(run['windows'][-1]['statistics'])}</section>"
@@ -309,7 +333,18 @@ def _how_to_read(document: Mapping[str, Any], run: Mapping[str, Any]) -> str:
         "candidate is no worse” has become: it shrinks while the candidate does well and multiplies when it does "
         "worse. For a candidate that is no worse it reaches the threshold in at most "
         f"{100 * policy.alpha:g}&thinsp;% of canaries, however often one looks. No worse means "
-        f"{text(margins(policy))}; a hatched stretch was seen by nobody and speaks for neither side.</p></section>"
+        f"{text(margins(policy))}; a hatched stretch was seen by nobody and speaks for neither side.</p>"
+        f"{_about_replays(run)}</section>"
+    )
+
+
+def _about_replays(run: Mapping[str, Any]) -> str:
+    if not run["totals"].get("replayed_windows"):
+        return ""
+    return (
+        "<p>Users sent too little to judge by, so golden requests were replayed to both versions (shaded). They are "
+        "not drawn and not counted among users' requests. Half of what the bets on users' windows had made by then was "
+        "bet on them instead; a fault that golden requests do not meet, they cannot show.</p>"
     )
 
 

@@ -30,15 +30,16 @@ class CanaryPlan:
     """The steps in order and the limits. Raises SpecError where weights do not rise within 1 to 99.
 
     A step may be prolonged to `max_bake_s` seconds while the judge cannot tell; then `on_inconclusive` says
-    what happens. After `max_blind_windows` windows in a row without metrics the canary ends likewise: nobody
-    flies blind for long. `max_candidate_requests` and `max_candidate_errors` are the most that users may meet of
-    the candidate before it is promoted, over the whole canary; beyond them it is rolled back.
+    what happens (`top_up` is `rollback` with help before it: `wants_top_up`). After `max_blind_windows` windows
+    in a row without metrics the canary ends likewise: nobody flies blind for long. `max_candidate_requests` and
+    `max_candidate_errors` are the most that users may meet of the candidate before it is promoted, over the whole
+    canary; beyond them it is rolled back.
     """
 
     steps: tuple[CanaryStep, ...]
     window_s: float = 10.0
     max_bake_s: float = 600.0
-    on_inconclusive: Literal["hold", "rollback"] = "rollback"
+    on_inconclusive: Literal["hold", "rollback", "top_up"] = "rollback"
     max_blind_windows: int = 3
     max_candidate_requests: int | None = None
     max_candidate_errors: int | None = None
@@ -93,8 +94,26 @@ def decide(verdict: Verdict, step_elapsed_s: float, step: CanaryStep, plan: Cana
     return _give_up(plan)
 
 
+def wants_top_up(verdict: Verdict, step_elapsed_s: float, step: CanaryStep, plan: CanaryPlan) -> bool:
+    """Return whether golden requests shall be replayed during the next window, as far as the plan goes.
+
+    They are when the bake is over and users have sent too little to one of the revisions to be judged by. Not while
+    the source is blind: what is lacking then is not traffic. Not while a person holds the step: it does not end.
+    """
+    if plan.on_inconclusive != "top_up" or verdict.status != "inconclusive" or step_elapsed_s < step.bake_s:
+        return False
+    seen = verdict.statistics
+    if verdict.blind or seen["blind_windows"]:
+        return False
+    fewest = min(seen["step"]["candidate_requests"], seen["canary"]["stable_requests"])
+    return bool(fewest < seen["minimum_requests"])
+
+
 def exposure_spent(verdict: Verdict, plan: CanaryPlan) -> str | None:
-    """Return which budget of the plan the canary has overdrawn, in words; None while it has not."""
+    """Return which budget of the plan the canary has overdrawn, in words; None while it has not.
+
+    A budget is what users may meet: replayed requests do not count.
+    """
     seen = verdict.statistics.get("canary", {})
     budgets = (
         ("requests", seen.get("candidate_requests", 0), plan.max_candidate_requests),

@@ -42,12 +42,15 @@ class Point:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The shared axis: seconds since `began`, with the times of weights and the blind stretches."""
+    """The shared axis: seconds since `began`, with the times of weights, and the stretches that were blind or had
+    golden requests replayed.
+    """
 
     began: datetime
     end_s: float
     marks_s: tuple[float, ...]
     blind_s: tuple[tuple[float, float], ...]
+    replayed_s: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def of(cls, run: Mapping[str, Any]) -> TimeAxis:
@@ -59,8 +62,11 @@ class TimeAxis:
 
         marks = tuple(at_s(weight) for weight in run["weights"][1:])
         ends = [*marks, *(at_s(window) for window in run["windows"])]
-        blind = [(at_s(window, "began_at"), at_s(window)) for window in run["windows"] if window["blind"]]
-        return cls(began, max(1.0, 1.03 * max(ends, default=1.0)), marks, _joined(blind))
+        stretches = [(at_s(window, "began_at"), at_s(window), window) for window in run["windows"]]
+        blind = [(start, end) for start, end, window in stretches if window["blind"]]
+        replayed = [(start, end) for start, end, window in stretches if window["source"] == "replay"]
+        end_s = max(1.0, 1.03 * max(ends, default=1.0))
+        return cls(began, end_s, marks, _joined(blind), _joined(replayed))
 
     def seconds(self, at: str) -> float:
         """Return when `at` (ISO 8601) was, in seconds since the run began."""
@@ -79,7 +85,7 @@ class TimeAxis:
 
 
 def _joined(stretches: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Join blind windows that follow each other."""
+    """Join windows that follow each other."""
     joined: list[tuple[float, float]] = []
     for began, ended in stretches:
         if joined and began <= joined[-1][1] + 0.001:
@@ -92,8 +98,10 @@ def _joined(stretches: Sequence[tuple[float, float]]) -> tuple[tuple[float, floa
 def points_of(windows: Sequence[Mapping[str, Any]], axis: TimeAxis) -> tuple[list[Point], bool]:
     """Return what to draw, and whether windows were taken together for it.
 
-    A point never reaches over a step or a blind window.
+    A point never reaches over a step or a blind window. Users' windows alone are drawn: what was replayed would look
+    like their traffic.
     """
+    windows = [window for window in windows if window["source"] == "users"]
     together = math.ceil(len(windows) / _MOST_POINTS)
     points: list[Point] = []
     for (_, blind), stretch in itertools.groupby(

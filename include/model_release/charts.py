@@ -117,6 +117,8 @@ def _drawing(axis: TimeAxis, height_in: float) -> Iterator[tuple[Figure, Axes]]:
             alpha=0.55,
             zorder=0,
         )
+    for began_s, ended_s in axis.replayed_s:
+        plot.axvspan(began_s, ended_s, facecolor=_HEX["latency_ceiling"], alpha=0.13, linewidth=0, zorder=0)
     yield figure, plot
     places, labels = axis.ticks()
     plot.set_xticks(places, labels)
@@ -140,6 +142,9 @@ def _legend(figure: Figure, axis: TimeAxis, lines: Mapping[str, Mapping[str, Any
     if axis.blind_s:
         handles.append(Patch(facecolor="none", edgecolor=_HEX["soft"], hatch="////", linewidth=0, alpha=0.55))
         words.append("blind")
+    if axis.replayed_s:
+        handles.append(Patch(facecolor=_HEX["latency_ceiling"], alpha=0.13, linewidth=0))
+        words.append("replays beside users' requests")
     legend = figure.legend(
         handles,
         words,

@@ -6,7 +6,8 @@ WINDOWS.jsonl ("-": standard input) holds one JSON object a line; keys beside th
 
     {"policy": {...}}                         first line only, may be left out: an AnalysisPolicy
     {"step": {"weight": 5, "bake_s": 60}}     a step of the canary begins
-    {"window": {"seconds": 10, "stable": SAMPLE, "candidate": SAMPLE}}, or the inner object alone
+    {"window": {"seconds": 10, "stable": SAMPLE, "candidate": SAMPLE}}, or the inner object alone;
+                                              "source": "replay" where golden requests were replayed
     {"blind": "why"}                          a window in which the metrics source could not be read
 
     SAMPLE: {"requests": 950, "errors": 4, "latency_buckets": {"5.0": 900, "10.0": 45, "inf": 5}}

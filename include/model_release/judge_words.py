@@ -13,6 +13,7 @@ QUESTION_WORDS = {
     "error_ceiling": "errors above the ceiling",
     "latency_ceiling": "latency above the ceiling",
 }
+REPLAYED = "replayed golden requests"
 _MEANING = {
     "pass": "The candidate may go on: nothing speaks against it, and enough was seen.",
     "fail": "The candidate has to go: what was seen is too unlikely for one that is no worse. A fail is final.",
@@ -54,11 +55,19 @@ def explained(number: int, verdict: Verdict, before: Verdict | None) -> str:
         lines.append(f"\n{step[0]} % of the traffic, to be watched for {step[1]:g} s")
     elapsed = duration(float(verdict.statistics["canary"]["seconds"]))
     weight = "" if step[0] is None else f", weight {step[0]} %"
-    lines.append(f"\nWindow {number}, {elapsed} seen{weight}: {verdict.status.upper()}. {verdict.reason}")
+    source = f" of {REPLAYED}" if is_replay(verdict.window) else ""
+    lines.append(
+        f"\nWindow {number}{source}, {elapsed} seen{weight}: {verdict.status.upper()}. {verdict.reason}"
+    )
     if verdict.window is not None:
         lines.append(f"  In this window: {_counts('candidate', verdict)}, {_counts('stable', verdict)}.")
     lines.append(f"  {against(verdict.statistics)}.")
     return "\n".join(lines)
+
+
+def is_replay(window: Mapping[str, Any] | None) -> bool:
+    """Tell whether a window, as it is recorded, is one of replayed golden requests."""
+    return window is not None and window.get("source") == "replay"
 
 
 def conclusion(verdict: Verdict, windows: int, blind: int) -> str:

@@ -3,7 +3,8 @@ time.
 
 A metrics source reads monotonic counters, series by series: `Reading`. Two readings make a `Sample`, two
 samples a `Window`. A reading that failed raises; it never becomes a sample without requests, because silence
-of the source says nothing of the model.
+of the source says nothing of the model. The samples of a window come from one source: users' requests, or golden
+requests that were replayed to the two revisions. Never from both: another mix of requests has other latencies.
 
 The difference is taken here, series by series, and not by PromQL's rate() or increase(). Those extrapolate to
 the edges of their range (so counts are no longer whole), and lose what a new series counted before its second
@@ -17,9 +18,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 from include.model_release.errors import MetricsUnavailableError
+
+Source = Literal["users", "replay"]
 
 
 @dataclass(frozen=True)
@@ -66,20 +69,24 @@ class Sample:
 @dataclass(frozen=True)
 class Window:
     """Both revisions over the same `seconds`; comparing them within one window is what makes a common blip
-    harmless.
+    harmless. `source` says whose requests all of them were.
     """
 
     seconds: float
     stable: Sample
     candidate: Sample
+    source: Source = "users"
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.seconds) or self.seconds < 0:
             raise _unusable("a window", "a length in seconds, zero or more", repr(self.seconds))
+        if self.source not in get_args(Source):
+            raise _unusable("a window's source", " or ".join(get_args(Source)), repr(self.source))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form, enough to judge the window again."""
         return {
+            "source": self.source,
             "seconds": self.seconds,
             "stable": self.stable.to_dict(),
             "candidate": self.candidate.to_dict(),
@@ -87,11 +94,12 @@ class Window:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Window:
-        """Rebuild a window from `to_dict`'s form."""
+        """Rebuild a window from `to_dict`'s form; one without a source was recorded when all were users'."""
         return cls(
             seconds=float(value["seconds"]),
             stable=Sample.from_dict(value["stable"]),
             candidate=Sample.from_dict(value["candidate"]),
+            source=value.get("source", "users"),
         )
 
 

@@ -18,6 +18,7 @@ from include.model_release.spec_parts import (
     SpecPart,
     Text,
 )
+from include.model_release.spec_top_up import TopUp
 
 
 class RolloutStep(SpecPart):
@@ -85,7 +86,9 @@ class Rollout(SpecPart):
     max_bake_s: Seconds = 600
     """How long a step may be prolonged while there is too little traffic to judge by."""
     ready_timeout_s: Seconds = 900
-    on_inconclusive: Literal["hold", "rollback"] = "rollback"
+    on_inconclusive: Literal["hold", "rollback", "top_up"] = "rollback"
+    """When a step cannot be judged: hold for a person, roll back, or replay golden requests before that."""
+    top_up: TopUp = TopUp()
     lease_s: Annotated[int, Field(ge=15, le=3600)] = 60
     """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
     analysis: Analysis = Analysis()
@@ -107,4 +110,14 @@ class Rollout(SpecPart):
             )
         if longest > self.max_bake_s:
             raise ValueError(f"a step of {longest} s is longer than `max_bake_s: {self.max_bake_s}`")
+        return self
+
+    @model_validator(mode="after")
+    def _replays_are_told_from_users(self) -> Self:
+        trusted = self.metrics.source == "scrape" or self.top_up.metrics_see_users_only
+        if self.on_inconclusive == "top_up" and not trusted:
+            raise ValueError(
+                "with `on_inconclusive: top_up` the queries must leave out requests to the revisions' own URLs, or "
+                "each replay counts twice; when they do, say so with `top_up: {metrics_see_users_only: true}`"
+            )
         return self

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from include.model_release.canary import (
     Window,
     decide,
     exposure_spent,
+    wants_top_up,
 )
 from include.model_release.errors import (
     CanaryEndedError,
@@ -41,6 +42,7 @@ from include.model_release.samples import Reading, window_between
 from slipway.canary_journal import CanaryJournal, Readings, WatchState
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.metrics import MetricsSource
+from slipway.replay import GoldenReplay
 from slipway.rollout_driver import POLL_INTERVAL_S, Turn, look, take_turn, timed_out
 from slipway.ticket import ReleaseTicket
 from slipway.wheel import Wheel
@@ -72,8 +74,10 @@ class StepWatch:
         metrics: MetricsSource,
         journal: CanaryJournal,
         wheel: Wheel,
+        replay: GoldenReplay,
     ) -> None:
         self._wheel = wheel
+        self._replay = replay
         # The first step begins the canary; later ones find it under way, or over.
         self._hold = wheel.take if step == 0 else wheel.keep
         self._journal = journal
@@ -84,6 +88,7 @@ class StepWatch:
         self._first_bad_at: datetime | None = None
         self._blind = "no new data"
         self._stable = self._candidate = ""
+        self._urls: Mapping[str, str] = {}
         self._stable_uri = "" if ticket.stable is None else ticket.stable.storage_uri
 
     async def run(self) -> Decision:
@@ -107,10 +112,13 @@ class StepWatch:
         observed = await self._reach_weight()
         self._stable = observed.stable_revision
         self._candidate = observed.revision_of(self._ticket.storage_uri)
+        self._urls = observed.urls
         if self.elapsed_s == 0:
             self._tell("weight_observed", weight=self._step.weight, traffic=dict(observed.traffic))
         decision, verdict = await self._watch()
         reason = exposure_spent(verdict, self._plan) or verdict.reason
+        if verdict.status == "inconclusive" and self._replay.obstacle:
+            reason += f" No golden requests were replayed: {self._replay.obstacle}."
         if decision in ("advance", "roll_back"):
             self._tell_step(verdict, reason)
         return decision, reason
@@ -200,23 +208,49 @@ class StepWatch:
         report_at = time.monotonic() + (HOLD_REPORT_INTERVAL_S if held else REPORT_INTERVAL_S)
         if self._readings is None or {self._stable, self._candidate} - {*self._readings}:
             self._readings = await self._read()
+        verdict = self.judge.standing()
         while True:
             began = time.monotonic()
-            window = await self._window()
+            window, replayed = await self._windows(verdict)
             self.elapsed_s += time.monotonic() - began
             await self._require_as_planned()
             verdict = self._judged(window)
+            # What was replayed while nobody saw the users stands for nothing.
+            if window is not None and replayed is not None and verdict.status != "fail":
+                verdict = self._judged(replayed)
             await self._save()
             decision = self._decide(verdict)
             if decision != "continue" or time.monotonic() > report_at:
                 return decision, verdict
 
     def _decide(self, verdict: Verdict) -> Decision:
-        """What the plan says; while a person has paused the canary it neither goes on nor runs out of time."""
-        plan = self._plan.held(self._index) if self._wheel.paused else self._plan
+        """What the plan says."""
         if self._wheel.paused:
             log.info("the canary is paused: %s", self._wheel.paused)
+        plan = self._plan_now()
         return decide(verdict, self.elapsed_s, plan.steps[self._index], plan)
+
+    def _plan_now(self) -> CanaryPlan:
+        """The plan; while a person has paused the canary it neither goes on nor runs out of time."""
+        return self._plan.held(self._index) if self._wheel.paused else self._plan
+
+    async def _windows(self, verdict: Verdict) -> tuple[Window | None, Window | None]:
+        """The next window of users and, where `verdict` lacks their requests, one of replays beside it."""
+        plan = self._plan_now()
+        if not wants_top_up(verdict, self.elapsed_s, plan.steps[self._index], plan):
+            return await self._window(), None
+        over = asyncio.Event()
+        stable_url, candidate_url = (self._urls.get(name, "") for name in (self._stable, self._candidate))
+        replaying = asyncio.create_task(self._replay.run(stable_url, candidate_url, over))
+        try:
+            window = await self._window()
+            over.set()
+            while not replaying.done():
+                await asyncio.wait({replaying}, timeout=READING_INTERVAL_S)
+                await self._renew()
+            return window, replaying.result()
+        finally:
+            replaying.cancel()
 
     async def _window(self) -> Window | None:
         """Reads again and again, to date the first bad answer, until there is new data at the window's end.
@@ -266,6 +300,8 @@ class StepWatch:
         except TransientError as error:
             log.warning("the InferenceService could not be looked at: %s", error)
             return
+        if observed is not None:
+            self._urls = observed.urls
         action = next_action(goal, observed)
         if isinstance(action, Patch | Impossible):
             await asyncio.to_thread(self._wheel.require_not_ended)
@@ -295,7 +331,10 @@ class StepWatch:
             self._first_bad_at = datetime.now(UTC)
 
     def _judged(self, window: Window | None) -> Verdict:
-        """Lets the judge look at the window, and tells the record all it takes to judge it again."""
+        """Lets the judge look at the window, and tells the record all it takes to judge it again.
+
+        What users met is told apart from what was replayed: the counts are theirs, the verdict's window has its source.
+        """
         judge = self.judge
         verdict = judge.observe_failure(self._blind) if window is None else judge.observe(window)
         totals = verdict.statistics["canary"]

@@ -11,10 +11,13 @@ from include.model_release.canary import CanaryPlan
 from include.model_release.errors import SlipwayError
 from slipway.canary_journal import CanaryJournal, WatchState
 from slipway.canary_watch import StepWatch
+from slipway.hooks.ingress import IngressHook
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.metrics import metrics_source
+from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
+from slipway.replay import GoldenReplay
 from slipway.ticket import ReleaseTicket
 from slipway.wheel import Wheel
 
@@ -98,6 +101,7 @@ class CanaryStepTrigger(BaseTrigger):
         ticket = ReleaseTicket.parse(self.release)
         rollout = ticket.spec.rollout
         plan = CanaryPlan.from_rollout(rollout)
+        store = ModelStoreHook(ticket.bucket, self.aws_conn_id)
         return StepWatch(
             ticket,
             plan.held(self.step) if self.hold else plan,
@@ -108,7 +112,6 @@ class CanaryStepTrigger(BaseTrigger):
                 LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id), ticket
             ),
             metrics=metrics_source(ticket.spec, self.metrics_conn_id),
-            journal=CanaryJournal(
-                ModelStoreHook(ticket.bucket, self.aws_conn_id), f"{ticket.evidence_prefix}canary-watch.json"
-            ),
+            journal=CanaryJournal(store, f"{ticket.evidence_prefix}canary-watch.json"),
+            replay=GoldenReplay(ticket, ModelRegistry(store), IngressHook()),
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from include.model_release.canary import (
     Verdict,
     Window,
     decide,
+    wants_top_up,
 )
 from include.model_release.record import Event, EventWriter
 
@@ -97,9 +98,16 @@ class Story:
         self.tell("release_started", stable_storage_uri=STABLE_URI)
 
     def canary(
-        self, source: Source, steps: Sequence[CanaryStep] = STEPS, windows: int | None = None, **plan: Any
+        self,
+        source: Source,
+        steps: Sequence[CanaryStep] = STEPS,
+        windows: int | None = None,
+        replays: Source | None = None,
+        **plan: Any,
     ) -> str:
         """Watch a canary to its end, or die after so many `windows`; a judge of its own, from the first step.
+
+        With `replays` golden requests are replayed where the plan wants a top-up.
 
         Returns how it ended: `advance`, `roll_back`, `hold` or `died`.
         """
@@ -120,7 +128,7 @@ class Story:
             self.tell(
                 "weight_observed", weight=step.weight, traffic={"c": step.weight, "s": 100 - step.weight}
             )
-            decision = self._watch(judge, source, step, planned, left, began)
+            decision = self._watch(judge, source, step, planned, left, began, replays)
             if decision != "advance":
                 break
         outcome = {"advance": "passed", "roll_back": "refused"}.get(decision, "failed")
@@ -135,22 +143,18 @@ class Story:
         plan: CanaryPlan,
         left: Iterator[int],
         began: datetime,
+        replays: Source | None,
     ) -> str:
-        elapsed_s = 0.0
+        elapsed_s, verdict = 0.0, judge.standing()
         for _ in left:
             self._pass(plan.window_s)
+            topped_up = wants_top_up(verdict, elapsed_s, step, plan)
             elapsed_s += plan.window_s
-            seen = source((self.now - began).total_seconds(), step.weight)
-            verdict = judge.observe_failure(seen) if isinstance(seen, str) else judge.observe(seen)
-            self.verdicts.append(verdict)
-            totals = verdict.statistics["canary"]
-            self.tell(
-                "window_judged",
-                verdict=verdict.to_dict(),
-                candidate_requests=totals["candidate_requests"],
-                candidate_errors=totals["candidate_errors"],
-                first_bad_at=self.now if totals["candidate_errors"] else None,
-            )
+            at_s = (self.now - began).total_seconds()
+            seen = [source(at_s, step.weight)]
+            if replays is not None and topped_up:
+                seen.append(replace(cast(Window, replays(at_s, 50)), source="replay"))
+            verdict = [self._judged(judge, window) for window in seen][-1]
             decision = decide(verdict, elapsed_s, step, plan)
             if decision == "continue":
                 continue
@@ -164,6 +168,19 @@ class Story:
                 self.tell("weight_observed", weight=0, traffic={"s": 100})
             return decision
         return "died"
+
+    def _judged(self, judge: CanaryJudge, seen: Window | str) -> Verdict:
+        verdict = judge.observe_failure(seen) if isinstance(seen, str) else judge.observe(seen)
+        self.verdicts.append(verdict)
+        totals = verdict.statistics["canary"]
+        self.tell(
+            "window_judged",
+            verdict=verdict.to_dict(),
+            candidate_requests=totals["candidate_requests"],
+            candidate_errors=totals["candidate_errors"],
+            first_bad_at=self.now if totals["candidate_errors"] else None,
+        )
+        return verdict
 
     def _tell_step(self, step: CanaryStep, verdict: Verdict, elapsed_s: float) -> None:
         totals = verdict.statistics["step"]

@@ -61,7 +61,34 @@ def begun_anew() -> Story:
     return story
 
 
-STORIES: list[Callable[[], Story]] = [good, failing, slow, blind, begun_anew]
+def topped_up() -> Story:
+    """Hardly any users: each step rests on replayed golden requests."""
+    story = Story()
+    assert (
+        story.canary(Traffic(rps=0.2), _SHORT, replays=Traffic(rps=10, seed=8), on_inconclusive="top_up")
+        == "advance"
+    )
+    story.promote()
+    return story
+
+
+def failing_replays() -> Story:
+    story = Story()
+    replays = Traffic(rps=10, candidate_errors=0.3, seed=9)
+    assert story.canary(Traffic(rps=0.2), _SHORT, replays=replays, on_inconclusive="top_up") == "roll_back"
+    story.restore()
+    return story
+
+
+STORIES: list[Callable[[], Story]] = [
+    good,
+    failing,
+    slow,
+    blind,
+    begun_anew,
+    topped_up,
+    failing_replays,
+]
 
 
 def document_of(story: Story, **more: Any) -> dict[str, Any]:
@@ -135,7 +162,43 @@ def test_another_policy_is_found() -> None:
     assert run["recomputed"] == {"agrees": False, "first_difference": 1}
 
 
+def test_a_record_without_sources_is_one_of_users() -> None:
+    """Windows that were recorded before there were replays are users', and lead to the verdicts recorded then."""
+    story = good()
+    for event in (one for one in story.events if one.kind == "window_judged"):
+        del event.data["verdict"]["window"]["source"]
+    run = document_of(story)["runs"][0]
+    assert {window["source"] for window in run["windows"]} == {"users"}
+    assert run["recomputed"]["agrees"]
+
+
 # --- what the document says ---
+
+
+def test_replays_stand_apart_from_users() -> None:
+    """Each window has its source; what users met is told without what was replayed."""
+    story = topped_up()
+    document = document_of(story)
+    [run] = document["runs"]
+    replayed = [window for window in run["windows"] if window["source"] == "replay"]
+    users = [window for window in run["windows"] if window["source"] == "users"]
+    assert replayed != []
+    met = sum(window["window"]["candidate"]["requests"] for window in users)
+    assert document["exposure"]["candidate_requests"] == run["totals"]["candidate_requests"] == met
+    assert run["totals"]["replayed_requests"] == sum(
+        window["window"]["candidate"]["requests"] for window in replayed
+    )
+    assert run["totals"]["windows"] == len(users)
+    assert "replayed golden requests" in run["steps"][0]["reason"]
+
+
+def test_replays_are_not_drawn_as_traffic() -> None:
+    """The charts' points are users' alone; the axis knows when there were replays beside them."""
+    [run] = document_of(topped_up())["runs"]
+    axis = TimeAxis.of(run)
+    points, _ = points_of(run["windows"], axis)
+    assert sum(point.candidate.requests for point in points) == run["totals"]["candidate_requests"]
+    assert len(axis.replayed_s) >= 1
 
 
 def test_the_document_tells_steps_windows_and_decisions() -> None:

@@ -74,6 +74,14 @@ def hundreds_of_windows() -> Story:
     return story
 
 
+def topped_up() -> Story:
+    story = Story()
+    steps = [CanaryStep(5, 30), CanaryStep(50, 30)]
+    story.canary(Traffic(rps=0.2), steps, replays=Traffic(rps=10, seed=8), on_inconclusive="top_up")
+    story.promote()
+    return story
+
+
 def no_window() -> Story:
     story = Story()
     story.tell("stage_started", stage="canary")
@@ -96,6 +104,7 @@ STORIES: list[Callable[[], Story]] = [
     one_blind_window,
     no_traffic,
     hundreds_of_windows,
+    topped_up,
     no_window,
     refused,
 ]
@@ -151,6 +160,10 @@ def test_the_page_tells_what_matters() -> None:
         (blind, ("✗ rolled back", "could not be read", "taken back", "of them blind", "+2 blind")),
         (begun_anew, ("✓ promoted", "Begun anew", "canary-run-1.jsonl")),
         (one_window, ("under way", "1", "not ended")),
+        (
+            topped_up,
+            ("✓ promoted", "Golden requests replayed to it", "of replayed golden requests", "replayed: 1 of"),
+        ),
         (no_window, ("under way", "No window was judged.", "no request")),
         (refused, ("✗ refused", "before any user was led to this version. It is too inaccurate.")),
     ],

@@ -211,6 +211,24 @@ def test_explain_says_each_verdict_in_words(tmp_path: Path, capsys: pytest.Captu
     assert paragraphs[-1].startswith("Conclusion after 5 windows, 1 of them blind: FAIL. The candidate fails")
 
 
+def test_replays_are_told_from_users(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A window of replayed golden requests is read as such, and called so in words."""
+    few = {"seconds": 10, "stable": {"requests": 20, "errors": 0}, "candidate": {"requests": 1, "errors": 0}}
+    sample = {"requests": 60, "errors": 0}
+    replayed = {"seconds": 10, "source": "replay", "stable": sample, "candidate": sample}
+    path = recorded(tmp_path / "w.jsonl", _STEP, few, few, {"window": replayed})
+    assert main([path, "--explain"]) == 0
+    told = capsys.readouterr().out
+    assert "Window 3 of replayed golden requests, 20 s seen, weight 5 %: PASS." in told
+    assert "it rests on 62 requests in this step, of them 60 replayed golden requests" in told
+
+
+def test_a_source_that_nobody_knows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Requests of which nobody knows whose they are are not judged as users'."""
+    assert main([recorded(tmp_path / "w.jsonl", {**_GOOD, "source": "bots"})]) == 2
+    assert "bots" in capsys.readouterr().err
+
+
 def test_a_single_window_without_a_step_is_explained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.lease import Lease
-from include.model_release.samples import Counters, Reading
+from include.model_release.samples import Counters, Reading, Sample, Window
 from include.model_release.spec import parse_release_spec
 from tests.unit.model_release.knative_model import ConflictError, KnativeModel
 
@@ -145,6 +146,27 @@ class LeaseDouble:
         assert self.lease is not None
         self.lease = replace(self.lease, ended_by=by, ended_reason=reason)
         return self.lease
+
+
+class ReplayDouble:
+    """Answers as `GoldenReplay` does: each window has these (requests, errors); without a candidate there is none."""
+
+    def __init__(
+        self, stable: tuple[int, int] = (50, 0), candidate: tuple[int, int] | None = (50, 0)
+    ) -> None:
+        self.counts = (stable, candidate)
+        self.urls: list[tuple[str, str]] = []
+        self.obstacle = ""
+
+    async def run(self, stable_url: str, candidate_url: str, stop: asyncio.Event) -> Window | None:
+        """Replays for as long as the users' window lasts."""
+        self.urls.append((stable_url, candidate_url))
+        await stop.wait()
+        stable, candidate = self.counts
+        if candidate is None:
+            self.obstacle = "the store is away"
+            return None
+        return Window(0.05, Sample(*stable), Sample(*candidate), "replay")
 
 
 @pytest.fixture(autouse=True)

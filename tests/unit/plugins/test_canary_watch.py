@@ -11,6 +11,7 @@ from slipway.canary_journal import CanaryJournal, WatchState
 from slipway.canary_watch import StepWatch
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook
+from slipway.replay import GoldenReplay
 from slipway.ticket import ReleaseTicket
 from slipway.wheel import Wheel
 
@@ -29,6 +30,7 @@ from tests.unit.plugins.conftest import (
     JournalDouble,
     LeaseDouble,
     MetricsDouble,
+    ReplayDouble,
     ServiceDouble,
 )
 
@@ -50,6 +52,7 @@ def watch(
     journal: JournalDouble | None = None,
     name: str = "watch",
     lease: LeaseDouble | None = None,
+    replay: ReplayDouble | None = None,
 ) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
     judge = CanaryJudge(AnalysisPolicy(minimum_candidate_requests=20))
     judge.begin_step(plan.steps[step].weight, plan.steps[step].bake_s)
@@ -63,6 +66,7 @@ def watch(
         metrics=metrics,
         journal=cast(CanaryJournal, journal or JournalDouble()),
         wheel=Wheel(cast(LeaseHook, lease or held(ticket, step)), ticket),
+        replay=cast(GoldenReplay, replay or ReplayDouble()),
     )
     return watched, service, metrics
 

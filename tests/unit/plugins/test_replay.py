@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from aiohttp import web
+from slipway.hooks.ingress import Endpoint, IngressHook
+from slipway.hooks.registry import ModelRegistry
+from slipway.replay import LATENCY_BOUNDS_MS, GoldenReplay, load_requests
+from slipway.ticket import ReleaseTicket
+
+from include.model_release.errors import StoreUnavailableError, UserError
+from include.model_release.manifest import FileEntry, Manifest, Provenance
+from include.model_release.samples import Window
+from include.model_release.signature import ModelSignature, TensorSpec
+from include.model_release.spec_top_up import TopUp
+
+STABLE, CANDIDATE = "http://prev-digits.example", "http://latest-digits.example"
+Answer = Callable[[str], Awaitable[web.Response]]
+
+
+class RegistryDouble:
+    """One published version with `rows` golden rows of two features and a text."""
+
+    def __init__(self, rows: int = 3) -> None:
+        self.rows = rows
+        self.away = False
+        self.loads = 0
+
+    def require(self, model: str, version: int) -> Manifest:
+        """The manifest, unless the store is away."""
+        self.loads += 1
+        if self.away:
+            raise StoreUnavailableError("the object store did not answer")
+        return Manifest(
+            model=model,
+            version=version,
+            created_at=datetime(2026, 1, 2, tzinfo=UTC),
+            files={"digits/config.pbtxt": FileEntry.of(b"")},
+            config_sha256="0" * 64,
+            signature=ModelSignature(
+                inputs=(
+                    TensorSpec(name="x", datatype="FP32", shape=(-1, 2)),
+                    TensorSpec(name="text", datatype="BYTES", shape=(-1, 1)),
+                ),
+                outputs=(TensorSpec(name="y", datatype="FP32", shape=(-1, 1)),),
+            ),
+            source=Provenance(files={}),
+        )
+
+    def golden_set(self, manifest: Manifest) -> bytes:
+        """The npz."""
+        file = io.BytesIO()
+        x = np.arange(2 * self.rows, dtype=np.float32).reshape(self.rows, 2)
+        text = np.array([["a text"]] * self.rows)
+        np.savez(file, x=x, text=text, label=np.zeros(self.rows, dtype=np.int64))
+        return file.getvalue()
+
+
+class Revisions:
+    """A server that stands for the ingress; what each host answers is set by the test, what came is kept."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.bodies: dict[str, list[bytes]] = {}
+        self.paths: Counter[str] = Counter()
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.bodies.setdefault(request.host, []).append(await request.read())
+        self.paths[request.path] += 1
+        return await self.answers.get(request.host, good)(request.host)
+
+    @asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        """Yields the address."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.handle)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            await runner.cleanup()
+
+
+class IngressDouble:
+    """Leads every host to one address."""
+
+    def __init__(self, base_url: str) -> None:
+        self.base_url = base_url
+
+    def endpoint(self, url: str) -> Endpoint:
+        """As `IngressHook` with a connection."""
+        return Endpoint(self.base_url, urlsplit(url).netloc)
+
+
+async def good(host: str) -> web.Response:
+    return answer(outputs=[{"name": "y", "datatype": "FP32", "shape": [1, 1], "data": [0.5]}])
+
+
+def answer(status: int = 200, **content: Any) -> web.Response:
+    return web.Response(status=status, body=json.dumps({"model_name": "digits", **content}).encode())
+
+
+def replayed(ticket: ReleaseTicket, registry: RegistryDouble, base_url: str, **settings: Any) -> GoldenReplay:
+    top_up = TopUp(**{"requests_per_s": 200.0, "timeout_s": 1.0, **settings})
+    rollout = ticket.spec.rollout.model_copy(update={"top_up": top_up})
+    ticket = ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": rollout})})
+    return GoldenReplay(ticket, cast(ModelRegistry, registry), cast(IngressHook, IngressDouble(base_url)))
+
+
+async def replay_until(
+    replay: GoldenReplay, enough: Callable[[], bool], stable: str = STABLE, candidate: str = CANDIDATE
+) -> Window | None:
+    """Replays until a condition holds, ten seconds at most."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(replay.run(stable, candidate, stop))
+    for _ in range(1000):
+        if enough() or running.done():
+            break
+        await asyncio.sleep(0.01)
+    stop.set()
+    return await running
+
+
+async def test_the_same_rows_go_to_both_in_turn(ticket: ReleaseTicket) -> None:
+    """Each revision is asked by its own host for the same golden rows, again and again, and counted by itself."""
+    revisions = Revisions()
+    async with revisions.served() as base_url:
+        replay = replayed(ticket, RegistryDouble(), base_url)
+        window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 12)
+    assert window is not None
+    assert (window.source, window.stable.errors, window.candidate.errors) == ("replay", 0, 0)
+    assert window.stable.requests + window.candidate.requests == sum(revisions.paths.values())
+    assert 0 <= window.stable.requests - window.candidate.requests <= 1
+    assert [*revisions.paths] == ["/v2/models/digits/infer"]
+    rows = [set(revisions.bodies[urlsplit(url).netloc]) for url in (STABLE, CANDIDATE)]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 3
+    assert [*window.stable.latency_buckets] == [*window.candidate.latency_buckets] == [*LATENCY_BOUNDS_MS]
+    assert sum(window.candidate.latency_buckets.values()) == window.candidate.requests
+
+
+async def _refuses(host: str) -> web.Response:
+    return answer(500, error="drawn to fail")
+
+
+async def _lacks_outputs(host: str) -> web.Response:
+    return answer(outputs=[{"name": "z", "datatype": "FP32", "shape": [1], "data": [1.0]}])
+
+
+async def _is_no_answer(host: str) -> web.Response:
+    return web.Response(body=b"<html>log in</html>")
+
+
+async def _is_silent(host: str) -> web.Response:
+    await asyncio.sleep(30)
+    return web.Response()
+
+
+async def _sends_elsewhere(host: str) -> web.Response:
+    return web.Response(status=302, headers={"Location": "/"})
+
+
+@pytest.mark.parametrize("bad", [_refuses, _lacks_outputs, _is_no_answer, _is_silent, _sends_elsewhere])
+async def test_what_is_no_answer_is_an_error_of_the_revision(ticket: ReleaseTicket, bad: Answer) -> None:
+    """An error status, other outputs, a page, silence beyond the limit: each counts against who was asked."""
+    revisions = Revisions()
+    revisions.answers[urlsplit(CANDIDATE).netloc] = bad
+    async with revisions.served() as base_url:
+        replay = replayed(ticket, RegistryDouble(), base_url, timeout_s=2.0)
+        window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 8)
+    assert window is not None
+    assert window.candidate.errors == window.candidate.requests > 0
+    assert window.stable.errors == 0
+
+
+async def test_nobody_listening_is_an_error_of_both(ticket: ReleaseTicket, unused_tcp_port: int) -> None:
+    """A way that leads nowhere fails for both alike, which condemns nobody."""
+    replay = replayed(ticket, RegistryDouble(), f"http://127.0.0.1:{unused_tcp_port}")
+    polls = itertools.count()
+    window = await replay_until(replay, lambda: next(polls) > 50)
+    assert window is not None
+    assert window.candidate.errors == window.candidate.requests > 0
+    assert window.stable.errors == window.stable.requests > 0
+
+
+async def test_the_rate_is_bounded(ticket: ReleaseTicket) -> None:
+    """No more is sent than the release file allows, in all."""
+    revisions = Revisions()
+    async with revisions.served() as base_url:
+        replay = replayed(ticket, RegistryDouble(), base_url, requests_per_s=20.0)
+        window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 10)
+    assert window is not None
+    assert window.stable.requests + window.candidate.requests <= 1 + 20.0 * window.seconds
+
+
+async def test_a_store_that_is_away_means_no_replay_and_no_crash(ticket: ReleaseTicket) -> None:
+    """The window is lost; the next one tries again."""
+    revisions, registry = Revisions(), RegistryDouble()
+    registry.away = True
+    async with revisions.served() as base_url:
+        replay = replayed(ticket, registry, base_url)
+        assert await replay_until(replay, lambda: False) is None
+        assert "object store did not answer" in replay.obstacle
+        registry.away = False
+        window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 2)
+    assert window is not None
+    assert replay.obstacle == ""
+
+
+async def test_a_slow_store_is_asked_once(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A golden set that takes longer than a window is waited for by the next one, not read twice at once."""
+    revisions, registry = Revisions(), RegistryDouble()
+    release = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    require = registry.require
+
+    def slow(model: str, version: int) -> Manifest:
+        asyncio.run_coroutine_threadsafe(release.wait(), loop).result(timeout=10)
+        return require(model, version)
+
+    monkeypatch.setattr(registry, "require", slow)
+    async with revisions.served() as base_url:
+        replay = replayed(ticket, registry, base_url)
+        assert await replay_until(replay, lambda: True) is None
+        assert "within a window" in replay.obstacle
+        release.set()
+        window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 2)
+    assert window is not None
+    assert registry.loads == 1
+
+
+@pytest.mark.parametrize(
+    ("stable", "candidate", "lacks"), [("", CANDIDATE, "stable"), (STABLE, "", "the candidate")]
+)
+async def test_a_revision_without_a_url_is_named(
+    ticket: ReleaseTicket, stable: str, candidate: str, lacks: str
+) -> None:
+    """Without both URLs nothing is sent to either."""
+    replay = replayed(ticket, RegistryDouble(), "http://127.0.0.1:9")
+    assert await replay_until(replay, lambda: False, stable, candidate) is None
+    assert replay.obstacle.startswith(f"{lacks} has no URL of its own")
+
+
+def test_rows_that_are_too_large_are_left_out(ticket: ReleaseTicket) -> None:
+    """A golden set of large rows alone makes no request, and the error says what to raise."""
+    registry = RegistryDouble()
+    large = np.zeros((2, 2000), dtype=np.float32)
+    file = io.BytesIO()
+    np.savez(file, x=large, text=np.array([["a"]] * 2), label=np.zeros(2, dtype=np.int64))
+    registry.golden_set = lambda manifest: file.getvalue()  # type: ignore[method-assign]
+    manifest = registry.require("digits", 3)
+    wide = ModelSignature(
+        inputs=(manifest.signature.inputs[0], TensorSpec(name="x", datatype="FP32", shape=(-1, 2000))),
+        outputs=manifest.signature.outputs,
+    )
+    registry.require = lambda model, version: manifest.model_copy(update={"signature": wide})  # type: ignore[method-assign]
+    small = ticket.spec.rollout.model_copy(update={"top_up": TopUp(max_request_bytes=4096)})
+    limited = ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": small})})
+    with pytest.raises(UserError, match="max_request_bytes"):
+        load_requests(limited, cast(ModelRegistry, registry))
