@@ -20,6 +20,7 @@ SlipwayError
   |   - SignatureRefusedError       inputs or outputs differ from those of the stable version
   |   - ValidationRefusedError      accuracy or agreement on the golden set is too low
   |   - BenchmarkRefusedError       too slow, or slower than the stable version
+  |   - MirrorRefusedError          copies of users' requests were answered otherwise than by stable
   |   - CanaryRefusedError          the judge saw the candidate do worse on live traffic
   |   - CanaryEndedError            somebody else ended the canary: its guard, or a person
   + TransientError                the world was away; trying again may help
@@ -166,6 +167,10 @@ class ValidationRefusedError(GateRefusedError):
 
 class BenchmarkRefusedError(GateRefusedError):
     """The candidate is too slow, or slower than the stable version."""
+
+
+class MirrorRefusedError(GateRefusedError):
+    """The candidate fails on, or answers otherwise, copies of the requests that stable answers to users."""
 
 
 class CanaryRefusedError(GateRefusedError):

@@ -29,6 +29,7 @@ from include.model_release.names import (
 from include.model_release.spec_conversion import Conversion, Parity, Source
 from include.model_release.spec_gates import Benchmark, ServiceLevel, TextGeneration, Validation
 from include.model_release.spec_metrics import Metrics, MetricsOverrides
+from include.model_release.spec_mirror import Mirror
 from include.model_release.spec_parts import Resources, SpecPart, Toleration
 from include.model_release.spec_rollout import Analysis, Approval, Exposure, Rollout, RolloutStep
 from include.model_release.spec_serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
@@ -43,6 +44,7 @@ __all__ = [
     "InstanceGroup",
     "Metrics",
     "MetricsOverrides",
+    "Mirror",
     "Parity",
     "ReleaseSpec",
     "Resources",

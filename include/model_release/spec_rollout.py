@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from include.model_release.spec_metrics import Metrics
+from include.model_release.spec_mirror import Mirror
 from include.model_release.spec_parts import (
     Count,
     DnsLabel,
@@ -94,6 +95,8 @@ class Rollout(SpecPart):
     analysis: Analysis = Analysis()
     exposure: Exposure = Exposure()
     metrics: Metrics = Metrics()
+    mirror: Mirror | None = None
+    """Compare the answers to mirrored requests while the candidate is shown (`preview`); null: do not."""
     approval: Approval = Approval()
     on_concurrent_release: Literal["refuse", "queue"] = "queue"
     """A release that starts during another of the same model waits for its turn, or is told to come again."""

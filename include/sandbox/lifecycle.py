@@ -118,6 +118,7 @@ def cluster_configuration(settings: SandboxSettings) -> dict[str, object]:
             "router_admin_url": settings.router_admin_url,
             "ingress_port": settings.ports.ingress,
             "domain": settings.domain,
+            "mirror": {"http_port": settings.ports.mirror_http, "grpc_port": settings.ports.mirror_grpc},
         },
     }
 

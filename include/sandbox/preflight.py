@@ -39,6 +39,8 @@ PORT_VARIABLES = {
     "staging_http": "SLIPWAY_PORT_STAGING_HTTP",
     "staging_grpc": "SLIPWAY_PORT_STAGING_GRPC",
     "staging_metrics": "SLIPWAY_PORT_STAGING_METRICS",
+    "mirror_http": "SLIPWAY_PORT_MIRROR_HTTP",
+    "mirror_grpc": "SLIPWAY_PORT_MIRROR_GRPC",
     "airflow": "SLIPWAY_PORT_AIRFLOW",
 }
 

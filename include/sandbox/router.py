@@ -7,7 +7,9 @@ comes before the route that names it and goes after its last request has been an
     python -m include.sandbox.router --directory DIR --ingress-port … --admin-port …
 
 Each revision is two clusters, `REVISION|http` and `REVISION|grpc`, so that Envoy counts answers, gRPC
-statuses and latencies apart for each, under `/stats/prometheus` of its admin port.
+statuses and latencies apart for each, under `/stats/prometheus` of its admin port. A host that leads to one
+revision alone has clusters of its own to the same server, `REVISION~TAG|http`: who asks there is no user, and is
+not counted among them. Mirrored copies are counted apart likewise, in `mirror~PORT|http`.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ LATENCY_BUCKETS_MS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300,
 # Counters are live; histograms are as old as the last flush, so that is short.
 STATS_FLUSH_INTERVAL = "1s"
 REQUEST_TIMEOUT = "300s"
+# A mirror that hangs must not pile up copies: what is beyond these is not mirrored.
+MIRROR_BOUNDS = {"max_connections": 16, "max_pending_requests": 64, "max_requests": 64}
 
 Document = dict[str, Any]
 
@@ -53,15 +57,32 @@ class Backend:
 
 
 @dataclass(frozen=True)
+class Mirror:
+    """The ports on 127.0.0.1 that get copies of requests; nobody need listen there."""
+
+    http_port: int
+    grpc_port: int
+
+    @property
+    def name(self) -> str:
+        """What Envoy's clusters are called after."""
+        return f"mirror~{self.http_port}"
+
+
+@dataclass(frozen=True)
 class Ingress:
     """What answers to some host names: revisions with their percents, which sum to 100.
 
-    `hosts` come without port; a request may carry any.
+    `hosts` come without port; a request may carry any. With a `tag` its requests are counted apart from those of
+    other ingresses. A `mirror` gets a copy of every request, with "-shadow" behind its host, and nobody hears what
+    it answers.
     """
 
     name: str
     hosts: tuple[str, ...]
     percents: tuple[tuple[str, int], ...]
+    tag: str = ""
+    mirror: Mirror | None = None
 
     def __post_init__(self) -> None:
         total = sum(percent for _, percent in self.percents)
@@ -114,7 +135,7 @@ class Router:
         not answer, `TimedOutError` where it does not take the files within `timeout_s`, `SlipwayError` where
         it refuses them.
         """
-        clusters = [cluster for backend in routing.backends for cluster in cluster_documents(backend)]
+        clusters = cluster_documents(routing)
         async with self._session() as session:
             async with self._lock:
                 self._wanted = {str(cluster["name"]) for cluster in clusters}
@@ -224,21 +245,41 @@ VERSION_STATS = {
 }
 
 
-def cluster_name(revision: str, protocol: str) -> str:
-    """Return the name under which Envoy counts a revision's traffic; `protocol` is "http" or "grpc"."""
-    return f"{revision}|{protocol}"
+def cluster_name(target: str, protocol: str) -> str:
+    """Return the name under which Envoy counts a target's traffic; `protocol` is "http" or "grpc"."""
+    return f"{target}|{protocol}"
 
 
-def cluster_documents(backend: Backend) -> list[Document]:
-    """Return the two clusters of a revision's server."""
-    ports = {"http": backend.http_port, "grpc": backend.grpc_port}
+def target_name(revision: str, tag: str) -> str:
+    """Return what a revision is called in a cluster's name, for the users' ingress or for that of a tag."""
+    return f"{revision}~{tag}" if tag else revision
+
+
+def cluster_documents(routing: Routing) -> list[Document]:
+    """Return two clusters for each revision, for each tag that leads to one, and for each mirror."""
+    backends = {backend.revision: backend for backend in routing.backends}
+    targets: dict[str, Backend | Mirror] = dict(backends)
+    for ingress in routing.ingresses:
+        if ingress.tag:
+            targets |= {
+                target_name(revision, ingress.tag): backends[revision]
+                for revision, percent in ingress.percents
+                if percent
+            }
+        if ingress.mirror is not None:
+            targets[ingress.mirror.name] = ingress.mirror
     return [
-        _cluster(cluster_name(backend.revision, protocol), protocol, ports[protocol])
+        _cluster(cluster_name(name, protocol), protocol, target)
+        for name, target in targets.items()
         for protocol in PROTOCOLS
     ]
 
 
-def _cluster(name: str, protocol: str, port: int) -> Document:
+def _cluster(name: str, protocol: str, target: Backend | Mirror) -> Document:
+    port = target.grpc_port if protocol == "grpc" else target.http_port
+    bounds: Document = (
+        {"circuit_breakers": {"thresholds": [MIRROR_BOUNDS]}} if isinstance(target, Mirror) else {}
+    )
     explicit: Document = (
         {"http2_protocol_options": {}} if protocol == "grpc" else {"http_protocol_options": {}}
     )
@@ -248,6 +289,7 @@ def _cluster(name: str, protocol: str, port: int) -> Document:
         "name": name,
         "type": "STATIC",
         "connect_timeout": "1s",
+        **bounds,
         "load_assignment": {
             "cluster_name": name,
             "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}],
@@ -283,7 +325,7 @@ def route_document(ingresses: Iterable[Ingress]) -> Document:
 def _action(ingress: Ingress, protocol: str) -> Document:
     clusters = [
         {
-            "name": cluster_name(revision, protocol),
+            "name": cluster_name(target_name(revision, ingress.tag), protocol),
             "weight": percent,
             # So that a client can tell which revision answered, also where the answer is an error.
             "response_headers_to_add": [{"header": {"key": REVISION_HEADER, "value": revision}}],
@@ -291,8 +333,10 @@ def _action(ingress: Ingress, protocol: str) -> Document:
         for revision, percent in ingress.percents
         if percent
     ]
+    copies = [] if ingress.mirror is None else [{"cluster": cluster_name(ingress.mirror.name, protocol)}]
     return {
         "weighted_clusters": {"clusters": clusters},
+        "request_mirror_policies": copies,
         "timeout": REQUEST_TIMEOUT,
         # Only what cannot have reached the server is tried again: an inference may not run twice unseen.
         "retry_policy": {"retry_on": "connect-failure,refused-stream", "num_retries": 2},

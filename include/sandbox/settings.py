@@ -49,6 +49,8 @@ class Ports:
     staging_http: int
     staging_grpc: int
     staging_metrics: int
+    mirror_http: int
+    mirror_grpc: int
     airflow: int
 
     def as_dict(self) -> dict[str, int]:
@@ -344,6 +346,12 @@ def connection_environment(settings: SandboxSettings) -> dict[str, str]:
             "host": LOOPBACK,
             "port": settings.ports.router_admin,
             "schema": "http",
+        },
+        "SLIPWAY_MIRROR": {
+            "conn_type": "http",
+            "host": LOOPBACK,
+            "port": settings.ports.mirror_http,
+            "extra": {"grpc_port": settings.ports.mirror_grpc},
         },
         "SLIPWAY_INGRESS": {
             "conn_type": "http",

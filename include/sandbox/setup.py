@@ -16,7 +16,7 @@ from include.sandbox.progress import Steps
 from include.sandbox.settings import IMAGES_VARIABLE, PROJECT_ROOT
 from include.sandbox.triton import TritonInstall
 
-SANDBOX_IMAGES = ("triton", "onnx", "perf-analyzer")
+SANDBOX_IMAGES = ("triton", "onnx", "perf-analyzer", "compare")
 # What only some tests need, and is large.
 TEST_IMAGES = ("genai-perf",)
 

@@ -36,7 +36,10 @@ class KnativeWorker(ServiceWorker):
         return [Backend(run.name, run.ports.http, run.ports.grpc) for run in runs]
 
     def ingresses(self) -> list[Ingress]:
-        """Return the host names: the service's own and Knative's for the weights, one for each tag."""
+        """Return the host names: the service's own and Knative's for the weights, one for each tag.
+
+        While a tag leads to a revision that has no users, users' requests are mirrored.
+        """
         if not self._routed:
             return []
         suffix = f"{self.namespace}.{self._settings.domain}"
@@ -49,11 +52,15 @@ class KnativeWorker(ServiceWorker):
                 f"{self.namespace}/{self.name}/{target.tag}",
                 (f"{target.tag}-{self.name}-predictor.{suffix}",),
                 ((target.revision, 100),),
+                tag=target.tag,
             )
             for target in self._routed
             if target.tag
         ]
-        return [Ingress(f"{self.namespace}/{self.name}", hosts, tuple(percents.items())), *tagged]
+        shown = any(target.tag and not percents[target.revision] for target in self._routed)
+        mirror = self._settings.mirror if shown else None
+        users = Ingress(f"{self.namespace}/{self.name}", hosts, tuple(percents.items()), mirror=mirror)
+        return [users, *tagged]
 
     async def reconcile(self, service: Mapping[str, Any]) -> None:
         """Bring servers, router and status to what the spec asks for, as far as that is possible now."""

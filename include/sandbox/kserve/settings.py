@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from include.model_release.errors import SlipwayError
 from include.sandbox.kserve.knative import UNPROPAGATED_ANNOTATIONS
 from include.sandbox.kserve.revisions import RunPolicy
+from include.sandbox.router import Mirror
 
 
 class Store(Protocol):
@@ -48,7 +49,8 @@ class KServeSettings:
     `environment` is what a predictor's pod would have (AWS_*); `scale_down_grace_s` is how long a revision
     stays that has no part in the traffic; `unpropagated_annotations` is inferenceservice-config's list of
     annotations that do not reach the revision template, `gateway_api` its enableGatewayApi, `gateway` the
-    Gateway (NAMESPACE/NAME) that HTTPRoutes name, and `gateway_lag_s` how long that takes to act on one.
+    Gateway (NAMESPACE/NAME) that HTTPRoutes name, and `gateway_lag_s` how long that takes to act on one. `mirror`
+    gets copies of users' requests while a candidate without users is shown.
     """
 
     state_dir: Path
@@ -63,6 +65,7 @@ class KServeSettings:
     gateway_api: bool = True
     gateway: str = "kserve/kserve-ingress-gateway"
     gateway_lag_s: float = 0.1
+    mirror: Mirror | None = None
     run_policy: RunPolicy = field(default_factory=RunPolicy)
 
     @classmethod
@@ -71,8 +74,8 @@ class KServeSettings:
         here.
 
         Under "kserve": router_dir, router_admin_url, domain; optional: triton_dir, scale_down_grace_s,
-        service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s. Raises `SlipwayError` that names a
-        missing key.
+        service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s, mirror ({"http_port", "grpc_port"}).
+        Raises `SlipwayError` that names a missing key.
         """
         base = base or Path.cwd()
         try:
@@ -85,6 +88,9 @@ class KServeSettings:
                 optional["unpropagated_annotations"] = tuple(kserve["service_annotation_disallowed_list"])
             if "enable_gateway_api" in kserve:
                 optional["gateway_api"] = bool(kserve["enable_gateway_api"])
+            if "mirror" in kserve:
+                ports = kserve["mirror"]
+                optional["mirror"] = Mirror(int(ports["http_port"]), int(ports["grpc_port"]))
             if "triton_dir" in kserve:
                 optional["triton_root"] = base / kserve["triton_dir"]
             return cls(

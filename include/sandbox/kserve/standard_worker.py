@@ -25,6 +25,8 @@ from include.sandbox.triton import TritonPorts
 log = logging.getLogger(__name__)
 
 ROUTES = "httproutes"
+# What is asked at a Service's own address is counted apart from what comes through the Gateway.
+SERVICE_TAG = "service"
 GATEWAY_CONTROLLER = "slipway.dev/emulated-gateway"
 
 
@@ -54,7 +56,10 @@ class StandardWorker(ServiceWorker):
         return list(known.values())
 
     def ingresses(self) -> list[Ingress]:
-        """Return the host names: the HTTPRoutes' for the weights, and each Service's own."""
+        """Return the host names: the HTTPRoutes' for the weights, and each Service's own.
+
+        While the routes name a Deployment that has no users, users' requests are mirrored.
+        """
         if not self._routed:
             return []
         suffix = f"{self.namespace}.{self._settings.domain}"
@@ -65,11 +70,15 @@ class StandardWorker(ServiceWorker):
                 f"{self.namespace}/{self.name}/{workload.name}",
                 (f"{workload.name}.{self.namespace}.svc.cluster.local",),
                 ((workload.name, 100),),
+                tag=SERVICE_TAG,
             )
             for workload in self.predictor.workloads
             if workload.serving is not None and self._run_of(workload) is not None
         ]
-        return [Ingress(f"{self.namespace}/{self.name}", hosts, percents), *services]
+        led_to = {ingress.percents[0][0] for ingress in services}
+        shown = any(name in led_to and not percent for name, percent in percents)
+        mirror = self._settings.mirror if shown else None
+        return [Ingress(f"{self.namespace}/{self.name}", hosts, percents, mirror=mirror), *services]
 
     async def reconcile(self, service: Mapping[str, Any]) -> None:
         """Bring Deployments, routes, router and status to what the spec asks for, as KServe does."""

@@ -20,7 +20,7 @@ from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from include.model_release.spec import Benchmark, Conversion
+    from include.model_release.spec import Benchmark, Conversion, Mirror
 
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60
@@ -48,7 +48,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         self.release = release
         self.aws_conn_id = aws_conn_id
 
-    def pod_spec(self, ticket: ReleaseTicket) -> Conversion | Benchmark:
+    def pod_spec(self, ticket: ReleaseTicket) -> Conversion | Benchmark | Mirror:
         """The part of the release file that describes this pod."""
         raise NotImplementedError
 

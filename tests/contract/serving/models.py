@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,12 @@ def table_model(factor: float) -> bytes:
 
     The first value picks a row of a table of ten; a row that is not there is an error of ONNX Runtime.
     """
-    table = np.full((10, 2), factor, dtype=np.float32)
+    return model_of_table([factor] * 10)
+
+
+def model_of_table(factors: Sequence[float]) -> bytes:
+    """Return an ONNX model: y = f × x with the factor that x's first value picks; there must be one."""
+    table = np.repeat(np.array(factors, dtype=np.float32)[:, np.newaxis], 2, axis=1)
     nodes = [
         helper.make_node("Gather", ["x", "first"], ["column"], axis=1),
         helper.make_node("Cast", ["column"], ["row"], to=TensorProto.INT64),

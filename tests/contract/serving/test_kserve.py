@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
 from include.sandbox.cluster.store import ObjectStore
 from include.sandbox.kserve.controller import KServeController, KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy, download_repository
+from include.sandbox.router import Mirror
 from include.sandbox.triton import TritonPorts
 from tests.contract.serving.clients import HOST, Load, ask_grpc, ask_http, grpc_client
 from tests.contract.serving.conftest import Envoy
@@ -142,7 +145,8 @@ class Cluster:
 
 @pytest_asyncio.fixture
 async def cluster(envoy: Envoy, bucket: dict[str, str], tmp_path: Path) -> AsyncIterator[Cluster]:
-    """A running controller with nothing to do yet."""
+    """A running controller with nothing to do yet; nobody listens where it mirrors to."""
+    mirror_ports = TritonPorts.free()
     settings = KServeSettings(
         state_dir=tmp_path / "kserve",
         router_dir=envoy.router.directory,
@@ -150,6 +154,7 @@ async def cluster(envoy: Envoy, bucket: dict[str, str], tmp_path: Path) -> Async
         domain=HOST.removeprefix(f"{NAME}.{NAMESPACE}."),
         environment=bucket,
         scale_down_grace_s=0.5,
+        mirror=Mirror(mirror_ports.http, mirror_ports.grpc),
         run_policy=RunPolicy(restart_pauses_s=(0.5,), exit_timeout_s=5),
     )
     one = Cluster(ObjectStore(), settings, envoy)
@@ -194,6 +199,37 @@ async def test_canary_promotion_and_rollback_lose_no_request(cluster: Cluster) -
         await cluster.until(lambda: cluster.running() == {THIRD}, "the second revision to be scaled down")
     assert load.failures == []
     assert set(load.answers) == {"http 2", "http 3", "grpc 2", "grpc 3"}
+
+
+async def test_users_are_mirrored_while_a_candidate_is_shown(cluster: Cluster) -> None:
+    """With a tagged candidate at 0 % users get stable's answers and the mirror copies, until the first percent."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    spec = {"predictor": {"canaryTrafficPercent": 0, "model": {"storageUri": BETTER}}}
+    tagging = {"annotations": {"serving.kserve.io/enable-tag-routing": "true"}}
+    cluster.store.merge_patch(KIND, NAMESPACE, NAME, {"metadata": tagging, "spec": spec})
+    await cluster.until_shares(second=0, first=100)
+    mirror = cluster.settings.mirror
+    assert mirror is not None
+    seen = []
+
+    async def take(request: web.Request) -> web.Response:
+        seen.append(request.host)
+        return web.Response(status=500)
+
+    with Load(cluster.envoy.ingress_port) as load:
+        await cluster.until(lambda: sum(load.answers.values()) > 50, "answers with nobody at the mirror")
+        application = web.Application()
+        application.router.add_post("/{path:.*}", take)
+        async with TestServer(application, port=mirror.http_port):
+            await cluster.until(lambda: len(seen) > 20, "copies")
+            cluster.patch(percent=10)
+            await cluster.until_shares(second=10, first=90)
+            seen.clear()
+            answered = sum(load.answers.values())
+            await cluster.until(lambda: sum(load.answers.values()) > answered + 50, "answers in the canary")
+            assert len(seen) < 10  # the last ones may still have been under way
+    assert load.failures == []
 
 
 async def test_broken_candidate_gets_no_traffic(cluster: Cluster) -> None:
@@ -307,5 +343,8 @@ async def test_settings_come_from_the_clusters_file(tmp_path: Path) -> None:
     settings = KServeSettings.from_cluster_config(config, tmp_path)
     assert (settings.domain, settings.router_dir) == ("d", tmp_path / "router")
     assert settings.triton_venv == tmp_path / "images" / "triton"
+    assert settings.mirror is None
+    config["kserve"]["mirror"] = {"http_port": 1, "grpc_port": 2}
+    assert KServeSettings.from_cluster_config(config, tmp_path).mirror == Mirror(1, 2)
     with pytest.raises(SlipwayError, match="router_dir"):
         KServeSettings.from_cluster_config({**config, "kserve": {}}, tmp_path)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError
-from include.sandbox.router import Backend, Ingress, Router, Routing
+from include.model_release.metrics_queries import QUERY_SETS
+from include.sandbox.router import Backend, Ingress, Mirror, Router, Routing, envoy_program
+from include.sandbox.settings import PROJECT_ROOT
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
-from tests.contract.serving.clients import HOST, Load, ask_grpc, ask_http, grpc_client
+from tests.contract.serving.clients import HOST, Load, ask_grpc, ask_http, body_of, grpc_client
 from tests.contract.serving.conftest import Envoy
 from tests.contract.serving.models import table_model, write_repository
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.asyncio]
 
+TAG_HOST = "latest-table-predictor.models.sandbox.test"
 OLD, NEW = "table-predictor-00001", "table-predictor-00002"
 
 
@@ -159,6 +164,132 @@ async def test_answers_are_counted_by_revision_and_protocol(
     # A failed gRPC call is HTTP 200: the status class would count it as good.
     assert series[cluster_series(code, OLD, "grpc", envoy_response_code_class="2")] == 2
     assert series[cluster_series("envoy_cluster_upstream_rq_time_count", OLD, "http")] == 4
+
+
+def mirrored(backends: dict[str, Backend], mirror: Mirror) -> Routing:
+    """All users on the old revision, the new one at its tag's own host, and copies to the mirror."""
+    users = Ingress("models/table", (HOST,), ((OLD, 100), (NEW, 0)), mirror=mirror)
+    return Routing(
+        tuple(backends.values()),
+        (users, Ingress("models/table/latest", (TAG_HOST,), ((NEW, 100),), tag="latest")),
+    )
+
+
+async def test_who_asks_at_a_tags_host_is_not_counted_among_users(
+    envoy: Envoy, backends: dict[str, Backend]
+) -> None:
+    """Requests at a tag's host reach its revision, name it, and are counted apart from users', as the judge reads."""
+    await envoy.router.apply(mirrored(backends, Mirror(*closed_ports())))
+    for _ in range(3):
+        assert await asyncio.to_thread(ask_http, envoy.ingress_port, 1.0, TAG_HOST) == (200, 3.0)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(
+            f"http://127.0.0.1:{envoy.ingress_port}/v2/models/table/infer",
+            data=body_of(1.0),
+            headers={"Host": TAG_HOST},
+        ) as response,
+    ):
+        assert response.headers["x-slipway-revision"] == NEW
+    series = await scrape(envoy)
+    code = "envoy_cluster_upstream_rq_xx"
+    assert series[cluster_series(code, f"{NEW}~latest", "http", envoy_response_code_class="2")] == 4
+    for protocol in ("http", "grpc"):
+        assert series[cluster_series("envoy_cluster_upstream_rq_total", NEW, protocol)] == 0
+    queries = QUERY_SETS["envoy"].filled({"revision": NEW}).queries(60)
+    (pattern,) = re.findall(r'=~"([^"]+)"', next(query for kind, query in queries if kind == "latency"))
+    assert re.fullmatch(pattern, f"{NEW}|http")
+    assert not re.fullmatch(pattern, f"{NEW}~latest|http")
+
+
+async def test_a_mirror_gets_copies_of_users_requests_alone(
+    envoy: Envoy, backends: dict[str, Backend]
+) -> None:
+    """The mirror is sent what users send, under their host with -shadow; not what is asked at a tag's host."""
+    seen: list[tuple[str, bytes]] = []
+
+    async def take(request: web.Request) -> web.Response:
+        seen.append((request.headers["Host"], await request.read()))
+        return web.Response(status=500)
+
+    application = web.Application()
+    application.router.add_post("/{path:.*}", take)
+    async with TestServer(application) as server:
+        await envoy.router.apply(mirrored(backends, Mirror(int(server.port or 0), closed_ports()[1])))
+        assert await asyncio.to_thread(ask_http, envoy.ingress_port, 1.0, TAG_HOST) == (200, 3.0)
+        assert await asyncio.to_thread(ask_http, envoy.ingress_port, 2.0) == (200, 2.0)
+        await until(lambda: len(seen) == 1, "the copy")
+    assert seen == [(f"{HOST}-shadow", body_of(2.0))]
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["nobody listens", "it never answers"])
+async def test_a_bad_mirror_touches_no_user(
+    envoy: Envoy, backends: dict[str, Backend], listens: bool
+) -> None:
+    """With a mirror that is not there, or hangs, all users' requests are answered, and counted once."""
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(never, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    mirror = Mirror(port, port) if listens else Mirror(*closed_ports())
+    try:
+        await envoy.router.apply(mirrored(backends, mirror))
+        with Load(envoy.ingress_port) as load:
+            await until(lambda: sum(load.answers.values()) > 300, "300 answers")
+    finally:
+        silent.close()
+    assert load.failures == []
+    assert set(load.answers) == {"http 2", "grpc 2"}
+    series = await scrape(envoy)
+    code = "envoy_cluster_upstream_rq_xx"
+    for protocol in ("http", "grpc"):
+        users = series[cluster_series(code, OLD, protocol, envoy_response_code_class="2")]
+        assert users == load.answers[f"{protocol} 2"]
+        assert series[cluster_series("envoy_cluster_upstream_cx_total", mirror.name, protocol)] > 0
+
+
+async def test_the_example_of_an_envoy_with_a_mirror_is_valid() -> None:
+    """Envoy itself takes the example as it stands."""
+    example = PROJECT_ROOT / "include" / "manifests" / "mirror" / "envoy.yaml"
+    process = await asyncio.create_subprocess_exec(
+        *(str(envoy_program()), "--mode", "validate", "--config-path", str(example), "--log-level", "error"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    told, _ = await process.communicate()
+    assert process.returncode == 0, told.decode()
+
+
+async def test_a_mirror_comes_and_goes_without_a_lost_request(
+    envoy: Envoy, backends: dict[str, Backend]
+) -> None:
+    """Under load, switching the mirror on and off fails no request."""
+    mirror = Mirror(*closed_ports())
+    await envoy.router.apply(split(backends, old=100, new=0))
+    with Load(envoy.ingress_port) as load:
+        for _ in range(5):
+            await envoy.router.apply(mirrored(backends, mirror))
+            await envoy.router.apply(split(backends, old=100, new=0))
+    assert load.failures == []
+    assert sum(load.answers.values()) > 50
+
+
+def closed_ports() -> tuple[int, int]:
+    """Two ports of loopback on which nobody listens."""
+    ports = TritonPorts.free()
+    return ports.http, ports.grpc
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until a condition holds, with a limit."""
+    for _ in range(600):
+        if condition():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"waited in vain for {what}")
 
 
 async def test_unreachable_server_counts_as_failure(envoy: Envoy) -> None:

@@ -65,7 +65,7 @@ def test_unknown_image(tmp_path: Path) -> None:
 
 def test_the_projects_images_are_known() -> None:
     """Every image of the project is known, and the requirements carry hashes and no package index."""
-    assert images.known_images() == ["genai-perf", "guard", "onnx", "perf-analyzer", "triton"]
+    assert images.known_images() == ["compare", "genai-perf", "guard", "onnx", "perf-analyzer", "triton"]
     for name in images.known_images():
         text = images.image_source(name).requirements.read_text()
         pins = re.findall(r"^[a-z0-9._-]+==\S+.*\\$", text, re.MULTILINE)

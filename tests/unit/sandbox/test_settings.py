@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from include.sandbox.lifecycle import cluster_configuration
 from include.sandbox.preflight import PORT_VARIABLES
 from include.sandbox.settings import (
     Ports,
@@ -118,6 +119,19 @@ def test_connections_are_what_airflow_reads(settings: SandboxSettings) -> None:
     )
     assert found["AIRFLOW_CONN_SLIPWAY_METRICS"].port == settings.ports.router_admin
     assert found["AIRFLOW_CONN_SLIPWAY_INGRESS"].port == settings.ports.ingress
+    mirror = found["AIRFLOW_CONN_SLIPWAY_MIRROR"]
+    assert (mirror.host, mirror.port) == ("127.0.0.1", settings.ports.mirror_http)
+    assert mirror.extra_dejson == {"grpc_port": settings.ports.mirror_grpc}
+
+
+def test_the_router_mirrors_to_where_the_comparer_listens(settings: SandboxSettings) -> None:
+    """The emulated cluster is told the ports that the connection tells the comparer."""
+    kserve = cluster_configuration(settings)["kserve"]
+    assert isinstance(kserve, dict)
+    assert kserve["mirror"] == {
+        "http_port": settings.ports.mirror_http,
+        "grpc_port": settings.ports.mirror_grpc,
+    }
 
 
 def test_what_the_caller_has_set_for_a_real_cloud_does_not_get_in(settings: SandboxSettings) -> None:

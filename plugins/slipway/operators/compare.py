@@ -1,0 +1,205 @@
+"""Mirrored requests: a pod asks stable and candidate the same, and what they answer is compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kubernetes.client import models as k8s
+from pydantic import BaseModel, ConfigDict
+
+from include.model_release.mirror import (
+    MirrorLimits,
+    MirrorReport,
+    MirrorVerdict,
+    judge_mirror,
+    mirror_evidence,
+    mirror_limits,
+    not_compared,
+    require_mirror,
+)
+from include.model_release.mirror_html import render_mirror_html
+from include.model_release.spec import Mirror
+from slipway.failures import airflow_failures
+from slipway.hooks.ingress import IngressHook
+from slipway.hooks.mirror import MirrorHook
+from slipway.operators.base import recorded_stage
+from slipway.operators.pod import ReleasePodOperator
+from slipway.ticket import ReleaseTicket
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+PREVIEW_TEMPLATE = "{{ ti.xcom_pull(task_ids='rollout.show_candidate') | tojson }}"
+# By which a Service finds the pod, and the router the Service.
+MIRROR_LABEL = "slipway.dev/mirror"
+
+
+class Preview(BaseModel):
+    """Where the candidate is shown before its first percent: addresses that lead to one revision alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    candidate_url: str = ""
+    stable_url: str = ""
+
+
+class CompareAnswersOperator(ReleasePodOperator):
+    """Runs the comparer of mirrored requests until it has compared enough, and holds its report to the limits.
+
+    No user was led to the candidate: a refusal needs no rollback of traffic. Passes at once where the release
+    file has no ``rollout.mirror``, and where the candidate is not shown, as a model's first version is not.
+
+    :param preview: what the task that shows the candidate returned (templated).
+    :param ingress_conn_id: the way to the revisions' own hosts, see `IngressHook`.
+    :param mirror_conn_id: where the comparer listens, see `MirrorHook`.
+    """
+
+    stage = "mirror"
+
+    template_fields: Sequence[str] = ("preview", *ReleasePodOperator.template_fields)
+
+    def __init__(
+        self,
+        *,
+        preview: str = PREVIEW_TEMPLATE,
+        ingress_conn_id: str = IngressHook.default_conn_name,
+        mirror_conn_id: str = MirrorHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.preview = preview
+        self.ingress_conn_id = ingress_conn_id
+        self.mirror_conn_id = mirror_conn_id
+        self._verdict: MirrorVerdict | None = None
+
+    def execute(self, context: Context) -> Any:
+        """Starts the comparer and waits for it, where the release asks for it."""
+        ticket = self.ticket
+        if ticket.spec.rollout.mirror is None:
+            self.log.info("the release asks for no comparison of mirrored requests")
+            return
+        shown = self._shown()
+        if shown is None or ticket.stable is None:
+            self.log.info("no candidate is shown beside a stable version: nothing to compare")
+            return
+        if not (shown.candidate_url and shown.stable_url):
+            with airflow_failures(), recorded_stage(self.record, self.stage):
+                self._conclude(
+                    ticket, not_compared("the routes give the revisions no addresses of their own"), None
+                )
+        else:
+            super().execute(context)
+        self._tell_if_inconclusive()
+
+    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
+        """Goes on when the pod has ended."""
+        super().trigger_reentry(context, event)
+        self._tell_if_inconclusive()
+
+    def pod_spec(self, ticket: ReleaseTicket) -> Mirror:
+        """The release file's ``rollout.mirror``."""
+        mirror = ticket.spec.rollout.mirror
+        assert mirror is not None  # noqa: S101  execute has looked
+        return mirror
+
+    def arguments_for(self, ticket: ReleaseTicket) -> list[str]:
+        """``compare_answers.py`` with both versions' own addresses, the tolerances and where to listen."""
+        mirror, limits, shown = self.pod_spec(ticket), self._limits(ticket), self._shown()
+        assert shown is not None  # noqa: S101  execute has looked
+        ingress, listening = IngressHook(self.ingress_conn_id), MirrorHook(self.mirror_conn_id).listening()
+        stable, candidate = ingress.endpoint(shown.stable_url), ingress.endpoint(shown.candidate_url)
+        return [
+            "compare_answers.py",
+            "--model",
+            ticket.model,
+            "--stable-url",
+            stable.base_url,
+            "--stable-host",
+            stable.host,
+            "--candidate-url",
+            candidate.base_url,
+            "--candidate-host",
+            candidate.host,
+            "--abs-tolerance",
+            str(limits.abs_tolerance),
+            "--rel-tolerance",
+            str(limits.rel_tolerance),
+            "--class-output",
+            limits.class_output,
+            "--host",
+            listening.host,
+            "--port",
+            str(listening.port),
+            "--grpc-port",
+            str(listening.grpc_port),
+            "--requests",
+            str(mirror.requests),
+            "--timeout-s",
+            str(mirror.timeout_s),
+            "--concurrency",
+            str(mirror.concurrency),
+            "--destination",
+            ticket.uri(self._prefix(ticket)),
+        ]
+
+    def result_key(self, ticket: ReleaseTicket) -> str:
+        """The comparer's report."""
+        return f"{self._prefix(ticket)}result.json"
+
+    def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+        """Holds the report against the release file's limits."""
+        report = MirrorReport.from_json(result)
+        self._conclude(ticket, judge_mirror(report, self._limits(ticket)), report)
+
+    def _conclude(self, ticket: ReleaseTicket, verdict: MirrorVerdict, report: MirrorReport | None) -> None:
+        """Keeps the evidence, then refuses the release where the verdict asks for that."""
+        assert ticket.stable is not None  # noqa: S101  execute has looked
+        limits = self._limits(ticket)
+        evidence = mirror_evidence(
+            model=ticket.model,
+            version=ticket.version,
+            stable_version=ticket.stable.version,
+            release_id=ticket.release_id,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            verdict=verdict,
+            limits=limits,
+            report=report,
+        )
+        prefix = ticket.evidence_prefix
+        self.store.write_json(f"{prefix}mirror.json", evidence)
+        page = render_mirror_html(evidence).encode()
+        self.store.write(f"{prefix}mirror.html", page, content_type="text/html; charset=utf-8")
+        self.log.info("%s: %s (%s)", verdict.status, verdict.reason, ticket.uri(f"{prefix}mirror.html"))
+        self._verdict = verdict
+        require_mirror(verdict, limits, ticket.model, ticket.version)
+
+    def _tell_if_inconclusive(self) -> None:
+        """Says in the record that going on is no pass."""
+        if self._verdict is not None and self._verdict.status == "inconclusive":
+            self.record.append(
+                "stage_finished", stage=self.stage, outcome="inconclusive", reason=self._verdict.reason
+            )
+
+    def _describe_pod(self, ticket: ReleaseTicket) -> None:
+        super()._describe_pod(ticket)
+        listening = MirrorHook(self.mirror_conn_id).listening()
+        self.labels = {**self.labels, MIRROR_LABEL: ticket.model}
+        self.ports = [
+            k8s.V1ContainerPort(name="http", container_port=listening.port),
+            k8s.V1ContainerPort(name="grpc", container_port=listening.grpc_port),
+        ]
+
+    def _shown(self) -> Preview | None:
+        """The addresses, or None where no candidate is shown."""
+        value = json.loads(self.preview)
+        return None if value is None else Preview.model_validate(value)
+
+    def _limits(self, ticket: ReleaseTicket) -> MirrorLimits:
+        return mirror_limits(ticket.spec, self.pod_spec(ticket))
+
+    @staticmethod
+    def _prefix(ticket: ReleaseTicket) -> str:
+        return f"{ticket.evidence_prefix}mirror/"
