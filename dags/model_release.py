@@ -1,8 +1,9 @@
 """
 ### Brings one version of a model to production, or back
 
-`convert → publish → stage → validate → benchmark → (approve) → canary → (approve) → promote`, and whatever goes wrong
-after the first percent of traffic **rolls back by itself**: a bad verdict, a failed task, a cancelled run.
+`convert → publish → stage → validate → benchmark → (preview → compare) → (approve) → canary → (approve) → promote`,
+and whatever goes wrong after the first percent of traffic **rolls back by itself**: a bad verdict, a failed task, a
+cancelled run.
 
 | stage | what it proves |
 |---|---|
@@ -11,6 +12,8 @@ after the first percent of traffic **rolls back by itself**: a bad verdict, a fa
 | stage | it loads on a Triton of its own |
 | validate | its signature is the stable version's; accuracy and agreement on the golden set |
 | benchmark | it is fast enough, and not slower than the stable version measured in the same run |
+| preview | if asked for: it answers at an address of its own, where it can be tried; no user meets it |
+| compare | if asked for: it answers copies of users' requests as the stable version does |
 | canary | on live traffic it is no worse than the stable version in the same minutes |
 
 The release file `include/releases/MODEL.yaml` says how; the form below may change the canary's steps for one run.
@@ -36,7 +39,9 @@ from slipway.operators.canary import (
     RestoreStableOperator,
     ShiftTrafficOperator,
 )
+from slipway.operators.compare import CompareAnswersOperator
 from slipway.operators.convert import ConvertModelOperator
+from slipway.operators.preview import ShowCandidateOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
@@ -50,6 +55,7 @@ RELEASES_DIR = Path(
 )
 STAGING = "{{ ti.xcom_pull(task_ids='staging.prepare') | tojson }}"
 CANDIDATE = "ti.xcom_pull(task_ids='staging.prepare')['candidate']"
+SHOWN = "ti.xcom_pull(task_ids='rollout.show_candidate')"
 BASELINE = "(ti.xcom_pull(task_ids='staging.prepare')['baseline'] or {})"
 
 PARAMS = {
@@ -194,18 +200,31 @@ def model_release() -> None:
         )
         prepare >> [load, load_baseline] >> validate >> benchmark >> unload.as_teardown(setups=prepare)
 
-    approve = ApproveReleaseOperator(
-        task_id="approve",
-        doc_md="Waits for a person where the release file or the form asks for it.",
-    )
-
     with TaskGroup("rollout", tooltip="On live traffic"):
         arm = ArmRollbackOperator(
             task_id="arm_rollback",
             doc_md="From here on the rollback runs whatever happens, unless the version was promoted.",
         )
+        show = ShowCandidateOperator(
+            task_id="show_candidate",
+            generation="{{ ti.xcom_pull(task_ids='rollout.arm_rollback') }}",
+            execution_timeout=timedelta(hours=2),
+            doc_md="Where the release file asks for it, brings the candidate up at 0 %, at an address of its own.",
+        )
+        compare = CompareAnswersOperator(
+            task_id="compare_answers",
+            deferrable=True,
+            execution_timeout=timedelta(days=7),
+            doc_md="Where the release file asks for it: a pod asks stable and candidate what users ask, and compares.",
+        )
+        approve = ApproveReleaseOperator(
+            task_id="approve",
+            candidate_url=f"{{{{ {SHOWN}['candidate_url'] }}}}",
+            doc_md="Waits for a person where the release file or the form asks for it; the candidate can be tried.",
+        )
         shift = ShiftTrafficOperator(
             task_id="shift_traffic",
+            generation=f"{{{{ {SHOWN}['generation'] }}}}",
             execution_timeout=timedelta(hours=24),
             retries=3,
             doc_md="Raises the candidate's share step by step; after every window the judge decides.",
@@ -232,11 +251,20 @@ def model_release() -> None:
             execution_timeout=timedelta(hours=1),
             doc_md="Takes all traffic back to the stable version unless the candidate was promoted.",
         )
-        arm >> shift >> [approve_promotion, hold] >> promote >> restore.as_teardown(setups=arm)
+        (
+            arm
+            >> show
+            >> compare
+            >> approve
+            >> shift
+            >> [approve_promotion, hold]
+            >> promote
+            >> restore.as_teardown(setups=arm)
+        )
 
     admit >> convert
     publish >> prepare
-    benchmark >> approve >> arm
+    benchmark >> arm
     [unload, restore] >> conclude.as_teardown(setups=admit, on_failure_fail_dagrun=True)
 
 

@@ -14,18 +14,33 @@ def approval_body(
     evidence_uri: str,
     validation: Mapping[str, Any] | None,
     benchmark: Mapping[str, Any] | None,
+    candidate_url: str = "",
 ) -> str:
     """Return the request's text, in Markdown.
 
-    `validation` and `benchmark` are the gates' reports, None where there is none.
+    `validation` and `benchmark` are the gates' reports, None where there is none. `candidate_url` is where the
+    candidate can be tried, "" where it is not up yet.
     """
     against = (
         f"It would replace `{state.stable_storage_uri}`."
         if state.stable_storage_uri
         else "Nothing is live yet."
     )
-    parts = [against, _stages(state), _validation(validation), _benchmark(benchmark), _canary(state)]
+    parts = [
+        against,
+        _preview(candidate_url),
+        _stages(state),
+        _validation(validation),
+        _benchmark(benchmark),
+        _canary(state),
+    ]
     return "\n\n".join([*filter(None, parts), f"All reports: `{evidence_uri}`"])
+
+
+def _preview(candidate_url: str) -> str:
+    if not candidate_url:
+        return ""
+    return f"The candidate is up, without users, at `{candidate_url}`: try it before you answer."
 
 
 def _stages(state: ReleaseState) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.isvc_fields import DEPLOYMENT_MODE, RELEASE, VERSION
+from include.model_release.isvc_fields import DEPLOYMENT_MODE, RELEASE, TAG_ROUTING, VERSION
 
 if TYPE_CHECKING:
     from include.model_release.spec import ReleaseSpec
@@ -18,8 +18,9 @@ def inference_service_manifest(
     """Return the manifest that serves the Triton repository at `storage_uri` as `spec.rollout` says.
 
     It names the deployment mode, which decides in what way a canary can be made at all, and one replica at
-    least: a stable version that scales to zero is cold when traffic comes back to it. In Standard mode the
-    notes lie on the predictor: they change with it, and one on the object would restart the pods of all.
+    least: a stable version that scales to zero is cold when traffic comes back to it. In Knative mode each
+    revision with a place in the traffic is given a host of its own. In Standard mode the notes lie on the
+    predictor: they change with it, and one on the object would restart the pods of all.
     """
     rollout = spec.rollout
     notes: dict[str, str] = {}
@@ -45,7 +46,10 @@ def inference_service_manifest(
             "name": rollout.inference_service or spec.model,
             "namespace": rollout.namespace,
             "labels": {"app.kubernetes.io/managed-by": "slipway", "slipway.dev/model": spec.model},
-            "annotations": {DEPLOYMENT_MODE: rollout.deployment_mode, **({} if is_standard else notes)},
+            "annotations": {
+                DEPLOYMENT_MODE: rollout.deployment_mode,
+                **({} if is_standard else {**notes, TAG_ROUTING: "true"}),
+            },
         },
         "spec": {
             "predictor": {

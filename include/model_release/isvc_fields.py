@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +17,13 @@ STABLE_REVISION = ANNOTATION_PREFIX + "stable-revision"
 STABLE_MIN_REPLICAS = ANNOTATION_PREFIX + "stable-min-replicas"
 REPLACED_REVISION = ANNOTATION_PREFIX + "replaced-revision"
 ROLLED_BACK_URI = ANNOTATION_PREFIX + "rolled-back-uri"
+# The generation that the patch which began a preview made: percent 0 is a preview's only in that one.
+PREVIEW_GENERATION = ANNOTATION_PREFIX + "preview-generation"
+TRANSFORMER = ANNOTATION_PREFIX + "transformer"
+NO_TRANSFORMER = "none"
+
+# KServe then tags the latest ready revision `latest`, which gives it a host of its own.
+TAG_ROUTING = "serving.kserve.io/enable-tag-routing"
 
 DEPLOYMENT_MODE = "serving.kserve.io/deploymentMode"
 # KServe renamed its modes; both names are in use.
@@ -29,6 +38,14 @@ def deployment_mode(isvc: Mapping[str, Any]) -> str:
     annotations = mapping(mapping(isvc.get("metadata")).get("annotations"))
     named = text(mapping(isvc.get("status")).get("deploymentMode")) or text(annotations.get(DEPLOYMENT_MODE))
     return _MODES.get(named, named)
+
+
+def transformer_digest(isvc: Mapping[str, Any]) -> str:
+    """Return what tells one `spec.transformer` from another: a digest of 16 hex digits, NO_TRANSFORMER for none."""
+    transformer = mapping(isvc.get("spec")).get("transformer")
+    if not transformer:
+        return NO_TRANSFORMER
+    return hashlib.sha256(json.dumps(transformer, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def condition_is_true(status: Mapping[str, Any], kind: str) -> bool:

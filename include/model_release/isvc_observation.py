@@ -30,18 +30,22 @@ from typing import Any, Literal
 from include.model_release.isvc_fields import (
     ANNOTATION_PREFIX,
     CANDIDATE_URI,
+    NO_TRANSFORMER,
+    PREVIEW_GENERATION,
     RELEASE,
     REPLACED_REVISION,
     ROLLED_BACK_URI,
     STABLE_REVISION,
     STABLE_URI,
     STABLE_VERSION,
+    TRANSFORMER,
     VERSION,
     condition_is_true,
     deployment_mode,
     mapping,
     text,
     texts,
+    transformer_digest,
     whole,
 )
 from include.model_release.preflight import preflight
@@ -77,11 +81,11 @@ class Observed:
     revision.
 
     `storage_uri` is what the spec names last: the candidate while there is one. `canary_percent` is the
-    candidate's weight in the spec, 0 once a rollback was decided, None without a canary. `annotations` are the
-    notes, wherever the dialect keeps them. `traffic_current` tells whether the router is known to do what
-    `traffic` says. `urls` are the addresses, by revision, that lead to that revision alone, whatever its weight.
-    `obstacles` are the reasons why no canary can work here. `standard` is what only that dialect has; None tells
-    Knative.
+    candidate's weight in the spec, 0 in a preview and once a rollback was decided, None without a canary.
+    `annotations` are the notes, wherever the dialect keeps them. `traffic_current` tells whether the router is known
+    to do what `traffic` says. `urls` are the addresses, by revision, that lead to that revision alone, whatever its
+    weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
+    `standard` is what only that dialect has; None tells Knative.
     """
 
     name: str
@@ -107,6 +111,7 @@ class Observed:
     deleting: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     obstacles: tuple[str, ...] = ()
+    transformer: str = NO_TRANSFORMER
     standard: StandardView | None = None
 
     @property
@@ -139,6 +144,20 @@ class Observed:
     def stable_url(self) -> str:
         """The address of the live revision alone; "" where the routes give it none."""
         return self.urls.get(self.stable_revision, "")
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether percent 0 is the beginning of a canary and not its end: nothing in the spec was changed since.
+
+        Whoever rolls back changes the spec, and with it the generation that was noted when the preview began.
+        """
+        return self.canary_percent == 0 and self.annotation(PREVIEW_GENERATION) == str(self.generation)
+
+    @property
+    def transformer_changed(self) -> bool:
+        """Whether the transformer is another one than when the canary began, where that was noted."""
+        noted = "" if self.canary_percent is None else self.annotation(TRANSFORMER)
+        return noted not in ("", self.transformer)
 
     @property
     def caught_up(self) -> bool:
@@ -244,6 +263,7 @@ def _common(isvc: Mapping[str, Any]) -> dict[str, Any]:
         "url": text(status.get("url")) or None,
         "deployment_mode": deployment_mode(isvc) or None,
         "deleting": "deletionTimestamp" in metadata,
+        "transformer": transformer_digest(isvc),
     }
 
 
@@ -265,12 +285,20 @@ def _observe_standard(isvc: Mapping[str, Any], routes: list[Mapping[str, Any]]) 
         previous_rolledout="",
         traffic=view.route.traffic,
         traffic_current=view.route.current,
+        urls=_standard_urls(view),
         # It is about the stable predictor's pods; KServe says nothing about why a canary does not come up.
         failure=_failure(model_status, "") if own is None else None,
         annotations=_notes(isvc, view, own),
         obstacles=preflight(isvc, routes),
         standard=view,
     )
+
+
+def _standard_urls(view: StandardView) -> dict[str, str]:
+    """Return the address of slipway's canary, where a route of its own leads to it."""
+    if view.own is None or view.own_route.backend != view.backend(view.own) or not view.own_route.current:
+        return {}
+    return {view.own_route.backend: f"http://{view.own_route.host}"}
 
 
 def _notes(isvc: Mapping[str, Any], view: StandardView, own: CanaryEntry | None) -> dict[str, str]:

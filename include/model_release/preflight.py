@@ -7,7 +7,8 @@ and `spec.canary` has none on users unless Gateway API routes carry its weights.
 issues: `inference_service_validation_test.go` (what the webhook refuses of a canary), kserve#5335 (the percent
 in Standard mode), `httproute_reconciler.go` (`Reconcile`: no route for cluster-local services or where ingress
 creation is off; the top-level route leads to a transformer where there is one, past the weights), PR 5984 and
-its test (a ready canary takes its replicas from stable's minReplicas).
+its test (a ready canary takes its replicas from stable's minReplicas). With splits p in predictor and transformer
+each, 2 p (1 - p) of the users would meet a pair that nobody has released.
 """
 
 from __future__ import annotations
@@ -74,6 +75,13 @@ def _knative(isvc: Mapping[str, Any]) -> Iterator[str]:
     spec, status = mapping(isvc.get("spec")), mapping(isvc.get("status"))
     if spec.get("canary"):
         yield "`spec.canary` is Standard mode's; in Knative mode KServe refuses it. Remove it."
+    transformer = mapping(spec.get("transformer"))
+    if transformer.get("canaryTrafficPercent") is not None:
+        yield (
+            f"The transformer has a canary of its own (`canaryTrafficPercent: {transformer['canaryTrafficPercent']}`): "
+            "two splits in a row would pair old and new at random. Model and transformer go live as one; finish the "
+            "transformer's canary first."
+        )
     component = mapping(mapping(status.get("components")).get("predictor"))
     if condition_is_true(status, "PredictorReady") and not component.get("traffic"):
         yield (

@@ -154,9 +154,21 @@ class EventWriter:
             stable_storage_uri=stable_storage_uri,
         )
 
-    def weight_observed(self, seq: int, at: datetime, *, weight: int, traffic: Mapping[str, int]) -> Event:
-        """The traffic was seen to be split so: percent by revision, `weight` that of the candidate."""
-        return self._event(seq, at, "weight_observed", weight=weight, traffic=dict(traffic))
+    def weight_observed(
+        self,
+        seq: int,
+        at: datetime,
+        *,
+        weight: int,
+        traffic: Mapping[str, int],
+        candidate_url: str | None = None,
+    ) -> Event:
+        """The traffic was seen to be split so: percent by revision, `weight` that of the candidate.
+
+        `candidate_url` is where a preview was seen to be reached.
+        """
+        told = {} if candidate_url is None else {"candidate_url": candidate_url}
+        return self._event(seq, at, "weight_observed", weight=weight, traffic=dict(traffic), **told)
 
     def window_judged(
         self,

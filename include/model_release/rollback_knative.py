@@ -9,9 +9,11 @@ object alone, so that any task, guard or person can go on where another stopped:
     3  boot      wait until that revision, and no other, is the latest ready one.
     4  release   remove the percent: all traffic to the new revision; then wait until the traffic shows it.
 
-Percent 0 is never a weight of a canary, so it marks a rollback under way, and forward goals refuse to act on
-it. Phase 3 must not mistake the bad revision for the good one while the controller lags; phase 2 therefore
-notes the name of the revision that it replaces.
+Percent 0 is never a weight of a canary with users, so it marks a rollback under way, and forward goals refuse to
+act on it. The one exception is a preview, which notes the generation of the object that its own patch made: what
+comes after phase 1 or 2 has another. A preview is at percent 0 already, so its rollback begins with phase 2. Phase 3
+must not mistake the bad revision for the good one while the controller lags; phase 2 therefore notes the name of the
+revision that it replaces.
 
 Where the bad version already has everything (it was promoted), percent 0 leads to the revision rolled out
 before it. That is done only if it is known to be the one to go back to; otherwise the good version is rolled
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 from include.model_release.isvc_fields import (
     CANDIDATE_URI,
+    PREVIEW_GENERATION,
     REPLACED_REVISION,
     ROLLED_BACK_URI,
     STABLE_REVISION,
@@ -142,6 +145,7 @@ def _patch_restore(goal: RollBack, observed: Observed, percent: int | None) -> P
         REPLACED_REVISION: None if replaced == safe_revision(goal, observed) else replaced,
         ROLLED_BACK_URI: observed.storage_uri,
         CANDIDATE_URI: None,
+        PREVIEW_GENERATION: None,
         STABLE_URI: goal.stable_uri,
         VERSION: (observed.annotation(STABLE_VERSION) or None) if stable_known else None,
     }

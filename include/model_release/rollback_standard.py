@@ -21,7 +21,8 @@ has until the good one answers, because there is no other:
     4  boot      wait until it is ready.
     5  release   percent 100; wait until the routes show it alone; then make it the stable predictor.
 
-Percent 0 and 100 are no weights of a canary, so forward goals refuse to act on them. Which phase is due is read
+Percent 0 and 100 are no weights of a canary, so forward goals refuse to act on them, a preview excepted: it notes the
+generation of the object that its own patch made, and phase 1 or 2 makes another. Which phase is due is read
 from the object alone, so any task, guard or person can go on where another stopped. Nothing on the object says
 afterwards that a version was rolled back: a note on it would restart stable's pods. A late duplicate of the
 canary's start is recognised by the generation (`StartCanary.generation`), a new release by the record.

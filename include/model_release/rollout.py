@@ -26,6 +26,7 @@ from include.model_release.rollout_actions import (
     Create,
     Delete,
     Done,
+    Expose,
     FirstDeploy,
     Goal,
     Impossible,
@@ -33,6 +34,7 @@ from include.model_release.rollout_actions import (
     Promote,
     RollBack,
     ShiftWeight,
+    ShowCandidate,
     StartCanary,
     Wait,
     Withdraw,
@@ -43,6 +45,7 @@ __all__ = [
     "Create",
     "Delete",
     "Done",
+    "Expose",
     "FirstDeploy",
     "Goal",
     "Impossible",
@@ -51,6 +54,7 @@ __all__ = [
     "Promote",
     "RollBack",
     "ShiftWeight",
+    "ShowCandidate",
     "StartCanary",
     "Wait",
     "Withdraw",
@@ -79,9 +83,13 @@ def next_action(goal: Goal, observed: Observed | None) -> Action:
     return _forward(goal, observed)
 
 
-def _forward(goal: StartCanary | ShiftWeight | Promote, observed: Observed) -> Action:
+def _forward(goal: ShowCandidate | StartCanary | ShiftWeight | Promote, observed: Observed) -> Action:
     view = observed.standard
     match goal:
+        case ShowCandidate():
+            if view is None:
+                return rollout_knative.show_candidate(goal, observed)
+            return rollout_standard.show_candidate(goal, observed, view)
         case StartCanary():
             if view is None:
                 return rollout_knative.start_canary(goal, observed)

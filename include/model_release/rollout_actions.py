@@ -22,13 +22,31 @@ class FirstDeploy:
 
 
 @dataclass(frozen=True)
-class StartCanary:
-    """Give `weight` percent (1 to 99) to a new revision that serves `uri`. `force` admits a URI that was
-    rolled back.
+class ShowCandidate:
+    """Bring a new revision that serves `uri` up at 0 percent, with an address of its own: a preview.
 
-    `generation` is the InferenceService's when the canary was decided on. A start that comes late, when
-    somebody has changed the spec since (and be it the rollback of this very canary), is refused. None starts
-    over whatever is there.
+    `generation` is the InferenceService's when the release was decided on; a preview that comes late, when somebody
+    has changed the spec since, is refused. None begins over whatever is there. `force` as in `StartCanary`.
+    """
+
+    uri: str
+    release_id: str = ""
+    version: int | None = None
+    force: bool = False
+    generation: int | None = None
+
+
+@dataclass(frozen=True)
+class StartCanary:
+    """Give `weight` percent (1 to 99) to a new revision that serves `uri`, or to the preview of it.
+
+    `generation` is the InferenceService's when the canary was decided on: while its preview was looked at, or
+    before. A start that comes late, when somebody has changed the spec since (and be it the rollback of this very
+    canary), is refused. None starts over whatever is there, but raises no preview. A canary that has a weight
+    already is shifted, whatever the generation.
+
+    `force` admits a URI that was rolled back, in the Knative dialect. In the Standard one nothing on the object
+    tells of it, so there it makes no difference: the release's record is what refuses such a version.
     """
 
     uri: str
@@ -73,7 +91,7 @@ class Withdraw:
     uri: str = ""
 
 
-Goal = FirstDeploy | StartCanary | ShiftWeight | Promote | RollBack | Withdraw
+Goal = FirstDeploy | ShowCandidate | StartCanary | ShiftWeight | Promote | RollBack | Withdraw
 
 
 @dataclass(frozen=True)
@@ -92,6 +110,15 @@ class Patch:
     body: Mapping[str, Any]
     reason: str
     phase: str
+
+
+@dataclass(frozen=True)
+class Expose:
+    """Have the HTTPRoute `body` in the cluster; one of slipway's of the same name is replaced."""
+
+    body: Mapping[str, Any]
+    reason: str
+    phase: str = "preview"
 
 
 @dataclass(frozen=True)
@@ -139,7 +166,7 @@ class Impossible:
     phase: str = "impossible"
 
 
-Action = Create | Patch | Delete | Wait | Done | Impossible
+Action = Create | Patch | Expose | Delete | Wait | Done | Impossible
 
 
 def refuse_weight(weight: int) -> Impossible | None:
@@ -151,7 +178,46 @@ def refuse_weight(weight: int) -> Impossible | None:
     )
 
 
-def refuse_start(goal: StartCanary, observed: Observed) -> Impossible | None:
+def refuse_raise(goal: StartCanary, observed: Observed) -> Impossible | None:
+    """Return why a candidate at percent 0 may not be given its first; None where it is this decision's own preview.
+
+    Percent 0 marks a rollback too. What tells them apart is in the cluster: a preview notes the generation that
+    its own patch made, and whoever decides to go back makes another.
+    """
+    if observed.is_preview and goal.generation == observed.generation:
+        return _changed_transformer(observed)
+    return Impossible(f"The canary on {observed.name} is being rolled back.", kind="rolled_back")
+
+
+def refuse_preview(observed: Observed) -> Impossible | None:
+    """Return why the candidate that is named is no preview to wait for; None where it is one."""
+    if observed.is_preview:
+        return _changed_transformer(observed)
+    if observed.canary_percent == 0:
+        return Impossible(f"The canary on {observed.name} is being rolled back.", kind="rolled_back")
+    return Impossible(f"The candidate on {observed.name} has users already.")
+
+
+def refuse_forward(observed: Observed) -> Impossible | None:
+    """Return why a canary under way may not go on; percent 0 has no users, and a raise is `StartCanary`'s."""
+    if observed.canary_percent == 0:
+        state = "only a preview" if observed.is_preview else "being rolled back"
+        return Impossible(f"The canary on {observed.name} is {state}.", kind="rolled_back")
+    return _changed_transformer(observed)
+
+
+def _changed_transformer(observed: Observed) -> Impossible | None:
+    """Model and transformer are one unit: a canary of the one is no evidence once the other is another one."""
+    if not observed.transformer_changed:
+        return None
+    return Impossible(
+        f"The transformer of {observed.name} was changed during the canary. It was left as it is: see who changed "
+        "it, and release again.",
+        kind="foreign_change",
+    )
+
+
+def refuse_start(goal: StartCanary | ShowCandidate, observed: Observed) -> Impossible | None:
     """Return why this canary may not be begun over what is there, in whatever dialect; None where it may."""
     if goal.generation is not None and goal.generation != observed.generation:
         return Impossible(

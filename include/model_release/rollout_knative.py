@@ -11,12 +11,15 @@ from typing import Any
 
 from include.model_release.isvc_fields import (
     CANDIDATE_URI,
+    PREVIEW_GENERATION,
     RELEASE,
     REPLACED_REVISION,
     ROLLED_BACK_URI,
     STABLE_REVISION,
     STABLE_URI,
     STABLE_VERSION,
+    TAG_ROUTING,
+    TRANSFORMER,
     VERSION,
 )
 from include.model_release.isvc_observation import Observed
@@ -27,8 +30,12 @@ from include.model_release.rollout_actions import (
     Patch,
     Promote,
     ShiftWeight,
+    ShowCandidate,
     StartCanary,
     Wait,
+    refuse_forward,
+    refuse_preview,
+    refuse_raise,
     refuse_start,
     refuse_weight,
 )
@@ -67,6 +74,36 @@ def start_canary(goal: StartCanary, observed: Observed) -> Action:
         return refusal
     if observed.storage_uri == goal.uri:
         return _canary_is_named(goal, observed)
+    hindrance = _cannot_begin(goal, observed)
+    if hindrance is not None:
+        return hindrance
+    return Patch(
+        _beginning(goal, observed, goal.weight), f"Start a canary of {goal.uri} at {goal.weight} %.", "canary"
+    )
+
+
+def show_candidate(goal: ShowCandidate, observed: Observed) -> Action:
+    """Return the next action towards a preview of `goal.uri`: a revision that answers at its own address alone."""
+    if observed.storage_uri != goal.uri:
+        hindrance = _cannot_begin(goal, observed)
+        if hindrance is not None:
+            return hindrance
+        return Patch(_beginning(goal, observed, 0), f"Bring {goal.uri} up at 0 %, for a preview.", "preview")
+    if observed.canary_percent is None:
+        return _is_live_already(goal.uri, observed)
+    stable = observed.stable_revision
+    pending = refuse_preview(observed) or _candidate_pending(observed, stable)
+    if pending is not None:
+        return pending
+    if observed.candidate_url and observed.alone(stable):
+        return Done(
+            dict(observed.traffic), reason=f"The candidate answers at {observed.candidate_url} alone."
+        )
+    return Wait("Waiting for the candidate's own address.", "preview")
+
+
+def _cannot_begin(goal: StartCanary | ShowCandidate, observed: Observed) -> Action | None:
+    """Return why no candidate can be brought up over what is there, or not yet."""
     if observed.annotation(ROLLED_BACK_URI) == goal.uri and not goal.force:
         return Impossible(
             f"{goal.uri} was rolled back before. Release a new version, or force this one.",
@@ -79,9 +116,14 @@ def start_canary(goal: StartCanary, observed: Observed) -> Action:
             f"{observed.storage_uri}, release {whose}). Finish or roll back that one first.",
             kind="foreign_change",
         )
-    hindrance = refuse_start(goal, observed) or _unsettled(observed)
-    if hindrance is not None:
-        return hindrance
+    return refuse_start(goal, observed) or _unsettled(observed)
+
+
+def _beginning(goal: StartCanary | ShowCandidate, observed: Observed, percent: int) -> dict[str, Any]:
+    """Return the patch that names the candidate, with what must be known of stable later.
+
+    The resourceVersion that it carries makes the next generation certain.
+    """
     notes: dict[str, str | None] = {
         RELEASE: goal.release_id or None,
         VERSION: None if goal.version is None else str(goal.version),
@@ -91,9 +133,11 @@ def start_canary(goal: StartCanary, observed: Observed) -> Action:
         STABLE_REVISION: observed.latest_rolledout,
         REPLACED_REVISION: None,
         ROLLED_BACK_URI: None,
+        PREVIEW_GENERATION: None if percent else str(observed.generation + 1),
+        TRANSFORMER: observed.transformer,
+        TAG_ROUTING: "true",
     }
-    body = predictor_patch(observed, percent=goal.weight, storage_uri=goal.uri, annotations=notes)
-    return Patch(body, f"Start a canary of {goal.uri} at {goal.weight} %.", "canary")
+    return predictor_patch(observed, percent=percent, storage_uri=goal.uri, annotations=notes)
 
 
 def _unsettled(observed: Observed) -> Action | None:
@@ -119,28 +163,37 @@ def _unsettled(observed: Observed) -> Action | None:
 
 def _canary_is_named(goal: StartCanary, observed: Observed) -> Action:
     if observed.canary_percent is None:
-        return Impossible(
-            f"{goal.uri} is what {observed.name} serves already. The same storageUri makes no new "
-            "revision, and a percent would send users to the version before it."
-        )
+        return _is_live_already(goal.uri, observed)
+    if observed.canary_percent == 0:
+        return refuse_raise(goal, observed) or _to_weight(goal.weight, observed)
     return shift_weight(ShiftWeight(goal.weight, goal.uri), observed)
+
+
+def _is_live_already(uri: str, observed: Observed) -> Impossible:
+    return Impossible(
+        f"{uri} is what {observed.name} serves already. The same storageUri makes no new "
+        "revision, and a percent would send users to the version before it."
+    )
 
 
 def shift_weight(goal: ShiftWeight, observed: Observed) -> Action:
     """Return the next action towards the weight."""
     refusal = refuse_weight(goal.weight) or _no_canary(goal.uri, observed)
-    if refusal is not None:
-        return refusal
+    return refusal or _to_weight(goal.weight, observed)
+
+
+def _to_weight(weight: int, observed: Observed) -> Action:
+    """Return the next action towards the weight, for a candidate that may have it."""
     stable = observed.stable_revision
     pending = _candidate_pending(observed, stable)
     if pending is not None:
         return pending
-    if observed.canary_percent != goal.weight:
-        body = predictor_patch(observed, percent=goal.weight)
-        return Patch(body, f"Shift the canary from {observed.canary_percent} to {goal.weight} %.", "canary")
-    if observed.is_split({observed.latest_created: goal.weight, stable: 100 - goal.weight}):
-        return Done(dict(observed.traffic), reason=f"The candidate has {goal.weight} % of the traffic.")
-    return Wait(f"Waiting to see {goal.weight} % on the candidate.", "canary")
+    if observed.canary_percent != weight:
+        body = predictor_patch(observed, percent=weight)
+        return Patch(body, f"Shift the canary from {observed.canary_percent} to {weight} %.", "canary")
+    if observed.is_split({observed.latest_created: weight, stable: 100 - weight}):
+        return Done(dict(observed.traffic), reason=f"The candidate has {weight} % of the traffic.")
+    return Wait(f"Waiting to see {weight} % on the candidate.", "canary")
 
 
 def promote(goal: Promote, observed: Observed) -> Action:
@@ -171,7 +224,7 @@ def _await_promotion(uri: str, observed: Observed) -> Action:
 
 
 def _no_canary(uri: str, observed: Observed) -> Impossible | None:
-    """Return why forward steps are out of the question; percent 0 means that a rollback was decided."""
+    """Return why forward steps are out of the question; percent 0 means that a rollback was decided, or a preview."""
     if uri and observed.storage_uri != uri:
         return Impossible(
             f"{observed.name} names {observed.storage_uri}, not {uri}: rolled back, or changed by others.",
@@ -179,9 +232,7 @@ def _no_canary(uri: str, observed: Observed) -> Impossible | None:
         )
     if observed.canary_percent is None:
         return Impossible(f"No canary is under way on {observed.name}.")
-    if observed.canary_percent == 0:
-        return Impossible(f"The canary on {observed.name} is being rolled back.", kind="rolled_back")
-    return None
+    return refuse_forward(observed)
 
 
 def _candidate_pending(observed: Observed, stable: str) -> Action | None:

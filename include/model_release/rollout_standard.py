@@ -5,7 +5,9 @@ Here:
 
 - The weight in the entry leads nobody anywhere. It is reached when the HTTPRoutes show it and their Gateways
   have taken them.
-- Percent 0 marks a rollback and percent 100 a promotion under way, and no other forward step acts on either.
+- Percent 0 marks a preview or a rollback and percent 100 a promotion under way, and no other forward step acts on
+  either. A preview is told from a rollback by the generation that it noted (`Observed.is_preview`).
+- In a preview testers come by an HTTPRoute of slipway's own (`candidate_route.py`), which stays while the canary does.
 - A promotion takes two patches. KServe deletes the old stable Deployment and its Service before it changes the
   route (`reconcileCanaryDeployments`, then the ingress), so whoever is still led there at that moment gets an
   error. Therefore everyone is led to the canary first (percent 100, the old stable still warm), and only when
@@ -15,17 +17,29 @@ Here:
 
 from __future__ import annotations
 
-from include.model_release.isvc_fields import CANDIDATE_URI, RELEASE, STABLE_URI, STABLE_VERSION, VERSION
+from include.model_release.isvc_fields import (
+    CANDIDATE_URI,
+    PREVIEW_GENERATION,
+    RELEASE,
+    STABLE_URI,
+    STABLE_VERSION,
+    VERSION,
+)
 from include.model_release.isvc_observation import Observed
 from include.model_release.rollout_actions import (
     Action,
     Done,
+    Expose,
     Impossible,
     Patch,
     Promote,
     ShiftWeight,
+    ShowCandidate,
     StartCanary,
     Wait,
+    refuse_forward,
+    refuse_preview,
+    refuse_raise,
     refuse_start,
     refuse_weight,
 )
@@ -48,7 +62,57 @@ def start_canary(goal: StartCanary, observed: Observed, view: StandardView) -> A
     if refusal is not None:
         return refusal
     if view.own is not None and view.own.storage_uri == goal.uri:
+        return _canary_is_named(goal, observed, view)
+    hindrance = _cannot_begin(goal, observed, view)
+    if hindrance is not None:
+        return hindrance
+    body = with_new_entry(observed, view, goal.uri, goal.weight, _notes(goal, observed, view))
+    return Patch(body, f"Start a canary of {goal.uri} at {goal.weight} %.", "canary")
+
+
+def show_candidate(goal: ShowCandidate, observed: Observed, view: StandardView) -> Action:
+    """Return the next action towards a preview of `goal.uri`: pods that answer at an address of their own alone."""
+    if view.own is None or view.own.storage_uri != goal.uri:
+        hindrance = _cannot_begin(goal, observed, view)
+        if hindrance is not None:
+            return hindrance
+        notes = {**_notes(goal, observed, view), PREVIEW_GENERATION: str(observed.generation + 1)}
+        body = with_new_entry(observed, view, goal.uri, 0, notes)
+        return Patch(body, f"Bring {goal.uri} up at 0 %, for a preview.", "preview")
+    pending = refuse_preview(observed) or _disturbed(observed, view, view.own) or _pending(view.own, view)
+    if pending is not None:
+        return pending
+    return _expose(view.own, observed, view)
+
+
+def _expose(entry: CanaryEntry, observed: Observed, view: StandardView) -> Action:
+    """Return the next action towards an address of the candidate's own."""
+    wanted = view.route_to(entry)
+    if wanted is None:
+        return Impossible(
+            f"No HTTPRoute {view.service}-predictor names a host that the candidate's could be made of (at most "
+            f"{_SERVICE_NAME_LIMIT} characters before the first dot). Give the service a shorter name, or leave out "
+            "`rollout.preview`."
+        )
+    if (view.own_route.host, view.own_route.backend) != (wanted["spec"]["hostnames"][0], view.backend(entry)):
+        return Expose(wanted, "Give the candidate a host of its own.")
+    if observed.candidate_url and observed.alone(view.stable_backend):
+        return Done(
+            dict(observed.traffic), reason=f"The candidate answers at {observed.candidate_url} alone."
+        )
+    return Wait("Waiting for a Gateway to take the candidate's HTTPRoute.", "preview")
+
+
+def _canary_is_named(goal: StartCanary, observed: Observed, view: StandardView) -> Action:
+    entry = view.own
+    if entry is None or entry.percent != 0:
         return shift_weight(ShiftWeight(goal.weight, goal.uri), observed, view)
+    refusal = refuse_raise(goal, observed) or _disturbed(observed, view, entry)
+    return refusal or _to_weight(goal.weight, entry, observed, view)
+
+
+def _cannot_begin(goal: StartCanary | ShowCandidate, observed: Observed, view: StandardView) -> Action | None:
+    """Return why no candidate can be brought up beside what is there, or not yet."""
     hindrance = (
         _occupied(goal, observed, view)
         or _unsettled(observed, view)
@@ -59,11 +123,10 @@ def start_canary(goal: StartCanary, observed: Observed, view: StandardView) -> A
         return hindrance
     if not observed.alone(view.stable_backend):
         return Wait("Waiting for the stable version to have all traffic.", "settle")
-    body = with_new_entry(observed, view, goal.uri, goal.weight, _notes(goal, observed, view))
-    return Patch(body, f"Start a canary of {goal.uri} at {goal.weight} %.", "canary")
+    return None
 
 
-def _notes(goal: StartCanary, observed: Observed, view: StandardView) -> dict[str, str]:
+def _notes(goal: StartCanary | ShowCandidate, observed: Observed, view: StandardView) -> dict[str, str]:
     notes = {
         RELEASE: goal.release_id,
         VERSION: version_in(goal.uri) if goal.version is None else str(goal.version),
@@ -75,7 +138,7 @@ def _notes(goal: StartCanary, observed: Observed, view: StandardView) -> dict[st
     return {key: value or UNKNOWN for key, value in notes.items()}
 
 
-def _occupied(goal: StartCanary, observed: Observed, view: StandardView) -> Impossible | None:
+def _occupied(goal: StartCanary | ShowCandidate, observed: Observed, view: StandardView) -> Impossible | None:
     if view.stable_uri == goal.uri:
         return Impossible(f"{goal.uri} is what {observed.name} serves already.")
     if not view.canaries:
@@ -128,16 +191,21 @@ def shift_weight(goal: ShiftWeight, observed: Observed, view: StandardView) -> A
         return entry
     if entry.percent == 100:
         return Impossible(f"The canary on {observed.name} is being promoted.")
+    return _to_weight(goal.weight, entry, observed, view)
+
+
+def _to_weight(weight: int, entry: CanaryEntry, observed: Observed, view: StandardView) -> Action:
+    """Return the next action towards the weight, for a candidate that may have it."""
     pending = _pending(entry, view)
     if pending is not None:
         return pending
-    if entry.percent != goal.weight:
-        body = with_percent(observed, view, entry, goal.weight)
-        return Patch(body, f"Shift the canary from {entry.percent} to {goal.weight} %.", "canary")
-    if observed.is_split({view.backend(entry): goal.weight, view.stable_backend: 100 - goal.weight}):
-        return Done(dict(observed.traffic), reason=f"The candidate has {goal.weight} % of the traffic.")
+    if entry.percent != weight:
+        body = with_percent(observed, view, entry, weight)
+        return Patch(body, f"Shift the canary from {entry.percent} to {weight} %.", "canary")
+    if observed.is_split({view.backend(entry): weight, view.stable_backend: 100 - weight}):
+        return Done(dict(observed.traffic), reason=f"The candidate has {weight} % of the traffic.")
     return Wait(
-        f"Waiting to see {goal.weight} % on the candidate in the HTTPRoutes (KServe before 0.21 never writes it).",
+        f"Waiting to see {weight} % on the candidate in the HTTPRoutes (KServe before 0.21 never writes it).",
         "canary",
     )
 
@@ -178,8 +246,11 @@ def _under_way(uri: str, observed: Observed, view: StandardView) -> CanaryEntry 
             "rolled back, or changed by others.",
             kind="foreign_change",
         )
-    if entry.percent == 0:
-        return Impossible(f"The canary on {observed.name} is being rolled back.", kind="rolled_back")
+    return refuse_forward(observed) or _disturbed(observed, view, entry) or entry
+
+
+def _disturbed(observed: Observed, view: StandardView, entry: CanaryEntry) -> Impossible | None:
+    """Return what somebody else has done since the canary began that forbids to go on."""
     if entry.notes.get(STABLE_URI, view.stable_uri) != view.stable_uri:
         return Impossible(
             f"The stable version of {observed.name} was changed during the canary: it names {view.stable_uri}, "
@@ -192,7 +263,7 @@ def _under_way(uri: str, observed: Observed, view: StandardView) -> CanaryEntry 
             f"Someone else began a canary ({names}) on {observed.name} during this one.",
             kind="foreign_change",
         )
-    return entry
+    return None
 
 
 def _pending(entry: CanaryEntry, view: StandardView) -> Action | None:

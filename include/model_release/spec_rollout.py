@@ -19,6 +19,7 @@ from include.model_release.spec_parts import (
     SpecPart,
     Text,
 )
+from include.model_release.spec_preview import Preview
 from include.model_release.spec_top_up import TopUp
 
 
@@ -98,6 +99,8 @@ class Rollout(SpecPart):
     mirror: Mirror | None = None
     """Compare the answers to mirrored requests while the candidate is shown (`preview`); null: do not."""
     approval: Approval = Approval()
+    preview: Preview | None = None
+    """Left out: the candidate comes up with its first percent of users."""
     on_concurrent_release: Literal["refuse", "queue"] = "queue"
     """A release that starts during another of the same model waits for its turn, or is told to come again."""
 
@@ -113,6 +116,14 @@ class Rollout(SpecPart):
             )
         if longest > self.max_bake_s:
             raise ValueError(f"a step of {longest} s is longer than `max_bake_s: {self.max_bake_s}`")
+        return self
+
+    @model_validator(mode="after")
+    def _mirror_needs_a_preview(self) -> Self:
+        if self.mirror is not None and self.preview is None:
+            raise ValueError(
+                "`mirror:` needs `preview:` (write `preview: {}`): without it there is no candidate to ask"
+            )
         return self
 
     @model_validator(mode="after")

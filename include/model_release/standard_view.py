@@ -27,6 +27,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from include.model_release.candidate_route import CandidateRoute, candidate_route, read_candidate_route
 from include.model_release.isvc_fields import CANDIDATE_URI, condition_is_true, mapping, text, texts, whole
 
 _VERSION_IN_URI = re.compile(r"/([0-9]{1,12})/repository/?$")
@@ -94,7 +95,11 @@ class RouteReading:
 
 @dataclass(frozen=True)
 class StandardView:
-    """One InferenceService in Standard mode. `predictor` is its `spec.predictor`, whole."""
+    """One InferenceService in Standard mode. `predictor` is its `spec.predictor`, whole.
+
+    `own_route` is the HTTPRoute of slipway's that leads testers to the candidate; `route_to` returns it as it should be
+    for a canary, None where KServe's own routes tell of no host.
+    """
 
     service: str
     predictor: Mapping[str, Any]
@@ -102,6 +107,9 @@ class StandardView:
     echoes: Mapping[str, CanaryEcho]
     predictor_ready: bool
     route: RouteReading
+    own_route: CandidateRoute = field(default_factory=CandidateRoute)
+    uid: str = ""
+    routes: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def own(self) -> CanaryEntry | None:
@@ -154,6 +162,10 @@ class StandardView:
             return serving | {self.stable_backend}
         return serving | ({backend_name(self.service, predictor_name(storage_uri))} - {self.stable_backend})
 
+    def route_to(self, entry: CanaryEntry) -> dict[str, Any] | None:
+        """Return the HTTPRoute that leads testers to a canary; None where no host can be made for it."""
+        return candidate_route(self.service, self.uid, self.backend(entry), self.routes)
+
     def echo(self, entry: CanaryEntry) -> CanaryEcho | None:
         """Return what the status says of a canary; None where the controller has not taken note of it."""
         return self.echoes.get(entry.name)
@@ -162,7 +174,8 @@ class StandardView:
 def standard_view(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]]) -> StandardView:
     """Read the parts of Standard mode; `routes` are the HTTPRoutes of the service or of its whole namespace."""
     spec, status = mapping(isvc.get("spec")), mapping(isvc.get("status"))
-    service = text(mapping(isvc.get("metadata")).get("name"))
+    metadata = mapping(isvc.get("metadata"))
+    service, routes = text(metadata.get("name")), tuple(routes)
     return StandardView(
         service=service,
         predictor=mapping(spec.get("predictor")),
@@ -173,6 +186,9 @@ def standard_view(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]]) 
         },
         predictor_ready=condition_is_true(status, "PredictorReady"),
         route=read_routes(routes, service),
+        own_route=read_candidate_route(routes, service, is_taken=_is_taken),
+        uid=text(metadata.get("uid")),
+        routes=routes,
     )
 
 

@@ -61,6 +61,7 @@ class StepWatch:
 
     :param step: index of the step in the plan.
     :param state: where the step stands; a watch of the same name that was broken off is gone on with.
+    :param generation: the InferenceService's when the canary was decided on; None: whatever is there.
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class StepWatch:
         journal: CanaryJournal,
         wheel: Wheel,
         replay: GoldenReplay,
+        generation: int | None = None,
     ) -> None:
+        self._generation = generation
         self._wheel = wheel
         self._replay = replay
         # The first step begins the canary; later ones find it under way, or over.
@@ -181,6 +184,7 @@ class StepWatch:
             release_id=ticket.release_id,
             version=ticket.version,
             force=ticket.force,
+            generation=self._generation,
         )
 
     async def _go_on(self) -> None:

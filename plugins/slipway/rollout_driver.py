@@ -11,14 +11,17 @@ from include.model_release.errors import (
     CanaryRefusedError,
     ForeignChangeError,
     SlipwayError,
+    SpecError,
     TimedOutError,
 )
 from include.model_release.isvc_fields import deployment_mode
+from include.model_release.preflight import preflight
 from include.model_release.rollout import (
     Action,
     Create,
     Delete,
     Done,
+    Expose,
     FirstDeploy,
     Goal,
     Impossible,
@@ -68,6 +71,7 @@ def take_turn(hook: KServeHook, goal: Goal, permit: Callable[[], None] | None = 
     :param permit: is asked after the look and before a patch; it raises where the goal may not be pursued any more.
         Because the patch names the resourceVersion that was seen before, what happens after the asking is a conflict.
     :raises CanaryRefusedError: the candidate does not come up.
+    :raises SpecError: no canary could ever work on what is to be created.
     :raises UserError: the goal cannot be reached from what is there; nothing was changed.
     """
     observed = look(hook)
@@ -78,7 +82,10 @@ def take_turn(hook: KServeHook, goal: Goal, permit: Callable[[], None] | None = 
                 permit()
             hook.patch(action.body)
         case Create():
+            _require_possible(hook, action)
             hook.create(action.body)
+        case Expose():
+            hook.expose(action.body)
         case Delete():
             hook.delete(action.uid, action.resource_version)
         case Impossible():
@@ -88,6 +95,22 @@ def take_turn(hook: KServeHook, goal: Goal, permit: Callable[[], None] | None = 
                 remedy="look at the InferenceService; nothing was changed by this step",
             )
     return Turn(observed, action)
+
+
+def _require_possible(hook: KServeHook, action: Create) -> None:
+    """Refuses a first deployment over which no later release could split traffic, before it is made.
+
+    KServe's own configuration is asked where it may be read; else what is seen later must do.
+    """
+    config = hook.cluster_config() if deployment_mode(action.body) == "Standard" else None
+    problems = preflight(action.body, config=config)
+    if problems:
+        raise SpecError(
+            f"the InferenceService {hook.namespace}/{hook.name} would be one without canaries; it was not created",
+            expected="a service on which traffic can be split",
+            found=" ".join(problems),
+            remedy="change the cluster, or `rollout.deployment_mode` in the release file",
+        )
 
 
 def drive(

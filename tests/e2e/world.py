@@ -186,9 +186,9 @@ class World:
         def answered() -> DagRun | None:
             nonlocal looks
             states = {task.task_id: task.state for task in self.airflow.task_runs(RELEASE_DAG, run_id)}
-            looks = looks + 1 if states.get("approve") == "awaiting_input" else 0
+            looks = looks + 1 if states.get("rollout.approve") == "awaiting_input" else 0
             if looks == _LOOKS_BEFORE_AN_ANSWER:
-                self.airflow.answer(RELEASE_DAG, run_id, "approve", option)
+                self.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", option)
             return finished(self.run(run_id))
 
         self.wait(answered, f"{run_id} is answered and ends")

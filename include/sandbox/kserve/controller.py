@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.sandbox.cluster.errors import ApiError
+from include.sandbox.kserve.gateway import OtherRoutes
 from include.sandbox.kserve.knative_worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard_worker import StandardWorker
@@ -46,6 +47,7 @@ class KServeController:
         self.store = store
         self.settings = settings
         self.router = Router(settings.router_dir, settings.router_admin_url)
+        self.routes = OtherRoutes(store, self.route)
         self._services: dict[Key, ServiceWorker] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._install: TritonInstall | None = None
@@ -57,10 +59,13 @@ class KServeController:
         revisions.mkdir(parents=True)
         self.settings.router_dir.mkdir(parents=True, exist_ok=True)
         self._publish_config()
+        taking_routes = asyncio.get_running_loop().create_task(self.routes.run(), name="routes")
         try:
             async for _, service in self.store.watch(KIND):
                 self._notice(service)
         finally:
+            taking_routes.cancel()
+            await asyncio.gather(taking_routes, return_exceptions=True)
             await asyncio.gather(*(one.shut_down() for one in self._services.values()), *self._leaving)
 
     def _publish_config(self) -> None:
@@ -90,9 +95,11 @@ class KServeController:
     async def route(self) -> None:
         """Make the router do what all services want now; returns once it does."""
         services = list(self._services.values())
-        backends = tuple(backend for one in services for backend in one.backends())
-        ingresses = tuple(ingress for one in services for ingress in one.ingresses())
-        await self.router.apply(Routing(backends, ingresses))
+        backends = [backend for one in services for backend in one.backends()]
+        ingresses = [ingress for one in services for ingress in one.ingresses()]
+        self.routes.collect()
+        ingresses += self.routes.ingresses(backends)
+        await self.router.apply(Routing(tuple(backends), tuple(ingresses)))
 
     def _notice(self, service: Mapping[str, Any]) -> None:
         metadata = service["metadata"]

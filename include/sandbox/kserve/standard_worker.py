@@ -17,6 +17,7 @@ from typing import Any
 
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve import standard
+from include.sandbox.kserve.gateway import ROUTES, accept
 from include.sandbox.kserve.revisions import RevisionRun
 from include.sandbox.kserve.worker import ServiceWorker, Surroundings
 from include.sandbox.router import Backend, Ingress
@@ -24,10 +25,8 @@ from include.sandbox.triton import TritonPorts
 
 log = logging.getLogger(__name__)
 
-ROUTES = "httproutes"
 # What is asked at a Service's own address is counted apart from what comes through the Gateway.
 SERVICE_TAG = "service"
-GATEWAY_CONTROLLER = "slipway.dev/emulated-gateway"
 
 
 class StandardWorker(ServiceWorker):
@@ -190,27 +189,7 @@ class StandardWorker(ServiceWorker):
     def _accept_routes(self) -> None:
         """Say in the HTTPRoutes' status what a Gateway says of a generation that it has taken."""
         for name in self._route_names:
-            try:
-                found = self._store.get(ROUTES, self.namespace, name)
-            except ApiError:
-                continue
-            generation = found["metadata"]["generation"]
-            conditions = [
-                {
-                    "type": kind,
-                    "status": "True",
-                    "reason": kind,
-                    "message": "",
-                    "observedGeneration": generation,
-                    "lastTransitionTime": found["metadata"]["creationTimestamp"],
-                }
-                for kind in ("Accepted", "ResolvedRefs")
-            ]
-            parents = [
-                {"parentRef": parent, "controllerName": GATEWAY_CONTROLLER, "conditions": conditions}
-                for parent in found["spec"]["parentRefs"]
-            ]
-            self._store.update_status(ROUTES, self.namespace, name, {"parents": parents})
+            accept(self._store, self.namespace, name)
 
     def _delete_routes(self) -> None:
         for name in self._route_names:

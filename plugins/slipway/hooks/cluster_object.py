@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError
 
 from include.model_release.errors import ClusterUnavailableError, SpecError
 
-_REQUEST_TIMEOUT_S = (5.0, 15.0)
+REQUEST_TIMEOUT_S = (5.0, 15.0)
 
 
 class ClusterObjectHook(BaseHook):
@@ -54,7 +54,7 @@ class ClusterObjectHook(BaseHook):
             try:
                 return dict(
                     self._client.get_namespaced_custom_object(
-                        *self._collection, self.name, _request_timeout=_REQUEST_TIMEOUT_S
+                        *self._collection, self.name, _request_timeout=REQUEST_TIMEOUT_S
                     )
                 )
             except ApiException as error:
@@ -68,7 +68,7 @@ class ClusterObjectHook(BaseHook):
             try:
                 return dict(
                     self._client.create_namespaced_custom_object(
-                        *self._collection, dict(manifest), _request_timeout=_REQUEST_TIMEOUT_S
+                        *self._collection, dict(manifest), _request_timeout=REQUEST_TIMEOUT_S
                     )
                 )
             except ApiException as error:
@@ -86,7 +86,7 @@ class ClusterObjectHook(BaseHook):
             try:
                 return dict(
                     self._client.patch_namespaced_custom_object(
-                        *self._collection, self.name, dict(body), _request_timeout=_REQUEST_TIMEOUT_S
+                        *self._collection, self.name, dict(body), _request_timeout=REQUEST_TIMEOUT_S
                     )
                 )
             except ApiException as error:
@@ -103,7 +103,7 @@ class ClusterObjectHook(BaseHook):
                     *self._collection,
                     self.name,
                     body=V1DeleteOptions(preconditions=preconditions),
-                    _request_timeout=_REQUEST_TIMEOUT_S,
+                    _request_timeout=REQUEST_TIMEOUT_S,
                 )
             except ApiException as error:
                 if error.status == 409:

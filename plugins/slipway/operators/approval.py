@@ -32,15 +32,17 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
     Passes at once where the release does not ask for approval. A rejection refuses the release.
 
     :param before: what the person is asked before: the ``canary`` or the ``promotion``.
+    :param candidate_url: where the person can try the candidate (templated); empty where it is not up yet.
     """
 
-    template_fields: Sequence[str] = ("release", *ApprovalOperator.template_fields)
+    template_fields: Sequence[str] = ("release", "candidate_url", *ApprovalOperator.template_fields)
 
     def __init__(
         self,
         *,
         before: Literal["canary", "promotion"] = "canary",
         release: str = TICKET_TEMPLATE,
+        candidate_url: str = "",
         aws_conn_id: str = "aws_default",
         **kwargs: Any,
     ) -> None:
@@ -53,6 +55,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
         )
         self.before = before
         self.release = release
+        self.candidate_url = candidate_url
         self.aws_conn_id = aws_conn_id
 
     @property
@@ -72,6 +75,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             evidence_uri=self.ticket.uri(prefix),
             validation=self.store.read_json(f"{prefix}validation.json"),
             benchmark=self.store.read_json(f"{prefix}benchmark/verdict.json"),
+            candidate_url=self.candidate_url,
         )
         with recorded_stage(self.record, _STAGES[self.before]):
             return super().execute(context)

@@ -98,10 +98,23 @@ class TrafficOperator(ReleaseOperator):
         if observed is not None and observed.canary_percent is not None:
             self.log.warning("a canary is under way; taking it back to %s", observed.stable_uri)
             self.reach(RollBack(observed.stable_uri, candidate_uri))
+        self.conceal_candidate(observed)
         # Also one that a release which died has left; the model's lock says that no other release lives.
         lease = self.lease.get()
         if lease is not None:
             self.lease.release(lease.holder)
+
+    def conceal_candidate(self, observed: Observed | None) -> None:
+        """Takes the candidate's own route away, which only the Standard dialect has.
+
+        It leads nowhere once the candidate is gone and goes with the InferenceService; so it holds nothing up.
+        """
+        if observed is None or observed.dialect != "Standard":
+            return
+        try:
+            self.service.conceal()
+        except SlipwayError as error:
+            self.log.warning("the candidate's own HTTPRoute stays: %s", error)
 
 
 class ArmRollbackOperator(TrafficOperator):
@@ -110,9 +123,10 @@ class ArmRollbackOperator(TrafficOperator):
     It changes nothing for this release. What a release that died has left half done, it takes back first.
     """
 
-    def run(self, context: Context) -> None:
+    def run(self, context: Context) -> int | None:
         """Finishes another's rollback if there is one to finish.
 
+        :return: the InferenceService's generation, at which the release is decided on; None: there is none.
         :raises ForeignChangeError: another version is live than the one that the gates compared with.
         """
         self.take_back_canary()
@@ -125,6 +139,7 @@ class ArmRollbackOperator(TrafficOperator):
                 found=live or "no InferenceService",
                 remedy="the gates compared with the old one: start the release again",
             )
+        return None if observed is None else observed.generation
 
 
 class ShiftTrafficOperator(TrafficOperator):
@@ -132,7 +147,16 @@ class ShiftTrafficOperator(TrafficOperator):
 
     A task that is run again begins at the first step anew: less traffic and a judge without memory are the safe
     side. Without a stable version there is nothing to compare with: the version is deployed at 100 %.
+
+    :param generation: the InferenceService's generation when the canary was decided on (templated): a task that comes
+        late, when the canary was taken back or somebody has changed the spec, starts nothing. Empty: whatever is there.
     """
+
+    template_fields: Sequence[str] = (*TrafficOperator.template_fields, "generation")
+
+    def __init__(self, *, generation: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.generation = generation
 
     def run(self, context: Context) -> None:
         """Begins the first step, or deploys the first version."""
@@ -207,6 +231,7 @@ class ShiftTrafficOperator(TrafficOperator):
                 step=step,
                 hold=hold,
                 state=state.to_dict(),
+                generation=int(self.generation) if self.generation.isdecimal() else None,
                 aws_conn_id=self.aws_conn_id,
                 kubernetes_conn_id=self.kubernetes_conn_id,
                 metrics_conn_id=self.metrics_conn_id,
@@ -290,6 +315,7 @@ class PromoteOperator(TrafficOperator):
             traffic = dict(turn.observed.traffic) if turn.observed else {}
             self.record.append("weight_observed", weight=100, traffic=traffic)
             self.record.append("promoted", storage_uri=ticket.storage_uri)
+            self.conceal_candidate(turn.observed)
             wheel.leave()
 
 
@@ -345,7 +371,7 @@ class RestoreStableOperator(TrafficOperator):
                 weight_0_at = datetime.now(UTC)
             record.append("rollback_phase", phase=turn.action.phase, detail=turn.action.reason)
 
-        self.reach(goal, on_turn)
+        self.conceal_candidate(self.reach(goal, on_turn).observed)
         requests, errors = self._final_counts(candidate)
         record.append(
             "rolled_back",

@@ -39,6 +39,7 @@ class CanaryStepTrigger(BaseTrigger):
     :param step: index of the step in the plan.
     :param hold: only watch and report, whatever the step's time.
     :param state: `WatchState.to_dict()`.
+    :param generation: the InferenceService's when the canary was decided on; None: whatever is there.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class CanaryStepTrigger(BaseTrigger):
         aws_conn_id: str,
         kubernetes_conn_id: str,
         metrics_conn_id: str,
+        generation: int | None = None,
     ) -> None:
         super().__init__()
         self.release = release
@@ -60,6 +62,7 @@ class CanaryStepTrigger(BaseTrigger):
         self.aws_conn_id = aws_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
         self.metrics_conn_id = metrics_conn_id
+        self.generation = generation
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What the triggerer needs to make this trigger again."""
@@ -73,6 +76,7 @@ class CanaryStepTrigger(BaseTrigger):
                 "aws_conn_id": self.aws_conn_id,
                 "kubernetes_conn_id": self.kubernetes_conn_id,
                 "metrics_conn_id": self.metrics_conn_id,
+                "generation": self.generation,
             },
         )
 
@@ -107,6 +111,7 @@ class CanaryStepTrigger(BaseTrigger):
             plan.held(self.step) if self.hold else plan,
             self.step,
             WatchState.from_dict(self.state),
+            generation=self.generation,
             service=KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
             wheel=Wheel(
                 LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id), ticket

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from slipway.hooks.ingress import Endpoint
 from slipway.hooks.metrics import EnvoyMetricsHook
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
+from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.canary import (
     ArmRollbackOperator,
     PromoteOperator,
@@ -17,6 +20,7 @@ from slipway.operators.canary import (
     ShiftTrafficOperator,
     TrafficOperator,
 )
+from slipway.operators.preview import ShowCandidateOperator, curl_line
 from slipway.rollout_driver import drive, take_turn
 from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
@@ -27,6 +31,7 @@ from include.model_release.record import RecordError, ReleaseState
 from include.model_release.rollout import RollBack, ShiftWeight, StartCanary
 from include.model_release.samples import Counters, Reading
 from include.model_release.spec import parse_release_spec
+from include.model_release.spec_preview import Preview
 from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
@@ -448,3 +453,135 @@ def test_what_users_met_is_counted_also_where_the_trigger_began_the_rollback(
         take_turn(service, rollback)  # type: ignore[arg-type]
     operate(RestoreStableOperator)
     assert state(store).candidate_errors == 7
+
+
+# --- the preview ---
+
+
+@pytest.fixture
+def previewing(ticket: ReleaseTicket) -> ReleaseTicket:
+    """The release with a preview."""
+    rollout = ticket.spec.rollout.model_copy(update={"preview": Preview()})
+    return ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": rollout})})
+
+
+def show(ticket: ReleaseTicket, generation: object) -> dict[str, Any]:
+    operator = ShowCandidateOperator(
+        task_id="show", release=ticket.model_dump_json(), generation=str(generation)
+    )
+    shown: dict[str, Any] = operator.execute({})  # type: ignore[arg-type]
+    return shown
+
+
+def first_step(ticket: ReleaseTicket, generation: object) -> CanaryStepTrigger:
+    """Return the trigger of the canary's first step, as a triggerer makes it of what was stored."""
+    operator = ShiftTrafficOperator(
+        task_id="task", release=ticket.model_dump_json(), generation=str(generation)
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute({})
+    return CanaryStepTrigger(**deferred.value.trigger.serialize()[1])
+
+
+def test_a_release_without_a_preview_is_decided_on_as_it_was_armed(
+    ticket: ReleaseTicket, service: ServiceDouble, operate: Operate
+) -> None:
+    """Nothing is changed, and the canary is bound to the InferenceService that the rollback was armed over."""
+    armed_at = operate(ArmRollbackOperator)
+    assert armed_at == service.model.generation  # type: ignore[union-attr]
+    shown = show(ticket, armed_at)
+    assert shown == {"candidate_url": "", "stable_url": "", "generation": armed_at}
+    assert service.patches == []
+    assert first_step(ticket, shown["generation"]).generation == armed_at
+
+
+def test_a_preview_is_written_down_before_it_is_opened_and_told_when_it_is_up(
+    previewing: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    operate: Operate,
+) -> None:
+    """Intent first; then no user is led there, and the record tells where to ask; run again it changes nothing."""
+    armed_at = operate(ArmRollbackOperator)
+    shown = show(previewing, armed_at)
+    assert shown["candidate_url"] == "http://latest-digits-predictor.models.example.org"
+    assert shown["stable_url"] == "http://prev-digits-predictor.models.example.org"
+    assert service.model.users() == {stable_uri(previewing): 100}  # type: ignore[union-attr]
+    kinds = [event.kind for event in record(store).events()]
+    assert kinds.index("weight_intended") < kinds.index("weight_observed")
+    told = next(event for event in record(store).events() if event.kind == "weight_observed")
+    assert told.data["candidate_url"] == shown["candidate_url"]
+    assert [(stage.name, stage.outcome) for stage in state(store).stages] == [("preview", "passed")]
+    patches = len(service.patches)
+    assert show(previewing, armed_at) == shown
+    assert len(service.patches) == patches
+
+
+def test_the_first_step_goes_on_from_the_preview_and_from_no_other_state(
+    previewing: ReleaseTicket, service: ServiceDouble, operate: Operate
+) -> None:
+    """The trigger carries the generation through being stored; its goal is refused once the preview is taken back."""
+    shown = show(previewing, operate(ArmRollbackOperator))
+    trigger = first_step(previewing, shown["generation"])
+    goal = trigger._watch()._goal()
+    assert isinstance(goal, StartCanary)
+    assert goal.generation == shown["generation"]
+    operate(RestoreStableOperator)
+    for force in (False, True):
+        with pytest.raises(SlipwayError):
+            drive(service, replace(goal, force=force), timeout_s=5)  # type: ignore[arg-type]
+    assert service.model.users() == {stable_uri(previewing): 100}  # type: ignore[union-attr]
+
+
+def test_a_preview_that_is_stopped_is_taken_back(
+    previewing: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """The teardown leaves stable alone, without any percent in the spec."""
+    show(previewing, operate(ArmRollbackOperator))
+    operate(RestoreStableOperator)
+    assert state(store).outcome == "rolled_back"
+    assert service.model.spec.get("canaryTrafficPercent") is None  # type: ignore[union-attr]
+    assert service.model.users() == {stable_uri(previewing): 100}  # type: ignore[union-attr]
+
+
+def test_a_preview_that_a_dead_release_left_is_taken_back_first(
+    previewing: ReleaseTicket, service: ServiceDouble, operate: Operate
+) -> None:
+    """The next release finds a candidate at 0 % and begins over stable alone."""
+    show(previewing, operate(ArmRollbackOperator))
+    armed_at = operate(ArmRollbackOperator)
+    assert service.model.users() == {stable_uri(previewing): 100}  # type: ignore[union-attr]
+    assert service.model.spec["model"]["storageUri"] == stable_uri(previewing)  # type: ignore[union-attr]
+    assert armed_at == service.model.generation  # type: ignore[union-attr]
+
+
+def test_nobody_needs_a_preview_where_nothing_is_live(
+    previewing: ReleaseTicket, service: ServiceDouble
+) -> None:
+    """A first version has no stable one that would go on serving meanwhile."""
+    service.model = None
+    first = previewing.model_copy(update={"stable": None})
+    assert show(first, None) == {"candidate_url": "", "stable_url": "", "generation": None}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "line"),
+    [
+        (
+            Endpoint("http://10.0.0.1:8080", "c.models"),
+            "curl -H 'Host: c.models' http://10.0.0.1:8080/v2/models/digits",
+        ),
+        (Endpoint("http://c.models", "c.models"), "curl http://c.models/v2/models/digits"),
+    ],
+    ids=["by an ingress", "by its own name"],
+)
+def test_testers_are_given_a_command(endpoint: Endpoint, line: str) -> None:
+    """It carries the host in a header where the host's name leads nowhere by itself."""
+    assert curl_line(endpoint, "digits") == line
+
+
+def test_the_address_of_the_candidate_is_rendered_into_the_approval(ticket: ReleaseTicket) -> None:
+    """A person who is asked is told where to try it; the field is a template."""
+    assert "candidate_url" in ApproveReleaseOperator.template_fields
+    assert "generation" in ShiftTrafficOperator.template_fields
+    assert "generation" in ShowCandidateOperator.template_fields

@@ -73,7 +73,7 @@ def admitted(store: ModelStoreHook) -> Callable[..., ReleaseTicket]:
     def admit(mirror: str) -> ReleaseTicket:
         text = (
             "model: table\nsource: {format: onnx}\nvalidation: {output: y}\n"
-            f"rollout:\n  mirror: {mirror}\n"
+            f"rollout:\n  preview: {{}}\n  mirror: {mirror}\n"
         )
         ticket = ReleaseTicket(
             release_id="table-2",

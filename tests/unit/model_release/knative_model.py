@@ -14,6 +14,7 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
+from include.model_release.isvc_fields import TAG_ROUTING
 from include.model_release.isvc_observation import Observed, observe
 from tests.unit.model_release.foresight import ConflictError
 
@@ -39,6 +40,7 @@ class KnativeModel:
     unloadable: frozenset[str] = frozenset()
 
     spec: Json = field(default_factory=dict)
+    transformer: Json = field(default_factory=dict)
     annotations: Json = field(default_factory=dict)
     generation: int = 1
     resource_version: int = 1
@@ -59,6 +61,7 @@ class KnativeModel:
     def create(self, manifest: Json) -> None:
         """Create the InferenceService."""
         self.spec = copy.deepcopy(manifest["spec"]["predictor"])
+        self.transformer = copy.deepcopy(manifest["spec"].get("transformer", {}))
         self.annotations = dict(manifest["metadata"].get("annotations", {}))
 
     def patch(self, body: Json) -> None:
@@ -68,10 +71,11 @@ class KnativeModel:
         wanted = body["metadata"].get("resourceVersion")
         if wanted is not None and wanted != str(self.resource_version):
             raise ConflictError
-        before = copy.deepcopy(self.spec)
+        before = copy.deepcopy((self.spec, self.transformer))
         _merge(self.spec, body.get("spec", {}).get("predictor", {}))
+        _merge(self.transformer, body.get("spec", {}).get("transformer", {}))
         _merge(self.annotations, body["metadata"].get("annotations", {}))
-        self.generation += self.spec != before
+        self.generation += (self.spec, self.transformer) != before
         self.resource_version += 1
 
     def read(self) -> Observed:
@@ -95,7 +99,10 @@ class KnativeModel:
                 "generation": self.generation,
                 "annotations": dict(self.annotations),
             },
-            "spec": {"predictor": copy.deepcopy(self.spec)},
+            "spec": {
+                "predictor": copy.deepcopy(self.spec),
+                **({"transformer": copy.deepcopy(self.transformer)} if self.transformer else {}),
+            },
             "status": {
                 "observedGeneration": self.observed_generation,
                 "conditions": [{"type": "Ready", "status": "True" if loaded else "Unknown"}],
@@ -104,7 +111,10 @@ class KnativeModel:
                     "lastFailureInfo": {"reason": "ModelLoadFailed"},
                 },
                 "components": {
-                    "predictor": {**self.component, "traffic": copy.deepcopy(self.status_traffic)}
+                    "predictor": {
+                        **self.component,
+                        "traffic": [_told(target) for target in self.status_traffic],
+                    }
                 },
             },
         }
@@ -155,9 +165,10 @@ class KnativeModel:
             spec.get("canaryTrafficPercent"),
             self.component.get("latestRolledoutRevision", ""),
         )
-        targets: list[Json] = [{"latestRevision": True, "percent": 100}]
+        tag = {"tag": "latest"} if annotations.get(TAG_ROUTING) == "true" else {}
+        targets: list[Json] = [{"latestRevision": True, "percent": 100, **tag}]
         if percent is not None and rolled_out:
-            targets = [{"latestRevision": True, "percent": percent}]
+            targets = [{"latestRevision": True, "percent": percent, **tag}]
             if percent < 100:
                 targets.append({"revisionName": rolled_out, "percent": 100 - percent, "tag": "prev"})
         reaching = repr(sorted(annotations.items())) if self.annotations_reach_revisions else ""
@@ -223,6 +234,12 @@ class KnativeModel:
 
     def _latest_ready(self) -> str:
         return next((name for name, _ in reversed(self.revisions) if name in self.up), "")
+
+
+def _told(target: Json) -> Json:
+    """Return a line of the traffic as the status has it: a tag has a host of its own."""
+    url = {"url": f"http://{target['tag']}-digits-predictor.models.example.org"} if "tag" in target else {}
+    return {**target, **url}
 
 
 def _merge(target: Json, patch: Json) -> None:

@@ -40,6 +40,7 @@ class StandardModel:
     labels: Json = field(default_factory=dict)
     generation: int = 1
     resource_version: int = 1
+    own_routes: dict[str, Json] = field(default_factory=dict)
     seen: Json | None = None
     stage: int = 0
     state: standard.Predictor = field(default_factory=standard.Predictor)
@@ -67,6 +68,14 @@ class StandardModel:
         self.annotations = merge_patched(self.annotations, body["metadata"].get("annotations", {}))
         self.generation += self.spec != before
         self.resource_version += 1
+
+    def expose(self, route: Json) -> None:
+        """Create an HTTPRoute, or replace it; its Gateway takes it at once."""
+        condition = {"type": "Accepted", "status": "True"}
+        self.own_routes[route["metadata"]["name"]] = {
+            **copy.deepcopy(route),
+            "status": {"parents": [{"conditions": [condition]}]},
+        }
 
     def read(self) -> Observed:
         """Read the InferenceService and its HTTPRoutes as a client does."""
@@ -98,7 +107,7 @@ class StandardModel:
             one["metadata"]["generation"] = self.route_generation
             condition = {"type": "Accepted", "status": "True", "observedGeneration": self.taken_generation}
             one["status"] = {"parents": [{"conditions": [condition]}]} if self.taken else {}
-        return found
+        return [*found, *copy.deepcopy(list(self.own_routes.values()))]
 
     # --- what users get ---
 

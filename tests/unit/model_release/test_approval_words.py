@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from include.model_release.approval_words import approval_body
 from include.model_release.record import EventWriter, fold
@@ -62,3 +63,12 @@ def test_before_a_promotion_the_steps_of_the_canary_are_shown() -> None:
     assert text.startswith("Nothing is live yet.")
     assert "| 5 % | pass | 1 of 70 failed | The bake is over. |" in text
     assert "Benchmark" not in text
+
+
+def test_a_person_is_told_where_the_candidate_can_be_tried() -> None:
+    """With a preview its address is in the text; without one nothing is said of it."""
+    state = fold([WRITER.release_started(1, NOW)])
+    given: dict[str, Any] = {"evidence_uri": "s3://b/", "validation": None, "benchmark": None}
+    url = "http://latest-digits-predictor.models.example.org"
+    assert f"`{url}`: try it" in approval_body(state, candidate_url=url, **given)
+    assert "try it" not in approval_body(state, **given)

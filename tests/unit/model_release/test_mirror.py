@@ -50,7 +50,7 @@ def report(
 
 
 def spec_of(mirror: str) -> Any:
-    text = f"model: digits\nsource: {{format: onnx}}\nrollout:\n  mirror: {mirror}\n"
+    text = f"model: digits\nsource: {{format: onnx}}\nrollout:\n  preview: {{}}\n  mirror: {mirror}\n"
     return parse_release_spec(text, "digits.yaml")
 
 
@@ -192,6 +192,8 @@ def test_the_release_file_is_checked() -> None:
     assert parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml").rollout.mirror is None
     with pytest.raises(SpecError, match="agreement_min"):
         spec_of("{agreement_min: 1.5}")
+    with pytest.raises(SpecError, match="needs `preview:`"):
+        parse_release_spec("model: digits\nsource: {format: onnx}\nrollout: {mirror: {}}\n", "digits.yaml")
 
 
 def test_a_result_that_is_none_is_the_pods_fault() -> None:

@@ -215,3 +215,15 @@ def test_a_storage_uri_has_one_predictor_name() -> None:
     assert predictor_name(uri) != predictor_name("s3://elsewhere/models/digits/12/repository")
     assert version_in("s3://b/model") == "unknown"
     assert backend_name("digits", predictor_name("s3://b/model")).startswith("digits-v")
+
+
+def test_a_transformer_with_a_split_of_its_own_is_refused_in_knative() -> None:
+    """Two splits in a row pair old and new at random; a transformer without one is one unit with the model."""
+    isvc = live_model().as_object()
+    isvc["spec"]["transformer"] = {"containers": []}
+    assert preflight(isvc) == ()
+    isvc["spec"]["transformer"]["canaryTrafficPercent"] = 10
+    (problem,) = preflight(isvc)
+    assert "pair old and new" in problem
+    action = next_action(StartCanary("s3://b/v3", 5), observe(isvc))
+    assert isinstance(action, Impossible)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -13,11 +14,13 @@ from include.model_release.isvc_observation import Observed
 from include.model_release.rollout import (
     Action,
     Done,
+    Expose,
     Goal,
     Patch,
     Promote,
     RollBack,
     ShiftWeight,
+    ShowCandidate,
     StartCanary,
     next_action,
 )
@@ -27,6 +30,7 @@ from tests.unit.model_release.standard_model import StandardModel, standard_live
 
 GOOD, BAD = "s3://b/v2", "s3://b/v3"
 BACK = RollBack(GOOD, BAD)
+SHOW = ShowCandidate(BAD, release_id="r", version=3)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,10 @@ STORIES = st.one_of(
     _chapters(StartCanary(BAD, 50), ShiftWeight(99, BAD)),
     _chapters(StartCanary(BAD, 5), Promote(BAD)),
     _chapters(StartCanary(BAD, 5), ShiftWeight(99, BAD), Promote(BAD)),
+    _chapters(SHOW),
+    _chapters(SHOW, StartCanary(BAD, 5)),
+    _chapters(SHOW, StartCanary(BAD, 5), ShiftWeight(99, BAD)),
+    _chapters(SHOW, StartCanary(BAD, 50), Promote(BAD)),
 )
 
 
@@ -66,6 +74,10 @@ class RolledBackCanary(RuleBasedStateMachine):
     A task reads and then acts on what it has read, perhaps long after: `held` is what somebody has read and not
     acted on yet. A conflict makes the action void; an answer that is lost leaves the patch in place; a restart
     forgets what was read; a duplicate is one more task.
+
+    Starts and previews carry the generation at which they were decided on, as the release's tasks do: what was seen
+    when the release was armed (`first_generation`) or when a preview was seen to be up, by the task itself or by a
+    duplicate of it at any later time (`decided`).
 
     `began` tells whether the rollback has left a trace since it was decided: only what lies in the cluster can
     stop a task of the canary that does not know of the decision.
@@ -77,17 +89,18 @@ class RolledBackCanary(RuleBasedStateMachine):
         """Start from a version that has all users, tell the story so far, and decide to go back."""
         self.model = model
         self.first_generation = model.read().generation
+        self.decided = [self.first_generation]
         self.held: list[tuple[Goal, Observed]] = []
         self.is_decided = self.began = False
         self.ceiling = 100
         for chapter in story:
             for _ in range(12 if chapter.is_reached else chapter.turns):
-                self._turn(chapter.goal)
+                self._turn(self._as_decided(chapter.goal))
                 self.controllers_go_on(len(self.model.steps) if chapter.is_reached else 0)
             for index in chapter.steps:
                 self._step(self.model.steps[index])
             if chapter.is_read:
-                self.held.append((chapter.goal, self.model.read()))
+                self.held.append((self._as_decided(chapter.goal), self.model.read()))
         self.ceiling = worst_share(self.model, BAD)
         self.is_decided = True
 
@@ -114,31 +127,64 @@ class RolledBackCanary(RuleBasedStateMachine):
     @rule()
     def roll_back(self) -> None:
         """Somebody takes a turn of the rollback."""
-        self._turn(BACK)
+        self._back()
 
     @rule(pauses=st.lists(st.integers(0, 20), min_size=1, max_size=4))
     def rollback_goes_on(self, pauses: list[int]) -> None:
         """The rollback takes turns while the controllers work."""
         for count in pauses:
-            self._turn(BACK)
+            self._back()
             self.controllers_go_on(count)
+
+    def _back(self) -> None:
+        """A turn of the rollback, after which nobody who does not know of it can do harm, whoever comes next."""
+        self._turn(BACK)
+        if not self.began:
+            return
+        observed = self.model.read()
+        for goal in self._duplicates(observed):
+            action = next_action(goal, observed)
+            if isinstance(action, Patch):
+                assert not isinstance(goal, ShowCandidate), (
+                    "the candidate comes up again after it was rolled back"
+                )
+                harmed = copy.deepcopy(self.model)
+                harmed.patch(dict(action.body))
+                assert worst_share(harmed, BAD) <= self.ceiling, f"{goal} raises the bad version's share"
+
+    def _duplicates(self, observed: Observed) -> list[Goal]:
+        """Every task of the canary that may still be about."""
+        shows = [replace(SHOW, force=force, generation=self.first_generation) for force in (True, False)]
+        up = [observed.generation] if isinstance(next_action(shows[0], observed), Done) else []
+        starts = [
+            StartCanary(BAD, 99, force=force, generation=generation)
+            for generation in (*self.decided, *up)
+            for force in (True, False)
+        ]
+        return [*shows, *starts, ShiftWeight(99, BAD), ShiftWeight(99), Promote(BAD), Promote()]
 
     # --- those who do not know ---
 
-    @rule(weight=st.sampled_from([5, 99]))
-    def start(self, weight: int) -> None:
-        """A duplicate takes a turn of the canary's start."""
-        self._turn(StartCanary(BAD, weight, generation=self.first_generation))
+    @rule(weight=st.sampled_from([5, 99]), index=st.integers(0, 3), force=st.booleans())
+    def start(self, weight: int, index: int, force: bool) -> None:
+        """A duplicate takes a turn of the canary's start, or of the raise of a preview."""
+        generation = self.decided[index % len(self.decided)]
+        self._turn(StartCanary(BAD, weight, force=force, generation=generation))
+
+    @rule(force=st.booleans())
+    def show(self, force: bool) -> None:
+        """A duplicate takes a turn of the preview; what it finds to be up it passes on as decided."""
+        self._turn(replace(SHOW, force=force, generation=self.first_generation))
 
     @rule(goal=st.sampled_from([ShiftWeight(50, BAD), ShiftWeight(99), Promote(BAD), Promote()]))
     def go_forward(self, goal: Goal) -> None:
         """A duplicate takes a turn of a step, or of the promotion."""
         self._turn(goal)
 
-    @rule(goal=st.sampled_from([BACK, ShiftWeight(99, BAD), Promote(BAD)]))
+    @rule(goal=st.sampled_from([BACK, ShiftWeight(99, BAD), Promote(BAD), StartCanary(BAD, 99), SHOW]))
     def read_now(self, goal: Goal) -> None:
         """A task reads, and will act later."""
-        self.held.append((goal, self.model.read()))
+        self.held.append((self._as_decided(goal), self.model.read()))
 
     @precondition(lambda self: self.held)
     @rule(index=st.integers(0, 5))
@@ -152,10 +198,24 @@ class RolledBackCanary(RuleBasedStateMachine):
         """Whoever had read something is gone."""
         self.held.clear()
 
+    def _as_decided(self, goal: Goal) -> Goal:
+        """The goal with the generation at which its task decided."""
+        if isinstance(goal, StartCanary):
+            return replace(goal, generation=self.decided[-1])
+        if isinstance(goal, ShowCandidate):
+            return replace(goal, generation=self.first_generation)
+        return goal
+
     def _turn(self, goal: Goal) -> None:
-        self._act(goal, next_action(goal, self.model.read()))
+        observed = self.model.read()
+        action = next_action(goal, observed)
+        if isinstance(goal, ShowCandidate) and isinstance(action, Done):
+            self.decided.append(observed.generation)
+        self._act(goal, action)
 
     def _act(self, goal: Goal, action: Action) -> None:
+        if isinstance(action, Expose):
+            self.expose(action)
         if not isinstance(action, Patch):
             return
         if self.is_decided and not self.began and goal != BACK:
@@ -169,6 +229,9 @@ class RolledBackCanary(RuleBasedStateMachine):
             worst = worst_share(self.model, BAD)
             assert worst <= self.ceiling, f"{goal} may raise the bad version's share to {worst} %"
             self.ceiling = worst
+
+    def expose(self, action: Expose) -> None:
+        """Lay an HTTPRoute into the cluster; only one dialect has any."""
 
     @invariant()
     def bad_share_never_rises(self) -> None:
@@ -218,6 +281,10 @@ class StandardRollback(RolledBackCanary):
         """GOOD has all users."""
         self.replicas = given["replicas"] or 1
         self.begin(standard_live(**given), story)
+
+    def expose(self, action: Expose) -> None:
+        """Lay an HTTPRoute into the cluster."""
+        self.model.expose(dict(action.body))
 
     def _step(self, name: str) -> None:
         super()._step(name)

@@ -1,0 +1,59 @@
+"""HTTPRoutes through the Kubernetes API, by the official client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from include.model_release.candidate_route import API_GROUP, API_VERSION, is_own
+from include.model_release.errors import ForeignChangeError
+from slipway.hooks.cluster_object import ClusterObjectHook
+
+
+class HTTPRouteHook(ClusterObjectHook):
+    """One HTTPRoute; what it makes, replaces and deletes is slipway's own only.
+
+    "Could not read" (`ClusterUnavailableError`) is never reported as "is absent" (`None`).
+    """
+
+    group: ClassVar[str] = API_GROUP
+    api_version: ClassVar[str] = API_VERSION
+    plural: ClassVar[str] = "httproutes"
+    kind: ClassVar[str] = "HTTPRoute"
+    invalid_remedy: ClassVar[str] = "leave out the release file's `rollout.preview`, and report it"
+
+    def get(self) -> dict[str, Any] | None:
+        """The route as the API gives it; None where there is none, or no Gateway API."""
+        return self._read()
+
+    def put(self, manifest: Mapping[str, Any], service: str) -> bool:
+        """Creates the route, or makes one of slipway's like it; False: it has changed since (409), so look again.
+
+        :param service: the InferenceService that it is for.
+        :raises ForeignChangeError: somebody else has a route of this name.
+        """
+        if self._create(manifest) is not None:
+            return True
+        found = self._own(service)
+        if found is None:
+            return False
+        metadata = {**manifest["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}
+        return self._patch({"metadata": metadata, "spec": manifest["spec"]}) is not None
+
+    def remove(self, service: str) -> None:
+        """Deletes the route if there is one of slipway's for this InferenceService."""
+        while (found := self._read()) is not None and is_own(found, service):
+            metadata = found["metadata"]
+            if self._delete(metadata["uid"], metadata["resourceVersion"]):
+                return
+
+    def _own(self, service: str) -> dict[str, Any] | None:
+        found = self._read()
+        if found is not None and not is_own(found, service):
+            raise ForeignChangeError(
+                f"the HTTPRoute {self.namespace}/{self.name} is somebody else's",
+                expected="none, or one with the label app.kubernetes.io/managed-by: slipway",
+                found=f"labels {found['metadata'].get('labels') or {}}",
+                remedy="rename that route, or leave out the release file's `rollout.preview`",
+            )
+        return found

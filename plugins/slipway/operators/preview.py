@@ -1,0 +1,94 @@
+"""The candidate before users meet it: up, at an address of its own, with no share of the traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from include.model_release.isvc_observation import Observed
+from include.model_release.rollout import ShowCandidate
+from slipway.hooks.ingress import Endpoint, IngressHook
+from slipway.operators.base import recorded_stage
+from slipway.operators.canary import TrafficOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class ShowCandidateOperator(TrafficOperator):
+    """Brings the candidate up at 0 % and says where it can be tried; nothing where the release asks for no preview.
+
+    :param generation: the InferenceService's generation when the release was armed (templated).
+    :param ingress_conn_id: by which ingress the services' hosts are reached.
+    :return: ``candidate_url`` and ``stable_url``, addresses that lead to that version alone ("": there is none), and
+        ``generation``, at which the canary is decided on (None: nothing is live yet).
+    """
+
+    template_fields: Sequence[str] = (*TrafficOperator.template_fields, "generation")
+
+    def __init__(
+        self,
+        *,
+        generation: str = "",
+        ingress_conn_id: str = IngressHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.generation = generation
+        self.ingress_conn_id = ingress_conn_id
+
+    def run(self, context: Context) -> dict[str, Any]:
+        """Opens the preview; a task that is run again finds it open."""
+        ticket = self.ticket
+        armed_at = int(self.generation) if self.generation.isdecimal() else None
+        if ticket.spec.rollout.preview is None or ticket.stable is None:
+            why = (
+                "the release asks for none"
+                if ticket.stable
+                else "there is no version to go on serving meanwhile"
+            )
+            self.log.info("no preview: %s", why)
+            return {"candidate_url": "", "stable_url": "", "generation": armed_at}
+        with recorded_stage(self.record, "preview"):
+            self.record.append(
+                "weight_intended",
+                weight=0,
+                storage_uri=ticket.storage_uri,
+                stable_storage_uri=ticket.stable.storage_uri,
+            )
+            goal = ShowCandidate(
+                ticket.storage_uri,
+                release_id=ticket.release_id,
+                version=ticket.version,
+                force=ticket.force,
+                generation=armed_at,
+            )
+            observed = self.reach(goal).observed
+            assert observed is not None  # noqa: S101  Done is only said of what exists
+            self.record.append(
+                "weight_observed",
+                weight=0,
+                traffic=dict(observed.traffic),
+                candidate_url=observed.candidate_url,
+            )
+            self._tell_testers(observed)
+        return {
+            "candidate_url": observed.candidate_url,
+            # At 0 % the service's own host is the stable version.
+            "stable_url": observed.stable_url or observed.url or "",
+            "generation": observed.generation,
+        }
+
+    def _tell_testers(self, observed: Observed) -> None:
+        """Logs how the candidate is asked, from where this task asks."""
+        url = observed.candidate_url
+        self.log.info("the candidate can be tried at %s; users are not led there", url)
+        self.log.info(curl_line(IngressHook(self.ingress_conn_id).endpoint(url), self.ticket.model))
+
+
+def curl_line(endpoint: Endpoint, model: str) -> str:
+    """The command that asks a model's metadata at an endpoint."""
+    needs_host = urlsplit(endpoint.base_url).netloc != endpoint.host
+    host = f"-H 'Host: {endpoint.host}' " if needs_host else ""
+    return f"curl {host}{endpoint.base_url}/v2/models/{model}"
