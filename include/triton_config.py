@@ -8,14 +8,16 @@ from typing import Any
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped, unused-ignore]
 from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped, unused-ignore]
 
+from include.model_release.config_schema import with_numbers
 from include.model_release.errors import ModelInvalidError
-from include.model_release.model_config import INTEGER_FIELDS
 
 
 def to_pbtxt(config: Mapping[str, Any]) -> str:
     """Return the text of config.pbtxt for `config`; the same configuration always gives the same text.
 
-    Raises ModelInvalidError for a field that Triton's ModelConfig does not have.
+    Fields come in the order of Triton's ModelConfig, maps in that of their keys, and a field with its
+    default value is left out. Raises ModelInvalidError for a field that ModelConfig does not have, and for
+    two that exclude each other.
     """
     message = model_config_pb2.ModelConfig()
     try:
@@ -31,27 +33,18 @@ def to_pbtxt(config: Mapping[str, Any]) -> str:
     return text
 
 
-def from_pbtxt(text: str) -> dict[str, Any]:
-    """Return config.pbtxt's content in the JSON form, with numbers as numbers. Raises ModelInvalidError."""
+def from_pbtxt(text: str, name: str = "config.pbtxt") -> dict[str, Any]:
+    """Return config.pbtxt's content in the JSON form, with numbers as numbers.
+
+    `name` is what the error calls the file. Raises ModelInvalidError, which tells line and column.
+    """
     try:
         message = text_format.Parse(text, model_config_pb2.ModelConfig())
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ModelInvalidError(
-            "config.pbtxt cannot be read",
+            f"{name} cannot be read",
             expected="a text of Triton's ModelConfig",
             found=str(error),
             remedy="Correct that line, or publish the version again under a new number.",
         ) from error
-    config: dict[str, Any] = _with_numbers(
-        json_format.MessageToDict(message, preserving_proto_field_name=True)
-    )
-    return config
-
-
-def _with_numbers(value: Any, field: str = "") -> Any:
-    """Turn the 64-bit numbers that protobuf's JSON writes as text back into numbers."""
-    if isinstance(value, dict):
-        return {key: _with_numbers(item, key) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_numbers(item, field) for item in value]
-    return int(value) if field in INTEGER_FIELDS and isinstance(value, str) else value
+    return with_numbers(json_format.MessageToDict(message, preserving_proto_field_name=True))

@@ -1,4 +1,4 @@
-"""A model's configuration in Triton's JSON form: built from the release file, pinned, compared by hash.
+"""A model's configuration in Triton's JSON form: built from the release file, pinned, renamed.
 
 The keys are the field names of Triton's `ModelConfig`, as in `GET /v2/models/M/config` and in the override
 of a load.
@@ -7,78 +7,90 @@ of a load.
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from include.model_release.config_canonical import (
+    BACKENDS,
+    MODEL_FILES,
+    canonical_config,
+    config_sha256,
+)
+from include.model_release.config_checks import EngineProfile, require_consistent
+from include.model_release.config_options import (
+    Config,
+    batching_fields,
+    data_type,
+    instance_fields,
+    laid_over,
+    optimization_fields,
+    sequence_fields,
+)
 from include.model_release.errors import ModelInvalidError
 from include.model_release.names import parse_version
 from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.spec import InstanceGroup, ReleaseSpec, Serving
+from include.model_release.spec import ReleaseSpec, Serving
+from include.model_release.warmup import make_warmup
 
-Config = dict[str, Any]
-
-_BACKEND_FILE = re.compile(r"model\.py|(lib)?triton_\w+\.(so|dll)")
-
-# Written out although Triton would derive them from the platform: then what is served hashes as what was
-# published.
-_BACKENDS = {"onnxruntime_onnx": "onnxruntime"}
-MODEL_FILES = {"onnxruntime_onnx": "model.onnx"}
-_KINDS = {"cpu": "KIND_CPU", "gpu": "KIND_GPU", "auto": "KIND_AUTO"}
-
-# 64-bit fields: protobuf's JSON writes them as text, Triton's own JSON as numbers.
-INTEGER_FIELDS = frozenset({
-    "default_priority_level", "default_timeout_microseconds", "device_id", "dim", "dims",
-    "max_queue_delay_microseconds", "max_sequence_idle_microseconds", "model_version", "priority_levels",
-    "shape", "versions",
-})  # fmt: skip
-# The zero value of each enum: the same as leaving the field out.
-ENUM_DEFAULTS = frozenset({
-    "BATCH_ELEMENT_COUNT", "BATCH_SCATTER_WITH_INPUT_SHAPE", "CONTROL_SEQUENCE_START", "FORMAT_NONE",
-    "KIND_AUTO", "KIND_NVDLA", "PRIORITY_DEFAULT", "REJECT", "TYPE_INVALID",
-})  # fmt: skip
-# Messages whose mere presence says something, even when empty.
-PRESENCE_FIELDS = frozenset({
-    "all", "direct", "dynamic_batching", "ensemble_scheduling", "latest", "oldest", "reshape",
-    "sequence_batching", "specific",
-})  # fmt: skip
-# Maps with keys of the user's own choosing, which are kept whatever they hold.
-MAP_FIELDS = frozenset({
-    "cc_model_filenames", "input_map", "inputs", "metric_tags", "output_map", "parameters",
-    "priority_queue_policy",
-})  # fmt: skip
-# What Triton fills in when a model is loaded.
-_SERVED_DEFAULTS: tuple[tuple[str, Any], ...] = (
-    ("version_policy", {"latest": {"num_versions": 1}}),
-    ("optimization", {"input_pinned_memory": {"enable": True}, "output_pinned_memory": {"enable": True}}),
-)
+__all__ = [
+    "MODEL_FILES",
+    "Config",
+    "build_config",
+    "build_model_config",
+    "canonical_config",
+    "config_sha256",
+    "pin_versions",
+    "rename_config",
+    "served_signature",
+]
 
 
-def build_config(spec: ReleaseSpec, signature: ModelSignature, version: int) -> Config:
-    """Return the configuration of one version of the model, as it is published.
+def build_config(
+    spec: ReleaseSpec,
+    signature: ModelSignature,
+    version: int,
+    *,
+    base: Mapping[str, Any] | None = None,
+    profiles: Sequence[EngineProfile] = (),
+    golden: Mapping[str, Any] | None = None,
+) -> Config:
+    """Return the configuration of one version of the release's model, as it is published.
 
-    Raises ModelInvalidError when the signature does not suit the release file, such as a fixed batch
-    dimension.
+    See `build_model_config`.
     """
-    serving = spec.serving
-    config: Config = {
-        "name": spec.model,
-        "platform": serving.platform,
-        "backend": _BACKENDS[serving.platform],
-        "default_model_filename": MODEL_FILES[serving.platform],
-        "max_batch_size": serving.max_batch_size,
-        "input": [_tensor(tensor, serving.max_batch_size) for tensor in signature.inputs],
-        "output": [_tensor(tensor, serving.max_batch_size) for tensor in signature.outputs],
-        "instance_group": [_instance_group(group) for group in serving.instances],
-        "version_policy": _version_policy(serving, version),
-    }
-    if serving.dynamic_batching is not None:
-        batching: Config = {"max_queue_delay_microseconds": serving.dynamic_batching.max_queue_delay_us}
-        if serving.dynamic_batching.preferred_batch_sizes:
-            batching["preferred_batch_size"] = list(serving.dynamic_batching.preferred_batch_sizes)
-        config["dynamic_batching"] = batching
+    return build_model_config(
+        spec.model, spec.serving, signature, version, base=base, profiles=profiles, golden=golden
+    )
+
+
+def build_model_config(
+    name: str,
+    serving: Serving,
+    signature: ModelSignature,
+    version: int,
+    *,
+    base: Mapping[str, Any] | None = None,
+    profiles: Sequence[EngineProfile] = (),
+    golden: Mapping[str, Any] | None = None,
+) -> Config:
+    """Return the configuration of one version of the model called `name`, as it is published.
+
+    `base` is what training left as config.pbtxt: the release file's options are laid over it, and what the
+    release file does not mention stays. `profiles` are those of an engine. `golden` has the golden set's
+    arrays, (rows, …) each, and is needed only for warm-up with golden rows.
+
+    Raises ModelInvalidError, which names the field, when the signature does not suit the release file, such
+    as a fixed batch dimension, or when two fields contradict each other; GoldenSetError as `make_warmup`.
+    """
+    config = _identity(name, serving, base)
+    config["max_batch_size"] = _max_batch_size(serving, base)
+    config.update(_tensors(serving, config, signature))
+    _set_instances(config, serving)
+    _set_version_policy(config, serving, version, base)
+    config = laid_over(config, _options(serving, base))
+    if serving.warmup:
+        config["model_warmup"] = list(make_warmup(serving.warmup, config, golden or {}).entries)
+    require_consistent(config, signature=signature, profiles=profiles, version=version)
     return config
 
 
@@ -106,36 +118,6 @@ def rename_config(config: Mapping[str, Any], name: str) -> Config:
     return renamed
 
 
-def config_sha256(config: Mapping[str, Any]) -> str:
-    """Return the SHA-256, in hex, of what `config` means.
-
-    Equal for two configurations that Triton treats alike: the order of keys, unset or default fields,
-    64-bit numbers written as text, and what Triton fills in by itself at load do not matter.
-    """
-    text = json.dumps(canonical_config(config), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def canonical_config(config: Mapping[str, Any]) -> Config:
-    """Return the form of `config` that is hashed; good for showing a difference to a person."""
-    canonical: Config = _canonical(config)
-    for key, default in _SERVED_DEFAULTS:
-        if canonical.get(key) == default:
-            del canonical[key]
-    # The backend's own file, which Triton looks up: another on a server with another build of the same
-    # backend.
-    if _BACKEND_FILE.fullmatch(str(canonical.get("runtime", ""))):
-        del canonical["runtime"]
-    batching = canonical.get("dynamic_batching", {})
-    if batching.get("preferred_batch_size") == [canonical.get("max_batch_size")]:
-        del batching["preferred_batch_size"]
-    name = canonical.get("name")
-    for index, group in enumerate(canonical.get("instance_group", [])):
-        if group.get("name") in (name, f"{name}_{index}"):
-            del group["name"]
-    return canonical
-
-
 def served_signature(config: Mapping[str, Any]) -> ModelSignature:
     """Return the signature that a server tells of a model with this `config`.
 
@@ -157,28 +139,83 @@ def _served(tensor: Mapping[str, Any], batch: tuple[int, ...]) -> TensorSpec:
     )
 
 
-def _canonical(value: Any, field: str = "") -> Any:
-    if isinstance(value, Mapping):
-        is_map = field in MAP_FIELDS
-        below = {str(key): _canonical(item, "" if is_map else str(key)) for key, item in value.items()}
-        return below if is_map else {key: item for key, item in below.items() if not _is_unset(key, item)}
-    if isinstance(value, list | tuple):
-        return [_canonical(item, field) for item in value]
-    if field in INTEGER_FIELDS and isinstance(value, str) and value.lstrip("-").isdecimal():
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
+def _says(serving: Serving, field: str, base: Mapping[str, Any] | None) -> bool:
+    """Whether the release file's value counts: always without a base, else when it is written."""
+    return base is None or field in serving.model_fields_set
 
 
-def _is_unset(field: str, value: Any) -> bool:
-    if isinstance(value, dict):
-        return not value and field not in PRESENCE_FIELDS
-    return not value or (isinstance(value, str) and value in ENUM_DEFAULTS)
+def _identity(name: str, serving: Serving, base: Mapping[str, Any] | None) -> Config:
+    config: Config = copy.deepcopy(dict(base or {}))
+    if config.get("name") not in (None, "", name):
+        raise ModelInvalidError(
+            f"config.pbtxt of {name}: `name` is that of another model",
+            expected=name,
+            found=str(config["name"]),
+            remedy="Leave `name` out of the config.pbtxt that training writes, or correct it.",
+        )
+    config = {"name": name, **{key: value for key, value in config.items() if key != "name"}}
+    kinds = _kind_fields(serving.platform)
+    told = {key: config[key] for key in ("platform", "backend") if config.get(key)}
+    if _says(serving, "platform", base):
+        for key, value in told.items():
+            if kinds.get(key, value) != value:
+                raise ModelInvalidError(
+                    f"config.pbtxt of {name}: `{key}` contradicts the release file",
+                    expected=f"{kinds[key]}, for `serving.platform: {serving.platform}`",
+                    found=value,
+                    remedy="Correct one of the two.",
+                )
+        config.update(kinds)
+    elif not told:
+        config.update(kinds)
+    elif config.get("platform") in BACKENDS:
+        config.setdefault("backend", BACKENDS[config["platform"]])
+    file = MODEL_FILES.get(config.get("platform") or config.get("backend") or "")
+    if file and not config.get("default_model_filename"):
+        config["default_model_filename"] = file
+    return config
+
+
+def _kind_fields(platform: str) -> Config:
+    # The backend is written out although Triton would derive it: then what is served reads as what was
+    # published.
+    if platform == "tensorrt_llm":
+        return {"backend": "tensorrtllm"}
+    if platform == "python":
+        return {"backend": "python"}
+    return {"platform": platform, **({"backend": BACKENDS[platform]} if platform in BACKENDS else {})}
+
+
+def _max_batch_size(serving: Serving, base: Mapping[str, Any] | None) -> int:
+    if base is None or "max_batch_size" in serving.model_fields_set:
+        return serving.max_batch_size
+    return int(base.get("max_batch_size") or 0)
+
+
+def _tensors(serving: Serving, config: Mapping[str, Any], signature: ModelSignature) -> Config:
+    """The base's tensors where it names them; else the model's, without what Triton itself feeds."""
+    fed, kept = _fed_by_triton(serving, config)
+    size = int(config["max_batch_size"])
+    fields: Config = {}
+    if not config.get("input"):
+        fields["input"] = [_tensor(tensor, size) for tensor in signature.inputs if tensor.name not in fed]
+    if not config.get("output"):
+        fields["output"] = [_tensor(tensor, size) for tensor in signature.outputs if tensor.name not in kept]
+    return fields
+
+
+def _fed_by_triton(serving: Serving, config: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """The names of the inputs that are controls or states, and of the outputs that are states."""
+    sequence = laid_over(config, _options(serving, config)).get("sequence_batching") or {}
+    states = sequence.get("state", ())
+    controls = {str(one["name"]) for one in sequence.get("control_input", ())}
+    return (
+        controls | {str(state["input_name"]) for state in states},
+        {str(state["output_name"]) for state in states},
+    )
 
 
 def _tensor(tensor: TensorSpec, max_batch_size: int) -> Config:
-    data_type = "TYPE_STRING" if tensor.datatype == "BYTES" else f"TYPE_{tensor.datatype}"
     dims = list(tensor.shape)
     if max_batch_size:
         if not dims or dims[0] != -1:
@@ -190,20 +227,61 @@ def _tensor(tensor: TensorSpec, max_batch_size: int) -> Config:
                 "`dynamic_batching: null` in the release file.",
             )
         dims = dims[1:]
+    kind = data_type(tensor.datatype)
     if dims:
-        return {"name": tensor.name, "data_type": data_type, "dims": dims}
+        return {"name": tensor.name, "data_type": kind, "dims": dims}
     # Triton wants at least one dimension; the model itself has none besides the batch.
-    return {"name": tensor.name, "data_type": data_type, "dims": [1], "reshape": {"shape": []}}
+    return {"name": tensor.name, "data_type": kind, "dims": [1], "reshape": {"shape": []}}
 
 
-def _instance_group(group: InstanceGroup) -> Config:
-    result: Config = {"kind": _KINDS[group.kind], "count": group.count}
-    if group.gpus:
-        result["gpus"] = list(group.gpus)
-    return result
+def _set_instances(config: Config, serving: Serving) -> None:
+    """What is written counts, then what the base has; else one instance where the model can run."""
+    if "instances" not in serving.model_fields_set:
+        if config.get("instance_group") or config.get("platform") == "ensemble":
+            return
+        if config.get("backend") == "tensorrt":
+            config["instance_group"] = [{"kind": "KIND_GPU", "count": 1}]
+            return
+    config["instance_group"] = [instance_fields(group) for group in serving.instances]
 
 
-def _version_policy(serving: Serving, version: int) -> Config:
-    if serving.version_policy.mode == "latest":
-        return {"latest": {"num_versions": serving.version_policy.count}}
-    return {"specific": {"versions": [parse_version(version)]}}
+def _set_version_policy(
+    config: Config, serving: Serving, version: int, base: Mapping[str, Any] | None
+) -> None:
+    """A base may say `latest` or `all`; the number of a `specific` one is the release's to know."""
+    told = (base or {}).get("version_policy") or {}
+    if "version_policy" not in serving.model_fields_set and told and "specific" not in told:
+        return
+    policy = serving.version_policy
+    config["version_policy"] = {
+        "specific": {"specific": {"versions": [parse_version(version)]}},
+        "latest": {"latest": {"num_versions": policy.count}},
+        "all": {"all": {}},
+    }[policy.mode]
+
+
+def _options(serving: Serving, base: Mapping[str, Any] | None) -> Config:
+    """What the release file says besides tensors, instances, versions and warm-up; `None` removes a field."""
+    whole = base is None
+    fields: Config = {}
+    if _says(serving, "dynamic_batching", base):
+        if serving.dynamic_batching is not None:
+            fields["dynamic_batching"] = batching_fields(serving.dynamic_batching, whole=whole)
+        elif not whole:
+            fields["dynamic_batching"] = None
+    if _says(serving, "sequence_batching", base):
+        if serving.sequence_batching is not None:
+            fields["sequence_batching"] = sequence_fields(serving.sequence_batching, whole=whole)
+        elif not whole:
+            fields["sequence_batching"] = None
+    if serving.optimization is not None:
+        fields["optimization"] = optimization_fields(serving.optimization)
+    if serving.response_cache or "response_cache" in serving.model_fields_set:
+        fields["response_cache"] = {"enable": serving.response_cache}
+    if serving.decoupled or "decoupled" in serving.model_fields_set:
+        fields["model_transaction_policy"] = {"decoupled": serving.decoupled}
+    if serving.parameters:
+        fields["parameters"] = {key: {"string_value": value} for key, value in serving.parameters.items()}
+    if serving.metric_tags:
+        fields["metric_tags"] = dict(serving.metric_tags)
+    return fields

@@ -51,6 +51,7 @@ FileName = Annotated[str, AfterValidator(_file_name)]
 ImageReference = Annotated[str, AfterValidator(_image_reference)]
 Quantity = Annotated[str, BeforeValidator(_quantity_text), AfterValidator(_quantity)]
 Text = Annotated[str, Field(min_length=1)]
+EnvironmentName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
 Milliseconds = Annotated[float, Field(gt=0)]
@@ -113,6 +114,13 @@ class Toleration(SpecPart):
         return {name: value for name, value in fields.items() if value is not None}
 
 
+class SecretKey(SpecPart):
+    """A value that lies in a Kubernetes Secret of the pod's namespace, and never in the release file."""
+
+    secret: DnsLabel
+    key: Text
+
+
 class PodSettings(SpecPart):
     """What every pod of a release may say about where it runs."""
 
@@ -121,3 +129,10 @@ class PodSettings(SpecPart):
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     service_account: DnsLabel = "slipway"
+    """Bound to an IAM role (IRSA): the pod's way to S3, without keys."""
+    shm_size: Quantity | None = None
+    """Shared memory at /dev/shm, taken from `resources.memory`; left out: the node's 64 MiB. Several GPUs talk to
+    each other through it.
+    """
+    secret_env: dict[EnvironmentName, SecretKey] = {}
+    """Environment variables from secrets, such as HF_TOKEN."""

@@ -6,56 +6,127 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from include.model_release.spec_parts import Count, SpecPart
+from include.model_release.spec_batching import DynamicBatching, SequenceBatching
+from include.model_release.spec_instances import InstanceGroup, Optimization
+from include.model_release.spec_parts import Count, SpecPart, Text
 
+__all__ = [
+    "DynamicBatching",
+    "InstanceGroup",
+    "Optimization",
+    "SequenceBatching",
+    "ServerHardware",
+    "Serving",
+    "VersionPolicy",
+    "WarmupSample",
+]
 
-class DynamicBatching(SpecPart):
-    """Triton gathers single requests into batches for at most this long."""
-
-    max_queue_delay_us: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
-    preferred_batch_sizes: tuple[Count, ...] = ()
-
-
-class InstanceGroup(SpecPart):
-    """Copies of the model that run side by side."""
-
-    kind: Literal["cpu", "gpu", "auto"] = "cpu"
-    count: Annotated[int, Field(ge=1, le=1024)] = 1
-    gpus: tuple[Annotated[int, Field(ge=0)], ...] = ()
-
-    @model_validator(mode="after")
-    def _gpus_need_the_kind(self) -> Self:
-        if self.gpus and self.kind != "gpu":
-            raise ValueError("`gpus` needs `kind: gpu`")
-        return self
+Platform = Literal[
+    "onnxruntime_onnx", "tensorrt_plan", "pytorch_libtorch", "python", "tensorrt_llm", "ensemble"
+]
+WarmupData = Literal["golden", "zero", "random"]
+Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
 
 
 class VersionPolicy(SpecPart):
-    """Which versions Triton serves: `specific` (the released one) or the `latest` few of the repository."""
+    """Which versions Triton serves: `specific` (the released one), the `latest` few, or `all` of them."""
 
-    mode: Literal["specific", "latest"] = "specific"
+    mode: Literal["specific", "latest", "all"] = "specific"
     count: Annotated[int, Field(ge=1, le=16)] = 1
     """With `latest`: how many."""
 
 
-class Serving(SpecPart):
-    """What becomes the model's config.pbtxt."""
+class WarmupSample(SpecPart):
+    """A request that each instance answers before the model counts as ready.
 
-    platform: Literal["onnxruntime_onnx"] = "onnxruntime_onnx"
+    A warm-up that fails may take the whole server down, so prove it on staging before production.
+    """
+
+    name: Label
+    data: WarmupData = "golden"
+    """`golden`: a row of the golden set, written beside the configuration; `zero`, `random`: made by Triton."""
+    inputs: dict[str, WarmupData] = Field(default_factory=dict)
+    """For single inputs: other data than `data`."""
+    shapes: dict[str, tuple[Annotated[int, Field(ge=0)], ...]] = Field(default_factory=dict)
+    """For `zero` and `random`: the size of an input whose shape varies, without the batch."""
+    batch_size: Annotated[int, Field(ge=1, le=65536)] = 1
+    """How many requests of one row make up the batch; 1 where the model takes no batch dimension."""
+    count: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """How often the request is sent."""
+    row: Annotated[int, Field(ge=0)] = 0
+    """With `golden`: which row of the golden set; Triton sends the same row `batch_size` times in one batch."""
+
+
+class ServerHardware(SpecPart):
+    """What the servers that load this model run on. An engine that was built for something else is refused.
+
+    Triton tells neither its GPU nor its TensorRT, so this is a declaration, as good as the node selector of
+    the servers is.
+    """
+
+    compute_capability: Annotated[str, Field(pattern=r"^\d+\.\d$")]
+    """The GPU's, such as `8.9` for an L4 or L40S and `9.0` for an H100 or H200."""
+    tensorrt: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+(\.\d+)?$")]
+    """TensorRT's version in the server's image, such as 10.13.2."""
+    gpu: Text | None = None
+    """The GPU's name as nvidia-smi prints it; only if the model must run on exactly this one."""
+
+
+class Serving(SpecPart):
+    """What becomes the model's config.pbtxt.
+
+    Where training left a config.pbtxt of its own, what is written here is laid over it, and what is not
+    written stays as it was.
+    """
+
+    platform: Platform = "onnxruntime_onnx"
     max_batch_size: Annotated[int, Field(ge=0, le=65536)] = 64
     """0: the model takes no batch dimension."""
     dynamic_batching: DynamicBatching | None = DynamicBatching()
+    sequence_batching: SequenceBatching | None = None
+    """For models that keep a state between requests; in place of dynamic batching."""
     instances: Annotated[tuple[InstanceGroup, ...], Field(min_length=1)] = (InstanceGroup(),)
     version_policy: VersionPolicy = VersionPolicy()
+    warmup: tuple[WarmupSample, ...] = ()
+    response_cache: bool = False
+    """Answer equal requests from memory; the server needs `--cache-config`."""
+    decoupled: bool = False
+    """The model may send none or several responses to one request."""
+    optimization: Optimization | None = None
+    parameters: dict[str, str] = Field(default_factory=dict)
+    """Passed to the backend as they are."""
+    metric_tags: dict[str, str] = Field(default_factory=dict)
+    """Labels on the model's metrics."""
+    hardware: ServerHardware | None = None
 
     @model_validator(mode="after")
-    def _batches_fit(self) -> Self:
-        if self.dynamic_batching is None:
-            return self
-        if self.max_batch_size == 0:
-            raise ValueError(
-                "`max_batch_size: 0` leaves nothing to batch; write `dynamic_batching: null` too"
-            )
-        if any(size > self.max_batch_size for size in self.dynamic_batching.preferred_batch_sizes):
-            raise ValueError(f"`preferred_batch_sizes` go above `max_batch_size: {self.max_batch_size}`")
+    def _fits_together(self) -> Self:
+        if self.sequence_batching is not None:
+            if self.dynamic_batching is not None and "dynamic_batching" in self.model_fields_set:
+                raise ValueError("`sequence_batching` and `dynamic_batching` exclude each other; keep one")
+            self.__dict__["dynamic_batching"] = None
+        if self.response_cache and self.decoupled:
+            raise ValueError("`response_cache` and `decoupled` exclude each other: a cache keeps one answer")
+        self._batches_fit()
+        names = [sample.name for sample in self.warmup]
+        if len(set(names)) != len(names):
+            raise ValueError(f"two samples of `warmup` have the same name: {names}")
         return self
+
+    def _batches_fit(self) -> None:
+        preferred: tuple[Count, ...] = ()
+        if self.dynamic_batching is not None:
+            if self.max_batch_size == 0:
+                raise ValueError(
+                    "`max_batch_size: 0` leaves nothing to batch; write `dynamic_batching: null` too"
+                )
+            preferred = self.dynamic_batching.preferred_batch_sizes
+        elif self.sequence_batching is not None:
+            preferred = self.sequence_batching.preferred_batch_sizes
+        if any(size > max(self.max_batch_size, 1) for size in preferred):
+            raise ValueError(f"`preferred_batch_sizes` go above `max_batch_size: {self.max_batch_size}`")
+        large = [sample.name for sample in self.warmup if sample.batch_size > max(self.max_batch_size, 1)]
+        if large:
+            raise ValueError(
+                f"`batch_size` of the warm-up {large[0]!r} is above `max_batch_size: {self.max_batch_size}`"
+            )

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from include.model_release.repository import repository_paths
 from include.model_release.spec import ReleaseSpec
@@ -40,6 +40,11 @@ class ReleaseTicket(BaseModel):
     spec: ReleaseSpec
     stable: StableVersion | None = Field(description="None: nothing of this model is live yet")
     force: bool = Field(default=False, description="release again what was promoted or rolled back before")
+
+    @field_serializer("spec")
+    def _as_written(self, spec: ReleaseSpec) -> dict[str, Any]:
+        # Without the defaults: what a release file does not mention must stay unmentioned on the way.
+        return spec.model_dump(mode="json", exclude_unset=True)
 
     @property
     def incoming_prefix(self) -> str:

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from include.model_release.spec import Benchmark, Conversion, Mirror
+    from include.model_release.spec_parts import SecretKey
 
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60
+_SHARED_MEMORY = "shared-memory"
+_SHM_FOLDER = "/dev/shm"  # noqa: S108 - the pod's, not this process's
 
 
 class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
@@ -124,8 +127,26 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         self.node_selector = dict(spec.node_selector)
         self.tolerations = [k8s.V1Toleration(**toleration.model_dump()) for toleration in spec.tolerations]
         self.container_resources = k8s.V1ResourceRequirements(**spec.resources.to_kubernetes())
+        self.env_vars = [_from_secret(name, found) for name, found in spec.secret_env.items()]
+        self.volumes, self.volume_mounts = _shared_memory(spec.shm_size)
         self.labels = {
             "app.kubernetes.io/part-of": "slipway",
             "slipway.dev/model": ticket.model,
             "slipway.dev/version": str(ticket.version),
         }
+
+
+def _from_secret(name: str, found: SecretKey) -> k8s.V1EnvVar:
+    """A variable that the kubelet fills in, so that its value is in no manifest and no log."""
+    reference = k8s.V1SecretKeySelector(name=found.secret, key=found.key)
+    return k8s.V1EnvVar(name=name, value_from=k8s.V1EnvVarSource(secret_key_ref=reference))
+
+
+def _shared_memory(size: str | None) -> tuple[list[k8s.V1Volume], list[k8s.V1VolumeMount]]:
+    """A /dev/shm of `size`, which the kubelet counts as the pod's memory; none where nothing is asked for."""
+    if size is None:
+        return [], []
+    volume = k8s.V1Volume(
+        name=_SHARED_MEMORY, empty_dir=k8s.V1EmptyDirVolumeSource(medium="Memory", size_limit=size)
+    )
+    return [volume], [k8s.V1VolumeMount(name=_SHARED_MEMORY, mount_path=_SHM_FOLDER)]

@@ -147,9 +147,9 @@ class AdmitReleaseOperator(BaseOperator):
             stable_uri = None if ticket.stable is None else ticket.stable.storage_uri
             record.append("release_started", stable_storage_uri=stable_uri)
             asked = {key: value for key, value in dict(params).items() if value is not None}
-            store.write_json(
-                f"{ticket.evidence_prefix}release.json", {"params": asked, **ticket.model_dump(mode="json")}
-            )
+            # Whole, with every default: what a default was on that day is part of the explanation.
+            whole = {**ticket.model_dump(mode="json"), "spec": ticket.spec.model_dump(mode="json")}
+            store.write_json(f"{ticket.evidence_prefix}release.json", {"params": asked, **whole})
         return ticket.model_dump(mode="json")
 
     def _stable(self, spec: ReleaseSpec) -> StableVersion | None:

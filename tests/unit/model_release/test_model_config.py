@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor import (  # type: ignore[import-untyped, unused-ignore]
-    Descriptor,
-    FieldDescriptor,
-)
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped, unused-ignore]
 
 from include.model_release.errors import ModelInvalidError, VersionInvalidError
 from include.model_release.model_config import (
-    ENUM_DEFAULTS,
-    INTEGER_FIELDS,
-    MAP_FIELDS,
-    PRESENCE_FIELDS,
     build_config,
     canonical_config,
     config_sha256,
@@ -44,14 +34,6 @@ _SIGNATURE = ModelSignature(
 
 def _spec(**serving: Any) -> ReleaseSpec:
     return apply_overrides(_SPEC, {"serving": serving}, "the test")
-
-
-def _messages() -> Iterator[Descriptor]:
-    waiting = list(model_config_pb2.DESCRIPTOR.message_types_by_name.values())
-    while waiting:
-        message = waiting.pop()
-        waiting.extend(message.nested_types)
-        yield message
 
 
 def test_the_whole_configuration() -> None:
@@ -169,7 +151,7 @@ def test_what_triton_fills_in_does_not_change_the_hash() -> None:
         {"instance_group": [{"kind": "KIND_CPU", "count": 1, "name": "special"}]},
         {"parameters": {"threads": {"string_value": ""}}},
         {"output": []},
-        {"optimization": {"input_pinned_memory": {"enable": True}}},
+        {"optimization": {"input_pinned_memory": {}}},
     ],
 )
 def test_what_matters_changes_the_hash(change: dict[str, Any]) -> None:
@@ -235,23 +217,3 @@ def test_wrong_fields_and_texts_are_refused() -> None:
         to_pbtxt({"name": "digits", "no_such_field": 1})
     with pytest.raises(ModelInvalidError, match=r"config\.pbtxt cannot be read"):
         from_pbtxt('name: "digits" input {')
-
-
-def test_the_lists_of_fields_are_those_of_the_protocol() -> None:
-    """The 64-bit fields, enum defaults and maps that the hash knows are all that Triton's ModelConfig has."""
-    wide, maps = set(), set()
-    enums = {enum.values[0].name for enum in model_config_pb2.DESCRIPTOR.enum_types_by_name.values()}
-    for message in _messages():
-        enums |= {enum.values[0].name for enum in message.enum_types}
-        for field in message.fields:
-            is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-            if is_map:
-                maps.add(field.name)
-            elif field.cpp_type in (FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64):
-                wide.add(field.name)
-    assert wide - {"key"} == INTEGER_FIELDS
-    assert enums == ENUM_DEFAULTS
-    # `input` is a map in one optimisation message and a list of tensors everywhere else.
-    assert maps - {"input"} == MAP_FIELDS
-    known = {field.name for message in _messages() for field in message.fields}
-    assert known >= PRESENCE_FIELDS
