@@ -172,12 +172,14 @@ def model_release() -> None:
             task_id="load_candidate",
             model_name=f"{{{{ {CANDIDATE}['name'] }}}}",
             config=f"{{{{ {CANDIDATE}['config'] | tojson }}}}",
+            members=f"{{{{ {CANDIDATE}['members'] | tojson }}}}",
             doc_md="Loads the candidate through the model-control API.",
         )
         load_baseline = TritonLoadModelOperator(
             task_id="load_baseline",
             model_name=f"{{{{ {BASELINE}.get('name') }}}}",
             config=f"{{{{ {BASELINE}.get('config') | tojson }}}}",
+            members=f"{{{{ {BASELINE}.get('members', []) | tojson }}}}",
             doc_md="Loads the stable version beside it; skipped where nothing is live yet.",
         )
         validate = ValidateModelOperator(
@@ -195,7 +197,7 @@ def model_release() -> None:
         )
         unload = TritonUnloadModelOperator(
             task_id="unload",
-            model_names=[f"{{{{ {CANDIDATE}['name'] }}}}", f"{{{{ {BASELINE}.get('name', '') }}}}"],
+            model_names="{{ ti.xcom_pull(task_ids='staging.prepare')['model_names'] | tojson }}",
             doc_md="Unloads both. Runs whatever happened.",
         )
         prepare >> [load, load_baseline] >> validate >> benchmark >> unload.as_teardown(setups=prepare)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from include.model_release.engine import EngineBuild
 from include.model_release.errors import UserError, VersionConflictError
 from include.model_release.names import MODEL_NAME_LIMIT, VERSION_LIMIT, is_dns_label
 from include.model_release.signature import ModelSignature
@@ -92,6 +93,8 @@ class Manifest(BaseModel):
     signature: ModelSignature
     source: Provenance = Provenance()
     tools: dict[str, str] = {}
+    engine: EngineBuild | None = None
+    """On what an engine was built; none for a model that any server can load."""
     project_version: str = ""
 
     def to_bytes(self) -> bytes:

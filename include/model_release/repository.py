@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,8 +27,10 @@ __all__ = [
     "Role",
     "build_config",
     "canonical_config",
+    "config_files",
     "config_sha256",
     "incoming_prefix",
+    "is_source_file",
     "parse_storage_uri",
     "pin_versions",
     "rename_config",
@@ -36,12 +39,15 @@ __all__ = [
     "served_signature",
     "split_s3_uri",
     "staged_key",
+    "staged_model",
     "staged_name",
+    "staged_prefixes",
 ]
 
 CONFIG_FILE = "config.pbtxt"
 READY_FILE = "ready.json"
 MANIFEST_FILE = "manifest.json"
+MEMBER_MARK = "__"
 
 _STORAGE_URI = re.compile(r"s3://[^/]+/models/(?P<model>[^/]+)/(?P<version>[1-9][0-9]*)/repository")
 
@@ -101,6 +107,16 @@ def incoming_prefix(model: str) -> str:
     return f"incoming/{validate_model_name(model)}/"
 
 
+def is_source_file(name: str) -> bool:
+    """Tell whether an object under incoming/MODEL/VERSION/ is part of what training made.
+
+    Not part of it are ready.json, hidden files, compiled Python and the markers that stand for folders.
+    """
+    parts = name.split("/")
+    dropped = any(not part or part.startswith(".") or part == "__pycache__" for part in parts)
+    return not dropped and name != READY_FILE
+
+
 def staged_name(model: str, role: Role) -> str:
     """Return what a model is called on the staging server.
 
@@ -111,12 +127,36 @@ def staged_name(model: str, role: Role) -> str:
     return name if role == "candidate" else f"{name}_baseline"
 
 
-def staged_key(repository_file: str, name: str) -> str:
-    """Return the staging key of a repository file, `MODEL/…`, for a model called `name` on staging."""
-    _, separator, rest = repository_file.partition("/")
+def staged_model(model: str, repository_model: str, staged: str) -> str:
+    """Return what a model of a version's repository is called on staging.
+
+    `staged` is the `staged_name` of `model`, the one that clients address. Members carry it before their own
+    name, so that the members of two ensembles, or of two versions of one, never meet: no other model's name
+    has an underscore before its members' part.
+    """
+    return staged if repository_model == model else f"{staged}{MEMBER_MARK}{repository_model}"
+
+
+def staged_key(repository_file: str, staged: str, model: str | None = None) -> str:
+    """Return the staging key of a repository file, `MODEL/…`, of the version that is called `staged` there.
+
+    `model` is the one that clients address, by default the file's own.
+    """
+    owner, separator, rest = repository_file.partition("/")
     if not separator or not rest or ".." in repository_file.split("/"):
         raise ValueError(f"{repository_file!r} is not a file inside a model repository")
-    return f"staging/{name}/{rest}"
+    return f"staging/{staged_model(model or owner, owner, staged)}/{rest}"
+
+
+def staged_prefixes(staged: str) -> tuple[str, str]:
+    """Return the prefixes under which all that belongs to a version lies on staging: its own, its members'."""
+    return f"staging/{staged}/", f"staging/{staged}{MEMBER_MARK}"
+
+
+def config_files(files: Iterable[str]) -> dict[str, str]:
+    """Return the path of each model's config.pbtxt by the model's name, among a repository's `files`."""
+    parts = (path.split("/") for path in files)
+    return {part[0]: "/".join(part) for part in parts if len(part) == 2 and part[1] == CONFIG_FILE}
 
 
 def s3_uri(bucket: str, key: str) -> str:

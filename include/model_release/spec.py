@@ -26,7 +26,14 @@ from include.model_release.names import (
     release_file,
     validate_model_name,
 )
-from include.model_release.spec_conversion import Conversion, Parity, Source
+from include.model_release.spec_conversion import (
+    Conversion,
+    EnsembleConversion,
+    OnnxConversion,
+    Parity,
+    PythonConversion,
+    Source,
+)
 from include.model_release.spec_gates import Benchmark, ServiceLevel, TextGeneration, Validation
 from include.model_release.spec_metrics import Metrics, MetricsOverrides
 from include.model_release.spec_mirror import Mirror
@@ -40,12 +47,15 @@ __all__ = [
     "Benchmark",
     "Conversion",
     "DynamicBatching",
+    "EnsembleConversion",
     "Exposure",
     "InstanceGroup",
     "Metrics",
     "MetricsOverrides",
     "Mirror",
+    "OnnxConversion",
     "Parity",
+    "PythonConversion",
     "ReleaseSpec",
     "Resources",
     "Rollout",
@@ -81,7 +91,7 @@ class ReleaseSpec(SpecPart):
     model: Annotated[str, AfterValidator(_model_label)]
     description: str = ""
     source: Source
-    conversion: Conversion = Conversion()
+    conversion: Conversion = OnnxConversion()
     serving: Serving = Serving()
     validation: Validation = Validation()
     benchmark: Benchmark = Benchmark()
@@ -91,6 +101,10 @@ class ReleaseSpec(SpecPart):
     def _fill_and_check(self) -> Self:
         if not self.rollout.inference_service:
             self.__dict__["rollout"] = self.rollout.filled(inference_service=self.model)
+        self._require_fitting_target()
+        if self.conversion.lays_out_repository:
+            # It brings its own config.pbtxt; what `serving` does not mention is said there.
+            return self
         limit = self.serving.max_batch_size
         if limit and "batch_size" not in self.validation.model_fields_set:
             size = min(limit, self.validation.batch_size)
@@ -101,6 +115,14 @@ class ReleaseSpec(SpecPart):
                 f"`serving.max_batch_size: {limit}`"
             )
         return self
+
+    def _require_fitting_target(self) -> None:
+        conversion, source = self.conversion, self.source
+        if source.format not in conversion.source_formats:
+            raise ValueError(
+                f"`conversion.target: {conversion.target}` is made of `source.format: "
+                f"{' or '.join(conversion.source_formats)}`, not of `{source.format}`"
+            )
 
 
 def parse_release_spec(text: str, source: str) -> ReleaseSpec:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Iterator
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from include.model_release.errors import SpecError
@@ -39,7 +39,7 @@ class _Problem:
     """One complaint: where, what, and how to mend it."""
 
     def __init__(self, details: ErrorDetails, root: type[BaseModel], parsed: YamlSource) -> None:
-        path: Path = details["loc"]
+        path, model = _located(root, details["loc"])
         self.line = parsed.line_of(path)
         self.place = f"line {self.line}" if parsed.value_lines else ""
         key = dotted(path) or "release file"
@@ -47,7 +47,7 @@ class _Problem:
         self.found: str | None = None
         self.remedy: str | None = None
         if details["type"] == "extra_forbidden":
-            self._unknown_key(path, root)
+            self._unknown_key(path, root, model)
         elif details["type"] == "missing":
             self.what = f"the key `{key}` is missing"
             self.remedy = f"Add `{path[-1]}:`{' under `' + dotted(path[:-1]) + '`' if path[:-1] else ''}."
@@ -56,6 +56,9 @@ class _Problem:
 
     def _wrong_value(self, key: str, details: ErrorDetails) -> None:
         context = details.get("ctx") or {}
+        if details["type"] == "union_tag_invalid":
+            self._wrong_choice(key, context)
+            return
         said = str(context.get("error", "")) if details["type"] == "value_error" else ""
         self.remedy = (
             "Correct the value; `python -m include.model_release.spec --schema` prints what is allowed."
@@ -68,17 +71,24 @@ class _Problem:
         self.expected = said.removeprefix("must be ") if said else _expectation(details, context)
         self.found = None if isinstance(details["input"], dict | list) else f"`{_shown(details['input'])}`"
 
-    def _unknown_key(self, path: Path, root: type[BaseModel]) -> None:
+    def _wrong_choice(self, key: str, context: dict[str, Any]) -> None:
+        self.what = f"`{key}.target` has a wrong value"
+        self.expected = "one of " + str(context["expected_tags"]).replace("'", "")
+        self.found = f"`{_shown(context['tag'])}`"
+
+    def _unknown_key(self, path: Path, root: type[BaseModel], model: type[BaseModel]) -> None:
         name, parent = str(path[-1]), path[:-1]
-        valid = sorted(_model_at(root, parent).model_fields)
+        valid = sorted(model.model_fields)
         where = f" under `{dotted(parent)}`" if parent else ""
         self.what = f"unknown key `{dotted(path)}`"
         self.expected = f"one of {', '.join(valid)}{where}"
         near = nearest(name, valid)
-        elsewhere = [
-            dotted((*place, name)) for place, model in _all_models(root, ()) if name in model.model_fields
-        ]
-        if near:
+        found = [one for one in _all_models(root, ()) if name in one[1].model_fields]
+        # What every file may say comes before what only one target has.
+        elsewhere = [dotted((*place, name)) for place, _, chosen in sorted(found, key=lambda one: one[2])]
+        if dotted(path) in elsewhere:
+            self.remedy = f"Remove the key: only another `target` of `{dotted(parent)}` has it."
+        elif near:
             self.remedy = f"Did you mean `{dotted((*parent, near))}`?"
         elif elsewhere:
             self.remedy = f"Did you mean `{elsewhere[0]}`?"
@@ -100,6 +110,8 @@ _WORDS = {
 
 
 def _expectation(details: ErrorDetails, context: dict[str, Any]) -> str:
+    if details["type"] == "union_tag_not_found":
+        return "a mapping"
     if details["type"] == "literal_error":
         return f"one of {context.get('expected', '')}".replace("'", "").replace(" or ", ", ")
     message = details["msg"].removeprefix("Input should be ")
@@ -114,28 +126,46 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
-def _model_at(root: type[BaseModel], path: Path) -> type[BaseModel]:
-    """Return the model class whose fields are valid keys at `path`."""
-    model = root
-    for part in path:
-        if isinstance(part, str) and part in model.model_fields:
-            model = _model_in(model.model_fields[part].annotation) or model
-    return model
+def _located(root: type[BaseModel], location: Path) -> tuple[Path, type[BaseModel]]:
+    """Return the keys as the YAML has them, and the class whose fields are valid beside the last of them.
+
+    Where a class is chosen by a tag, pydantic puts the tag into the location.
+    """
+    path: list[int | str] = []
+    model = beside = root
+    choices: dict[str, type[BaseModel]] = {}
+    for part in location:
+        if part in choices:
+            model = choices[str(part)]
+        else:
+            path.append(part)
+            beside = model
+        choices = {}
+        if path[-1] is part and isinstance(part, str) and part in model.model_fields:
+            below = _models_in(model.model_fields[part].annotation)
+            choices = {tag: one for tag, one in below if tag}
+            model = below[0][1] if below else model
+    return tuple(path), beside
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Find the model class inside `Model`, `Model | None`, `tuple[Model, ...]`."""
+def _models_in(annotation: Any) -> list[tuple[str, type[BaseModel]]]:
+    """Find the classes in `Model`, `Model | None`, `tuple[Model, ...]`, each with its tag or an empty text."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
+        return [("", annotation)]
+    if get_origin(annotation) is Annotated:
+        inner, *notes = get_args(annotation)
+        tag = next((note.tag for note in notes if isinstance(note, Tag)), "")
+        return [(tag or below, model) for below, model in _models_in(inner)]
     if get_origin(annotation) in (Union, types.UnionType, tuple):
-        found = (_model_in(argument) for argument in get_args(annotation))
-        return next((model for model in found if model), None)
-    return None
+        return [found for argument in get_args(annotation) for found in _models_in(argument)]
+    return []
 
 
-def _all_models(model: type[BaseModel], place: Path) -> Iterator[tuple[Path, type[BaseModel]]]:
-    yield place, model
+def _all_models(
+    model: type[BaseModel], place: Path, chosen: bool = False
+) -> Iterator[tuple[Path, type[BaseModel], bool]]:
+    """Yield each class with its place, and whether it, or one above it, is chosen by a tag."""
+    yield place, model, chosen
     for name, field in model.model_fields.items():
-        below = _model_in(field.annotation)
-        if below:
-            yield from _all_models(below, (*place, name))
+        for tag, below in _models_in(field.annotation):
+            yield from _all_models(below, (*place, name), chosen or bool(tag))

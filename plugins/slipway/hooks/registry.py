@@ -7,11 +7,16 @@ from dataclasses import dataclass
 
 from include.model_release.errors import InputMissingError, VersionConflictError
 from include.model_release.manifest import FileEntry, Manifest, require_same_content
-from include.model_release.repository import RepositoryPaths, repository_paths, staged_key
+from include.model_release.repository import (
+    RepositoryPaths,
+    config_files,
+    repository_paths,
+    staged_key,
+    staged_prefixes,
+)
 from slipway.hooks.store import ModelStoreHook
 
 GOLDEN_FILE = "golden.npz"
-STAGING_PREFIX = "staging"
 
 
 @dataclass(frozen=True)
@@ -81,21 +86,30 @@ class ModelRegistry:
         paths = _paths(manifest)
         return self._read(paths.repository + paths.config_file, manifest.files[paths.config_file]).decode()
 
+    def config_texts(self, manifest: Manifest) -> dict[str, str]:
+        """The config.pbtxt of each model of the version by the model's name, checked against its manifest."""
+        repository = _paths(manifest).repository
+        return {
+            name: self._read(repository + path, manifest.files[path]).decode()
+            for name, path in config_files(manifest.files).items()
+        }
+
     def golden_set(self, manifest: Manifest) -> bytes:
         """The version's golden set (npz), checked against its manifest."""
         return self._read(golden_key(manifest), manifest.source.files[GOLDEN_FILE])
 
     def copy_to_staging(self, manifest: Manifest, name: str) -> None:
-        """Copies the version's model folder to the staging server's repository, checked against the manifest.
+        """Copies the version's model folders to the staging server's repository, checked against the manifest.
 
-        :param name: what the model is called there.
+        :param name: what the model is called there; an ensemble's members are named after it.
         """
-        for entry in self._store.entries(f"{STAGING_PREFIX}/{name}/"):
-            self._store.delete(entry.key)
+        for prefix in staged_prefixes(name):
+            for entry in self._store.entries(prefix):
+                self._store.delete(entry.key)
         for path, expected in manifest.files.items():
             source = _paths(manifest).repository + path
             self._require_intact(source, expected)
-            self._store.copy(source, staged_key(path, name))
+            self._store.copy(source, staged_key(path, name, manifest.model))
 
     def _read(self, key: str, expected: FileEntry) -> bytes:
         body = self._store.require(key, remedy="the published version is damaged: release a new version")

@@ -20,25 +20,31 @@ class ConvertModelOperator(ReleasePodOperator):
         return ticket.spec.conversion
 
     def arguments_for(self, ticket: ReleaseTicket) -> list[str]:
-        """``convert_TARGET.py`` with the version's artefacts and the tolerances."""
+        """``convert_TARGET.py`` with the version's artefacts and what the target's options say."""
         conversion, source = ticket.spec.conversion, ticket.spec.source
         return [
             f"convert_{conversion.target}.py",
-            "--source",
-            ticket.uri(ticket.incoming_prefix + source.model_file),
+            *(
+                ["--source", ticket.uri(ticket.incoming_prefix + source.location)]
+                if conversion.has_source
+                else []
+            ),
             "--golden",
             ticket.uri(ticket.incoming_prefix + source.golden_file),
             "--destination",
             ticket.uri(ticket.work_prefix),
-            "--precision",
-            conversion.precision,
-            "--abs-tolerance",
-            str(conversion.parity.abs_tolerance),
-            "--rel-tolerance",
-            str(conversion.parity.rel_tolerance),
+            *self._identity(ticket),
+            *conversion.arguments(),
             "--timeout-s",
             str(conversion.timeout_s),
         ]
+
+    @staticmethod
+    def _identity(ticket: ReleaseTicket) -> list[str]:
+        """What a converter that lays out a whole repository must know of its place."""
+        if not ticket.spec.conversion.lays_out_repository:
+            return []
+        return ["--model", ticket.model, "--version", str(ticket.version)]
 
     def result_key(self, ticket: ReleaseTicket) -> str:
         """The converter's result, beside the converted model."""

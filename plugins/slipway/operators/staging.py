@@ -7,26 +7,40 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from include.model_release.model_config import pin_versions, rename_config
-from include.model_release.repository import Role, staged_key, staged_name
+from include.model_release.engine import require_loadable
+from include.model_release.ensemble import load_order, pin_bundle, rename_bundle
+from include.model_release.repository import CONFIG_FILE, Role, staged_key, staged_model, staged_name
 from include.triton_config import from_pbtxt, to_pbtxt
 from slipway.hooks.registry import ModelRegistry
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.operators.triton import TritonLoadModelOperator
-from slipway.ticket import TICKET_TEMPLATE
+from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
+class StagedMember(BaseModel):
+    """A model that the staged one needs: its name on staging and the whole configuration to load."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    config: dict[str, Any]
+
+
 class StagedModel(BaseModel):
-    """A version as the staging server knows it: the model's name there and the whole configuration to load."""
+    """A version as the staging server knows it: the model's name there and the whole configuration to load.
+
+    `members` are an ensemble's, in the order in which they can be loaded; they have the same version number.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     version: int
     config: dict[str, Any]
+    members: tuple[StagedMember, ...] = ()
 
 
 class Staging(BaseModel):
@@ -36,6 +50,8 @@ class Staging(BaseModel):
 
     candidate: StagedModel
     baseline: StagedModel | None
+    model_names: tuple[str, ...] = ()
+    """All of them with their members, in the order in which they are unloaded: who calls goes before the called."""
 
 
 class PrepareStagingOperator(ReleaseOperator):
@@ -52,21 +68,39 @@ class PrepareStagingOperator(ReleaseOperator):
         ticket = self.ticket
         self.record.append("stage_started", stage="stage")
         stable = ticket.stable
+        candidate = self._place(ticket, ticket.version, "candidate")
+        baseline = None if stable is None else self._place(ticket, stable.version, "stable")
+        staged = [candidate] if baseline is None else [candidate, baseline]
         staging = Staging(
-            candidate=self._place(ticket.model, ticket.version, "candidate"),
-            baseline=None if stable is None else self._place(ticket.model, stable.version, "stable"),
+            candidate=candidate,
+            baseline=baseline,
+            model_names=tuple(name for one in staged for name in _unload_order(one)),
         )
         return staging.model_dump(mode="json")
 
-    def _place(self, model: str, version: int, role: Role) -> StagedModel:
-        """Copies one version, checked against its manifest, and pins it in the configuration to load."""
-        registry = ModelRegistry(self.store)
+    def _place(self, ticket: ReleaseTicket, version: int, role: Role) -> StagedModel:
+        """Copies one version, checked against its manifest, and pins it in the configurations to load.
+
+        Its models get names of their own there, those of an ensemble's members included.
+
+        :raises LoadRefusedError: it is an engine for another GPU or TensorRT than the release file declares.
+        """
+        registry, model = ModelRegistry(self.store), ticket.model
         manifest = registry.require(model, version)
+        require_loadable(manifest.engine, ticket.spec.serving.hardware, where="the staging server")
         name = staged_name(model, role)
         registry.copy_to_staging(manifest, name)
-        config = pin_versions(rename_config(from_pbtxt(registry.config_text(manifest)), name), [version])
-        self.store.write(staged_key(f"{model}/config.pbtxt", name), to_pbtxt(config).encode())
-        return StagedModel(name=name, version=version, config=config)
+        published = {one: from_pbtxt(text) for one, text in registry.config_texts(manifest).items()}
+        names = {member: staged_model(model, member, name) for member in published}
+        configs = rename_bundle(pin_bundle(published, version), names)
+        for staged, config in configs.items():
+            self.store.write(staged_key(f"{staged}/{CONFIG_FILE}", staged), to_pbtxt(config).encode())
+        members = [StagedMember(name=one, config=configs[one]) for one in load_order(configs) if one != name]
+        return StagedModel(name=name, version=version, config=configs[name], members=tuple(members))
+
+
+def _unload_order(staged: StagedModel) -> list[str]:
+    return [staged.name, *(member.name for member in reversed(staged.members))]
 
 
 class LoadCandidateOperator(ReleaseStep, TritonLoadModelOperator):

@@ -12,7 +12,8 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from include.model_release.errors import SlipwayError, TimedOutError
+from include.model_release.ensemble import departures
+from include.model_release.errors import LoadRefusedError, SlipwayError, TimedOutError
 from slipway.failures import airflow_failures
 from slipway.hooks.triton import TritonHook
 from slipway.triggers.triton import TritonLoadModelTrigger
@@ -27,23 +28,28 @@ class TritonLoadModelOperator(BaseOperator):
     """Loads a model with a full configuration and waits until the versions that it pins are ready.
 
     A load names a model and not a version: what pins versions is ``version_policy.specific`` in the
-    configuration, which must be whole (`include.model_release.repository.pin_versions`).
+    configuration, which must be whole (`include.model_release.repository.pin_versions`). In the end the server's
+    own word on each configuration is compared with what was asked for.
 
     :param model_name: the model's folder in the server's repository (templated).
     :param config: the whole configuration in Triton's JSON form, as a mapping or as JSON text (templated);
         ``null`` skips the task: there is nothing to load.
+    :param members: the models that it needs, each with ``name`` and ``config``, in the order in which they are
+        loaded before it; a list or JSON text (templated). Triton would load the steps of an ensemble by itself,
+        but not what a program calls, and it would not say which of them it refuses.
     :param triton_conn_id: the server.
-    :param timeout_s: limit for the load and for getting ready after it.
+    :param timeout_s: limit for the loads and for getting ready after them.
     :param deferrable: wait in the triggerer instead of in a worker.
     """
 
-    template_fields: Sequence[str] = ("model_name", "config")
+    template_fields: Sequence[str] = ("model_name", "config", "members")
 
     def __init__(
         self,
         *,
         model_name: str,
         config: str | dict[str, Any],
+        members: str | Sequence[dict[str, Any]] = (),
         triton_conn_id: str = TritonHook.default_conn_name,
         timeout_s: float = 600.0,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
@@ -52,71 +58,94 @@ class TritonLoadModelOperator(BaseOperator):
         super().__init__(**kwargs)
         self.model_name = model_name
         self.config = config
+        self.members = members
         self.triton_conn_id = triton_conn_id
         self.timeout_s = timeout_s
         self.deferrable = deferrable
 
     def execute(self, context: Context) -> list[int]:
-        """Loads; returns the versions that are ready."""
+        """Loads; returns the versions of the model that are ready."""
         with airflow_failures():
             return self.load()
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> list[int]:
-        """Goes on when the server has answered the load."""
+        """Goes on when the server has answered the loads."""
         with airflow_failures():
             return self.load_answered(event)
 
     def load(self) -> list[int]:
-        """Asks for the load and waits, here or in the triggerer."""
-        config = self._parsed_config()
-        if config is None:
+        """Asks for the loads and waits, here or in the triggerer."""
+        models = self._models()
+        if not models:
             raise AirflowSkipException("there is nothing to load")
         if self.deferrable:
             self.defer(
-                trigger=TritonLoadModelTrigger(self.triton_conn_id, self.model_name, config, self.timeout_s),
+                trigger=TritonLoadModelTrigger(self.triton_conn_id, models, self.timeout_s),
                 method_name="execute_complete",
                 timeout=timedelta(seconds=self.timeout_s),
             )
-        self._hook.load(self.model_name, config)
-        return self._await_ready(config)
+        for name, config in models:
+            self._hook.load(name, config)
+        return self._verified(models)
 
     def load_answered(self, event: dict[str, Any]) -> list[int]:
         """Waits, after the trigger's event, for the versions to get ready."""
         if event["error"] is not None:
             raise SlipwayError.from_dict(event["error"])
-        return self._await_ready(self._parsed_config() or {})
+        return self._verified(self._models())
 
     @property
     def _hook(self) -> TritonHook:
         return TritonHook(self.triton_conn_id, self.timeout_s)
 
-    def _parsed_config(self) -> dict[str, Any] | None:
-        parsed = json.loads(self.config) if isinstance(self.config, str) else self.config
-        return None if parsed is None else dict(parsed)
+    def _models(self) -> list[tuple[str, dict[str, Any]]]:
+        """Names and configurations in the order of their loads, the model itself last; empty for nothing."""
+        config, members = _parsed(self.config), _parsed(self.members) or []
+        if config is None:
+            return []
+        return [*((member["name"], member["config"]) for member in members), (self.model_name, config)]
 
-    def _await_ready(self, config: dict[str, Any]) -> list[int]:
+    def _verified(self, models: Sequence[tuple[str, dict[str, Any]]]) -> list[int]:
+        """Waits until all are ready and holds the server's configurations against those asked for."""
+        hook, ready = self._hook, list[int]()
+        deadline = time.monotonic() + self.timeout_s
+        for name, config in models:
+            ready = self._await_ready(hook, name, config, deadline)
+            for version in ready:
+                found = departures(config, hook.config(name, version))
+                if found:
+                    raise LoadRefusedError(
+                        f"Triton at {hook.http_address} serves {name!r} version {version} otherwise than it "
+                        "was told to",
+                        expected="the configuration of the load",
+                        found="; ".join(found),
+                        remedy="look for another that loads models on this server, and run the task again",
+                    )
+        return ready
+
+    def _await_ready(self, hook: TritonHook, name: str, config: dict[str, Any], deadline: float) -> list[int]:
         """Waits for the pinned versions, which an index may show a moment after the load's answer."""
         wanted = {int(version) for version in config["version_policy"]["specific"]["versions"]}
-        hook, deadline = self._hook, time.monotonic() + self.timeout_s
-        while not wanted <= (ready := hook.ready_versions(self.model_name)):
+        while not wanted <= (ready := hook.ready_versions(name)):
             if time.monotonic() > deadline:
                 raise TimedOutError(
-                    f"{self.model_name!r} did not get ready on Triton at {hook.http_address}",
+                    f"{name!r} did not get ready on Triton at {hook.http_address}",
                     expected=f"versions {sorted(wanted)} within {self.timeout_s:.0f} s",
                     found=f"versions {sorted(ready)}",
                     remedy="read the server's log",
                 )
             time.sleep(_POLL_INTERVAL_S)
-        self.log.info("%s: versions %s are ready at %s", self.model_name, sorted(ready), hook.http_address)
+        self.log.info("%s: versions %s are ready at %s", name, sorted(ready), hook.http_address)
         return sorted(ready)
 
 
 class TritonUnloadModelOperator(BaseOperator):
     """Unloads models and waits until none of their versions is ready any more.
 
-    Made to be a teardown: a model that is not loaded is no error.
+    Made to be a teardown: a model that is not loaded is no error. Unloading an ensemble leaves its members
+    loaded, so each is named, the ensemble first.
 
-    :param model_names: the models' names (templated).
+    :param model_names: the models' names in the order of their unloads; a list or JSON text (templated).
     """
 
     template_fields: Sequence[str] = ("model_names",)
@@ -124,7 +153,7 @@ class TritonUnloadModelOperator(BaseOperator):
     def __init__(
         self,
         *,
-        model_names: Sequence[str],
+        model_names: str | Sequence[str],
         triton_conn_id: str = TritonHook.default_conn_name,
         timeout_s: float = 60.0,
         **kwargs: Any,
@@ -139,7 +168,7 @@ class TritonUnloadModelOperator(BaseOperator):
         hook = TritonHook(self.triton_conn_id, self.timeout_s)
         with airflow_failures():
             known = {entry["name"] for entry in hook.index()}
-            for name in self.model_names:
+            for name in _parsed(self.model_names) or []:
                 if name in known:
                     hook.unload(name)
                     self._await_gone(hook, name)
@@ -155,3 +184,8 @@ class TritonUnloadModelOperator(BaseOperator):
                     remedy="look for requests that do not end",
                 )
             time.sleep(_POLL_INTERVAL_S)
+
+
+def _parsed(value: Any) -> Any:
+    """A field that a template may have rendered to JSON text."""
+    return json.loads(value) if isinstance(value, str) else value

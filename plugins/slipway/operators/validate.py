@@ -89,9 +89,11 @@ class ValidateModelOperator(ReleaseOperator):
     ) -> np.ndarray:
         """The answers of one version, a row for each golden row."""
         validation = ticket.spec.validation
+        # The release file knows the limit only of a model whose configuration it makes.
+        limit = int(staged.config.get("max_batch_size", 0)) or validation.batch_size
         batches = [
             hook.infer(staged.name, staged.version, inputs, [validation.output])[validation.output]
-            for _, inputs in golden.batches(validation.batch_size)
+            for _, inputs in golden.batches(min(limit, validation.batch_size))
         ]
         self.log.info("%s version %s answered %s golden rows", staged.name, staged.version, golden.rows)
         return np.concatenate(batches)

@@ -1,9 +1,9 @@
-"""Waiting for a model to load without holding a worker."""
+"""Waiting for models to load without holding a worker."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -13,21 +13,22 @@ from slipway.hooks.triton import TritonHook
 
 
 class TritonLoadModelTrigger(BaseTrigger):
-    """Asks a Triton server to load a model and waits for the answer.
+    """Asks a Triton server to load models, one after the other, and waits for the answers.
 
     The model-control API answers a load when it is done, and a load that is asked for again is harmless, so a
     trigger that starts anew on another triggerer simply asks again.
 
-    Yields one event: ``{"error": null}`` or ``{"error": SlipwayError.to_dict()}``.
+    Yields one event: ``{"error": null}`` or, at the first that is refused, ``{"error": SlipwayError.to_dict()}``.
+
+    :param models: name and whole configuration of each, in the order of the loads.
     """
 
     def __init__(
-        self, triton_conn_id: str, model_name: str, config: dict[str, Any], timeout_s: float
+        self, triton_conn_id: str, models: Sequence[tuple[str, dict[str, Any]]], timeout_s: float
     ) -> None:
         super().__init__()
         self.triton_conn_id = triton_conn_id
-        self.model_name = model_name
-        self.config = config
+        self.models = models
         self.timeout_s = timeout_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -36,8 +37,7 @@ class TritonLoadModelTrigger(BaseTrigger):
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
                 "triton_conn_id": self.triton_conn_id,
-                "model_name": self.model_name,
-                "config": self.config,
+                "models": [list(one) for one in self.models],
                 "timeout_s": self.timeout_s,
             },
         )
@@ -46,7 +46,8 @@ class TritonLoadModelTrigger(BaseTrigger):
         """Loads in a thread: Triton's client blocks until the server has loaded."""
         hook = TritonHook(self.triton_conn_id, self.timeout_s)
         try:
-            await asyncio.to_thread(hook.load, self.model_name, self.config)
+            for name, config in self.models:
+                await asyncio.to_thread(hook.load, name, config)
         except SlipwayError as error:
             yield TriggerEvent({"error": error.to_dict()})
         else:

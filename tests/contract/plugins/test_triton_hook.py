@@ -172,6 +172,15 @@ def test_operator_may_be_run_again(hook: TritonHook, config: dict[str, Any]) -> 
     assert load(pin_versions(config, [2])).execute(CONTEXT) == [2]
 
 
+def test_operator_loads_the_members_first(hook: TritonHook, config: dict[str, Any]) -> None:
+    """What a model needs is loaded before it; a member that is refused keeps the model itself from being asked."""
+    member = {"name": "broken", "config": {**pin_versions(config, [1]), "name": "broken"}}
+    operator = load(pin_versions(config, [1]), members=json.dumps([member]))
+    with pytest.raises(AirflowFailException, match="refuses to load 'broken'"):
+        operator.execute(CONTEXT)
+    assert hook.ready_versions("table") == frozenset()
+
+
 def test_operator_with_nothing_to_load_is_skipped(hook: TritonHook) -> None:
     """No configuration means that there is nothing to load."""
     with pytest.raises(AirflowSkipException):
@@ -195,6 +204,7 @@ def test_version_that_does_not_get_ready_in_time(
     hook: TritonHook, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A load that is answered, but after which the version never shows, ends with a clear error."""
+    load(pin_versions(config, [1])).execute(CONTEXT)  # again, it is answered at once
     with monkeypatch.context() as patch:
         patch.setattr(TritonHook, "ready_versions", lambda self, name: frozenset({9}))
         with pytest.raises(TimedOutError, match=r"versions \[1\] within 2 s; found versions \[9\]"):

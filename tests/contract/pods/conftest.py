@@ -50,6 +50,16 @@ def onnx_pod(store: ObjectStore) -> Pod:
 
 
 @pytest.fixture(scope="session")
+def python_pod(store: ObjectStore) -> Pod:
+    return Pod(build_image("python"), store)
+
+
+@pytest.fixture(scope="session")
+def ensemble_pod(store: ObjectStore) -> Pod:
+    return Pod(build_image("ensemble"), store)
+
+
+@pytest.fixture(scope="session")
 def perf_pod(store: ObjectStore) -> Pod:
     return Pod(build_image("perf-analyzer"), store)
 

@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 from include.model_release.errors import ForeignChangeError, UnknownModelError, VersionInvalidError
 from include.model_release.names import validate_model_name
 from include.model_release.repository import (
+    config_files,
     incoming_prefix,
+    is_source_file,
     parse_storage_uri,
     repository_paths,
     s3_uri,
     split_s3_uri,
     staged_key,
     staged_name,
+    staged_prefixes,
 )
 
 _NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
@@ -73,6 +76,13 @@ def test_the_staged_baseline_can_be_no_other_model(model: str) -> None:
 def test_staging_keeps_the_inside_of_a_repository() -> None:
     """Repository files move under staging/NAME with the rest of their path."""
     assert staged_key("digits/2/model.onnx", "digits_baseline") == "staging/digits_baseline/2/model.onnx"
+    assert staged_key("prices/2/members.json", "prices_baseline", "prices").startswith(
+        "staging/prices_baseline/"
+    )
+    member = staged_key("scale/2/model.py", "prices_baseline", "prices")
+    assert member == "staging/prices_baseline__scale/2/model.py"
+    assert staged_prefixes("prices_baseline") == ("staging/prices_baseline/", "staging/prices_baseline__")
+    assert not staged_key("scale/2/x", "prices", "prices").startswith(staged_prefixes("prices_baseline"))
     for wrong in ("model.onnx", "digits/", "digits/../x", ""):
         with pytest.raises(ValueError, match="not a file inside"):
             staged_key(wrong, "digits")
@@ -105,3 +115,16 @@ def test_a_foreign_storage_uri_is_refused(uri: str) -> None:
     """What no release of ours made is told as somebody else's change, with the form that was expected."""
     with pytest.raises(ForeignChangeError, match="s3://BUCKET/models/MODEL/VERSION/repository"):
         parse_storage_uri(uri)
+
+
+def test_each_models_configuration_is_found() -> None:
+    """The config.pbtxt right below a model's folder is its configuration; any other file of that name is not."""
+    files = ["a/config.pbtxt", "a/1/config.pbtxt", "b/config.pbtxt", "b/1/model.py", "config.pbtxt"]
+    assert config_files(files) == {"a": "a/config.pbtxt", "b": "b/config.pbtxt"}
+
+
+def test_what_lies_beside_the_source_is_not_part_of_it() -> None:
+    """Hidden files, compiled Python, folder markers and ready.json are no part of what training made."""
+    dropped = ["ready.json", ".gitkeep", "a/.DS_Store", "a/__pycache__/m.pyc", "a/", ""]
+    assert [name for name in dropped if is_source_file(name)] == []
+    assert is_source_file("a/1/model.py")

@@ -86,9 +86,9 @@ def test_a_missing_key_is_named() -> None:
 
 def test_an_unknown_target_lists_the_supported_ones() -> None:
     """A conversion target that is not supported is refused with the list of those that are."""
-    error = _refusal(_MINIMAL + "conversion: {target: tensorrt}\n")
-    assert error.expected == "one of onnx"
-    assert error.found == '`"tensorrt"`'
+    error = _refusal(_MINIMAL + "conversion: {target: tflite}\n")
+    assert error.expected == "one of onnx, python, ensemble, tensorrt, tensorrt_llm"
+    assert error.found == '`"tflite"`'
 
 
 @pytest.mark.parametrize(
@@ -310,3 +310,73 @@ _OWN = "requests: 'a{r=\"{revision}\"}', errors: 'b{r=\"{revision}\"}'"
 def test_metrics_that_cannot_be_read_are_refused(metrics: str, what: str) -> None:
     """A source that lacks its queries, queries without their source, and wrong selectors are explained."""
     assert what in str(_refusal(_MINIMAL + f"rollout: {{metrics: {metrics}}}\n"))
+
+
+_PYTHON = "model: digits\nsource: {format: python}\nconversion: {target: python}\n"
+_ENSEMBLE = "model: digits\nsource: {format: repository}\nconversion: {target: ensemble}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "location", "required"),
+    [
+        (_MINIMAL, "model.onnx", ("model.onnx", "golden.npz")),
+        (_PYTHON, "", ("config.pbtxt", "model.py", "golden.npz")),
+        (
+            _PYTHON.replace("python}", "python, folder: code}", 1),
+            "code/",
+            ("code/config.pbtxt", "code/model.py", "golden.npz"),
+        ),
+        (_PYTHON.replace("python}", "python, archive: m.tgz}", 1), "m.tgz", ("m.tgz", "golden.npz")),
+        (_ENSEMBLE, "repository/", ("golden.npz",)),
+        (_ENSEMBLE.replace("repository}", "repository, folder: unit}"), "unit/", ("golden.npz",)),
+    ],
+)
+def test_source_says_where_it_lies_and_what_must_be_there(
+    text: str, location: str, required: tuple[str, ...]
+) -> None:
+    """From the format follows where the source is looked for and which files must have arrived."""
+    source = parse_release_spec(text, "digits.yaml").source
+    assert (source.location, source.required_files()) == (location, required)
+    assert source.is_folder is (not location or location.endswith("/"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("model: digits\nsource: {format: python}\n", "is made of `source.format: onnx`, not of `python`"),
+        (_MINIMAL + "conversion: {target: ensemble}\n", "is made of `source.format: repository`"),
+        (_ENSEMBLE.replace("repository}", "repository, model_file: a.onnx}"), "name a `folder`"),
+        (_ENSEMBLE.replace("repository}", "repository, archive: a.rar}"), "must end with one of .tar"),
+        (_ENSEMBLE.replace("repository}", "repository, archive: a.zip, folder: a}"), "either `folder` or"),
+        ("model: digits\nsource: {folder: a}\n", "name it as `model_file`"),
+        (_PYTHON.replace("target: python", "target: python, precision: fp32"), "only another `target`"),
+        (_PYTHON.replace("target: python", "target: python, try_imprt: true"), "`conversion.try_import`"),
+    ],
+)
+def test_source_and_target_that_do_not_fit_are_refused(text: str, words: str) -> None:
+    """A target that is not made of the format, and keys that say nothing for it, are errors that say why."""
+    assert words in str(_refusal(text))
+
+
+def test_each_target_gives_its_own_arguments_and_image() -> None:
+    """The converter is told the options of its target, and the image is named after it unless one is given."""
+    specs = [parse_release_spec(text, "digits.yaml") for text in (_MINIMAL, _PYTHON, _ENSEMBLE)]
+    assert [spec.conversion.image for spec in specs] == [
+        f"slipway/{name}:0.1.0" for name in ("onnx", "python", "ensemble")
+    ]
+    assert [spec.conversion.arguments() for spec in specs] == [
+        ["--precision", "fp32", "--abs-tolerance", "0.0001", "--rel-tolerance", "0.001"],
+        ["--max-size-mib", "2048"],
+        ["--max-size-mib", "8192"],
+    ]
+    own = _PYTHON.replace("target: python", "target: python, try_import: true, image: 'a/b:1'")
+    conversion = parse_release_spec(own, "digits.yaml").conversion
+    assert conversion.image == "a/b:1"
+    assert "--try-import" in conversion.arguments()
+
+
+@pytest.mark.parametrize("text", [_MINIMAL, _PYTHON, _ENSEMBLE])
+def test_release_file_survives_being_written_out_in_full(text: str) -> None:
+    """A release file with all its defaults written out, as a release's ticket carries it, means the same."""
+    spec = parse_release_spec(text, "digits.yaml")
+    assert ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec

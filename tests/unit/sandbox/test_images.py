@@ -59,13 +59,24 @@ def test_reference_without_a_name(reference: str) -> None:
 
 def test_unknown_image(tmp_path: Path) -> None:
     """An unknown name is answered with the known ones."""
-    with pytest.raises(images.ImageError, match=r"no image 'tensorrt'.*onnx"):
-        images.build_image("tensorrt", tmp_path)
+    with pytest.raises(images.ImageError, match=r"no image 'tensorflow'.*onnx"):
+        images.build_image("tensorflow", tmp_path)
 
 
 def test_the_projects_images_are_known() -> None:
     """Every image of the project is known, and the requirements carry hashes and no package index."""
-    assert images.known_images() == ["compare", "genai-perf", "guard", "onnx", "perf-analyzer", "triton"]
+    assert images.known_images() == [
+        "compare",
+        "ensemble",
+        "genai-perf",
+        "guard",
+        "onnx",
+        "perf-analyzer",
+        "python",
+        "tensorrt",
+        "tensorrt-llm",
+        "triton",
+    ]
     for name in images.known_images():
         text = images.image_source(name).requirements.read_text()
         pins = re.findall(r"^[a-z0-9._-]+==\S+.*\\$", text, re.MULTILINE)

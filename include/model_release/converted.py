@@ -1,0 +1,125 @@
+"""What a converter says it has made, as its `result.json` has it: the repository's files and their digests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from include.model_release.config_checks import EngineProfile
+from include.model_release.engine import EngineBuild, engine_of
+from include.model_release.errors import ModelInvalidError
+from include.model_release.manifest import FileEntry, RelativePath, Sha256
+from include.model_release.signature import ModelSignature
+
+REPOSITORY = "repository/"
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    path: RelativePath
+    size_bytes: int
+    sha256: Sha256
+
+
+class _Repository(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    files: tuple[_File, ...]
+    configs: dict[str, str] = {}
+
+
+class _SingleFile(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    file: RelativePath
+    size_bytes: int
+    sha256: Sha256
+
+
+class _Result(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    signature: ModelSignature
+    tools: dict[str, str] = {}
+    profiles: tuple[dict[str, Any], ...] = ()
+    model: _SingleFile | None = None
+    repository: _Repository | None = None
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The files of the repository to publish, without the configurations, which are written anew.
+
+    `files` are by their path in the repository, `places` say where each lies below the work prefix.
+    `config_texts` has the config.pbtxt of each model that brought one; it is empty for a model whose
+    configuration is made from the release file. `engine` and `profiles` are those of a TensorRT engine.
+    """
+
+    files: dict[str, FileEntry]
+    places: dict[str, str]
+    config_texts: dict[str, str]
+    signature: ModelSignature
+    tools: dict[str, str]
+    engine: EngineBuild | None = None
+    profiles: tuple[EngineProfile, ...] = ()
+
+
+def parse_converted(result: Mapping[str, Any], model: str, version: int) -> Converted:
+    """Read a converter's result: either one file of one model (`model`), or a `repository` of several.
+
+    Raises ModelInvalidError when it is neither, or when a file belongs to no model of the repository.
+    """
+    try:
+        read = _Result.model_validate_json(json.dumps(dict(result)))
+    except (ValidationError, ValueError) as error:
+        raise _unreadable(str(error).replace("\n", " ")[:300]) from error
+    if read.repository is None:
+        if read.model is None:
+            raise _unreadable("neither `model` nor `repository`")
+        made = _of_one_file(read, read.model, f"{model}/{version}/")
+    else:
+        made = _of_repository(read, read.repository, model)
+    return replace(made, engine=engine_of(result), profiles=read.profiles)
+
+
+def _of_one_file(result: _Result, file: _SingleFile, folder: str) -> Converted:
+    path = folder + file.file
+    return Converted(
+        files={path: FileEntry(size_bytes=file.size_bytes, sha256=file.sha256)},
+        places={path: file.file},
+        config_texts={},
+        signature=result.signature,
+        tools=result.tools,
+    )
+
+
+def _of_repository(result: _Result, repository: _Repository, model: str) -> Converted:
+    known = repository.configs.keys() or {model}
+    strange = sorted({file.path for file in repository.files if file.path.split("/")[0] not in known})
+    if strange or model not in known:
+        raise _unreadable(
+            f"files of no model: {', '.join(strange)}" if strange else f"no configuration of {model!r}"
+        )
+    return Converted(
+        files={
+            file.path: FileEntry(size_bytes=file.size_bytes, sha256=file.sha256) for file in repository.files
+        },
+        places={file.path: REPOSITORY + file.path for file in repository.files},
+        config_texts=dict(repository.configs),
+        signature=result.signature,
+        tools=result.tools,
+    )
+
+
+def _unreadable(found: str) -> ModelInvalidError:
+    return ModelInvalidError(
+        "the converter's result does not say what it made",
+        expected="`signature`, and either `model` (one file) or `repository` (files and configurations)",
+        found=found,
+        remedy="Check that the image in `conversion.image` holds this version's converter.",
+    )

@@ -1,0 +1,128 @@
+"""An engine is published with what it was built on, and goes to staging only where it fits."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from slipway.hooks.registry import ModelRegistry
+from slipway.hooks.store import ModelStoreHook
+from slipway.operators.publish import PublishModelOperator
+from slipway.operators.staging import PrepareStagingOperator
+from slipway.ticket import ReleaseTicket
+
+from include.model_release.errors import GateRefusedError, LoadRefusedError, ModelInvalidError
+from include.model_release.manifest import Manifest
+from include.model_release.spec import apply_overrides, parse_release_spec
+from include.triton_config import from_pbtxt
+
+_SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
+_BASE = "max_batch_size: 16 instance_group { kind: KIND_GPU } optimization { cuda { graphs: true } }"
+_HARDWARE = {"compute_capability": "8.9", "tensorrt": "10.13.2"}
+_SERVING: dict[str, Any] = {
+    "platform": "tensorrt_plan",
+    "warmup": [{"name": "first", "row": 1, "batch_size": 8}],
+    "hardware": _HARDWARE,
+}
+_RESULT: dict[str, Any] = {
+    "model": {"file": "model.plan"},
+    "signature": {
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}],
+        "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 1]}],
+    },
+    "profiles": [{"min": {"x": [1, 2]}, "opt": {"x": [8, 2]}, "max": {"x": [16, 2]}}],
+    "engine": {"gpu": "NVIDIA L4", "compute_capability": "8.9", "tensorrt": "10.13.2.6"},
+    "tools": {"tensorrt": "10.13.2.6"},
+}
+
+
+def _ticket(bucket: str, **serving: Any) -> ReleaseTicket:
+    spec = apply_overrides(_SPEC, {"serving": {**_SERVING, **serving}}, "the test")
+    return ReleaseTicket(
+        release_id="manual__1", model="ranker", version=1, bucket=bucket, spec=spec, stable=None
+    )
+
+
+@pytest.fixture
+def converted(store: ModelStoreHook) -> ModelStoreHook:
+    """What training and the converter leave: an engine, its result, and training's own config.pbtxt."""
+    golden = io.BytesIO()
+    np.savez(golden, x=np.array([[1, 2], [3, 4]], dtype=np.float32), label=np.zeros(2, np.int64))
+    incoming = {"model.onnx": b"onnx", "golden.npz": golden.getvalue(), "config.pbtxt": _BASE.encode()}
+    for name, body in incoming.items():
+        store.write(f"incoming/ranker/1/{name}", body)
+    ready: dict[str, Any] = {"model": "ranker", "version": 1}
+    ready["files"] = {name: hashlib.sha256(body).hexdigest() for name, body in incoming.items()}
+    store.write("incoming/ranker/1/ready.json", json.dumps(ready).encode())
+    store.write("work/ranker/1/convert/model.plan", b"engine")
+    store.write_json("work/ranker/1/convert/result.json", _RESULT)
+    return store
+
+
+def _published(store: ModelStoreHook, ticket: ReleaseTicket) -> Manifest:
+    PublishModelOperator(task_id="publish", release=ticket.model_dump_json()).run({})  # type: ignore[typeddict-item]
+    return ModelRegistry(store).require("ranker", 1)
+
+
+def test_an_engine_is_published_with_its_machine(converted: ModelStoreHook, bucket: str) -> None:
+    """Training's configuration with the release's options over it, warm-up files, and the machine in the manifest."""
+    manifest = _published(converted, _ticket(bucket))
+    assert manifest.engine is not None
+    assert (manifest.engine.gpu, manifest.engine.tensorrt) == ("NVIDIA L4", "10.13.2.6")
+    assert set(manifest.files) == {
+        "ranker/config.pbtxt",
+        "ranker/1/model.plan",
+        "ranker/warmup/first.0.bin",
+    }
+    config = from_pbtxt(ModelRegistry(converted).config_text(manifest))
+    assert config["backend"] == "tensorrt"
+    assert config["max_batch_size"] == 16
+    assert config["optimization"] == {"cuda": {"graphs": True}}
+    assert config["model_warmup"][0]["inputs"]["x"]["input_data_file"] == "first.0.bin"
+    row = converted.read("models/ranker/1/repository/ranker/warmup/first.0.bin")
+    assert row == np.array([3, 4], dtype="<f4").tobytes()
+
+
+def test_a_batch_beyond_the_engines_profile_is_not_published(converted: ModelStoreHook, bucket: str) -> None:
+    """`max_batch_size` above the engine's largest shape is refused with the field's name."""
+    with pytest.raises(ModelInvalidError, match=r"`max_batch_size` is larger than the engine's profile"):
+        _published(converted, _ticket(bucket, max_batch_size=32))
+    assert not converted.exists("models/ranker/1/manifest.json")
+
+
+@pytest.mark.parametrize(
+    ("hardware", "words"),
+    [
+        (None, "nobody says"),
+        ({**_HARDWARE, "compute_capability": "9.0"}, "compute capability 8.9"),
+        ({**_HARDWARE, "tensorrt": "10.14.1"}, "TensorRT 10.13.2.6"),
+    ],
+)
+def test_an_engine_is_not_staged_where_it_does_not_fit(
+    converted: ModelStoreHook, bucket: str, hardware: dict[str, str] | None, words: str
+) -> None:
+    """Another GPU or TensorRT, or none declared: refused before a byte is copied to the staging server."""
+    ticket = _ticket(bucket, hardware=hardware)
+    _published(converted, ticket)
+    operator = PrepareStagingOperator(task_id="stage", release=ticket.model_dump_json())
+    with pytest.raises(LoadRefusedError, match=words) as refused:
+        operator.run({})  # type: ignore[typeddict-item]
+    assert isinstance(refused.value, GateRefusedError)
+    assert converted.entries("staging/") == []
+
+
+def test_an_engine_is_staged_where_it_fits(converted: ModelStoreHook, bucket: str) -> None:
+    """With the servers declared as the machine that built it, everything is copied, warm-up files included."""
+    ticket = _ticket(bucket)
+    _published(converted, ticket)
+    staged = PrepareStagingOperator(task_id="stage", release=ticket.model_dump_json()).run({})  # type: ignore[typeddict-item]
+    assert staged["candidate"]["config"]["version_policy"] == {"specific": {"versions": [1]}}
+    assert {entry.key for entry in converted.entries("staging/")} == {
+        "staging/ranker/config.pbtxt",
+        "staging/ranker/1/model.plan",
+        "staging/ranker/warmup/first.0.bin",
+    }
