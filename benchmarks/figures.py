@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from benchmarks import dag_parse, demo, idle_memory, overhead, setup
+from benchmarks import dag_parse, demo, idle_memory, overhead, publishing, setup
 from benchmarks.figure import Figure
 from benchmarks.live import rollback, weight_changes
 
@@ -13,6 +13,9 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "dag_parse_s": dag_parse.measure,
     "idle_mib": idle_memory.measure,
     "overhead_per_task_s": overhead.measure,
+    "publish_1_file": publishing.measure_1_file,
+    "publish_200_files": publishing.measure_200_files,
+    "publish_peak_mib": publishing.measure_peak,
     **{
         f"rollback_s_at_{percent}_percent": partial(rollback.measure_seconds, percent)
         for percent in rollback.ERROR_PERCENTS

@@ -40,7 +40,7 @@ from slipway.operators.canary import (
     ShiftTrafficOperator,
 )
 from slipway.operators.compare import CompareAnswersOperator
-from slipway.operators.convert import ConvertModelOperator
+from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperator, ListVariantsOperator
 from slipway.operators.preview import ShowCandidateOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
@@ -151,17 +151,26 @@ def model_release() -> None:
     )
 
     with TaskGroup("prepare", tooltip="From what training left to an immutable version"):
-        convert = ConvertModelOperator(
+        variants = ListVariantsOperator(
+            task_id="list_variants",
+            doc_md="The conversions that the release file asks for beside each other; most ask for one.",
+        )
+        convert = ConvertModelOperator.partial(
             task_id="convert",
             deferrable=True,
             execution_timeout=timedelta(hours=8),
-            doc_md="A pod converts the model and holds its answers against the source model's.",
+            doc_md="A pod for each variant converts the model and holds its answers against the source model's.",
+        ).expand(variant=variants.output)
+        choose = ChooseVariantOperator(
+            task_id="choose_variant",
+            doc_md="Of the variants within their tolerance, the one to publish, or one for each kind of GPU.",
         )
         publish = PublishModelOperator(
             task_id="publish",
+            variants="{{ ti.xcom_pull(task_ids='prepare.choose_variant') | tojson }}",
             doc_md="Writes the Triton repository to S3, the manifest last: the version exists when it does.",
         )
-        convert >> publish
+        convert >> choose >> publish
 
     with TaskGroup("staging", tooltip="On a Triton of its own, before any user sees it"):
         prepare = PrepareStagingOperator(
@@ -264,7 +273,7 @@ def model_release() -> None:
             >> restore.as_teardown(setups=arm)
         )
 
-    admit >> convert
+    admit >> variants
     publish >> prepare
     benchmark >> arm
     [unload, restore] >> conclude.as_teardown(setups=admit, on_failure_fail_dagrun=True)

@@ -9,7 +9,7 @@ capability and the same TensorRT version, unless it was built to be compatible.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -75,14 +75,15 @@ def differences(engine: EngineBuild, hardware: ServerHardware) -> list[str]:
     return found
 
 
-def require_loadable(engine: EngineBuild | None, hardware: ServerHardware | None, *, where: str) -> None:
-    """Raise LoadRefusedError unless a server with `hardware` may load the engine.
+def require_loadable(engines: Sequence[EngineBuild], hardware: ServerHardware | None, *, where: str) -> None:
+    """Raise LoadRefusedError unless a server with `hardware` may load one of a version's engines.
 
-    `where` is what the error calls the server. A model without an engine may be loaded anywhere. A server
+    `where` is what the error calls the server. A version without engines may be loaded anywhere. A server
     that nobody described is refused too: not to know is not to fit.
     """
-    if engine is None:
+    if not engines:
         return
+    engine = engines[0]
     if hardware is None:
         raise LoadRefusedError(
             f"nobody says what {where} has for a GPU, and the version is an engine",
@@ -91,12 +92,12 @@ def require_loadable(engine: EngineBuild | None, hardware: ServerHardware | None
             remedy=f'Write `serving.hardware: {{compute_capability: "{engine.compute_capability}", '
             f'tensorrt: "{_short(engine.tensorrt)}"}}` if the servers have that.',
         )
-    found = differences(engine, hardware)
-    if found:
+    found = [differences(one, hardware) for one in engines]
+    if all(found):
         raise LoadRefusedError(
             f"the engine cannot be loaded on {where}",
             expected=f"compute capability {hardware.compute_capability}, TensorRT {hardware.tensorrt}",
-            found="; ".join(found),
+            found="; ".join(difference for one in found for difference in one),
             remedy="Convert on a node with the servers' GPU (`conversion.node_selector`) and with the image of "
             "the servers' Triton release, whose TensorRT is the same.",
         )

@@ -16,6 +16,7 @@ SlipwayError
   |   - ForeignChangeError          someone else changed what the release is driving
   + GateRefusedError              the release worked as meant: this version shall not go further
   |   - ParityRefusedError          the converted model answers otherwise than its source
+  |   - SigningRefusedError         the version is not signed with the key that the release file names
   |   - LoadRefusedError            Triton cannot load the version
   |   - SignatureRefusedError       inputs or outputs differ from those of the stable version
   |   - ValidationRefusedError      accuracy or agreement on the golden set is too low
@@ -151,6 +152,10 @@ class GateRefusedError(SlipwayError):
 
 class ParityRefusedError(GateRefusedError):
     """The converted model answers otherwise than its source."""
+
+
+class SigningRefusedError(GateRefusedError):
+    """The version is not signed with the key that the release file names."""
 
 
 class LoadRefusedError(GateRefusedError):

@@ -19,6 +19,10 @@ from include.model_release.names import MODEL_NAME_LIMIT, VERSION_LIMIT, is_dns_
 from include.model_release.signature import ModelSignature
 from include.model_release.signature import differences as signature_differences
 
+GOLDEN_FILE = "golden.npz"
+SIGNATURE_FILE = "model.sig"
+SBOM_FILE = "sbom.json"
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PATH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
 
@@ -80,22 +84,29 @@ class Provenance(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What is published as models/MODEL/VERSION/manifest.json; `files` are relative to its repository/."""
+    """What is published as models/MODEL/VERSION/manifest.json; `files` are relative to its repository/.
+
+    Schema 2 adds `attachments`, `engines` and `project_commit`; a manifest of schema 1 is read as one without.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1, 2] = 2
     model: Annotated[str, AfterValidator(_model_name)]
     version: Annotated[int, Field(ge=1, le=VERSION_LIMIT, strict=True)]
     created_at: UtcTime
     files: Annotated[dict[RelativePath, FileEntry], Field(min_length=1)]
+    attachments: dict[RelativePath, FileEntry] = {}
+    """What lies beside the repository: the golden set, the list of the image's packages, the signature."""
     config_sha256: Sha256
     signature: ModelSignature
     source: Provenance = Provenance()
     tools: dict[str, str] = {}
-    engine: EngineBuild | None = None
-    """On what an engine was built; none for a model that any server can load."""
+    engines: tuple[EngineBuild, ...] = ()
+    """On what its engines were built, one for each kind of GPU; none for a model that any server can load."""
     project_version: str = ""
+    project_commit: str = ""
+    """The git commit of this project that published the version."""
 
     def to_bytes(self) -> bytes:
         """Return the manifest as UTF-8 JSON; equal manifests give equal bytes."""
@@ -111,7 +122,7 @@ class Manifest(BaseModel):
             place = ".".join(str(part) for part in first["loc"]) or "the whole"
             raise UserError(
                 f"{name} is not a manifest of this schema",
-                expected="schema_version 1, model, version, created_at, files, config_sha256 and signature",
+                expected="schema_version 1 or 2, model, version, created_at, files, config_sha256 and signature",
                 found=f"at {place}: {first['msg']}",
                 remedy="Publish the version again under a new number; a manifest is never edited.",
             ) from error
@@ -158,6 +169,15 @@ def require_same_content(published: Manifest, offered: Manifest) -> None:
             found="; ".join(found),
             remedy=f"Publish under a new number, such as {published.version + 1}.",
         )
+
+
+def attachment(manifest: Manifest, name: str) -> FileEntry | None:
+    """Return the entry of a file beside the repository, or None where the version has none of this name.
+
+    Schema 1 names the golden set only among the files that the version was made of.
+    """
+    elsewhere = manifest.source.files.get(name) if name == GOLDEN_FILE else None
+    return manifest.attachments.get(name, elsewhere)
 
 
 def check_file(manifest: Manifest, path: str, content: bytes) -> None:

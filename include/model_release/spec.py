@@ -33,11 +33,13 @@ from include.model_release.spec_conversion import (
     Parity,
     PythonConversion,
     Source,
+    variant_of,
 )
 from include.model_release.spec_gates import Benchmark, ServiceLevel, TextGeneration, Validation
 from include.model_release.spec_metrics import Metrics, MetricsOverrides
 from include.model_release.spec_mirror import Mirror
-from include.model_release.spec_parts import Resources, SpecPart, Toleration
+from include.model_release.spec_parts import Resources, SpecPart, Toleration, merged
+from include.model_release.spec_publish import Encryption, Publishing, Signing
 from include.model_release.spec_rollout import Analysis, Approval, Exposure, Rollout, RolloutStep
 from include.model_release.spec_serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
 
@@ -47,6 +49,7 @@ __all__ = [
     "Benchmark",
     "Conversion",
     "DynamicBatching",
+    "Encryption",
     "EnsembleConversion",
     "Exposure",
     "InstanceGroup",
@@ -55,6 +58,7 @@ __all__ = [
     "Mirror",
     "OnnxConversion",
     "Parity",
+    "Publishing",
     "PythonConversion",
     "ReleaseSpec",
     "Resources",
@@ -62,6 +66,7 @@ __all__ = [
     "RolloutStep",
     "ServiceLevel",
     "Serving",
+    "Signing",
     "Source",
     "TextGeneration",
     "Toleration",
@@ -93,6 +98,7 @@ class ReleaseSpec(SpecPart):
     source: Source
     conversion: Conversion = OnnxConversion()
     serving: Serving = Serving()
+    publish: Publishing = Publishing()
     validation: Validation = Validation()
     benchmark: Benchmark = Benchmark()
     rollout: Rollout = Rollout()
@@ -117,6 +123,15 @@ class ReleaseSpec(SpecPart):
         return self
 
     def _require_fitting_target(self) -> None:
+        """The source fits the target, and each variant makes a conversion to the same target."""
+        for name, changed in self.conversion.variants.items():
+            try:
+                if "target" in changed or {"variants", "choose"} & changed.keys():
+                    raise ValueError("it may not change `target`, `variants` or `choose`")
+                variant_of(self.conversion, name)
+            except ValueError as error:
+                said = str(error).splitlines()
+                raise ValueError(f"`conversion.variants.{name}`: {' '.join(said[-2:])}") from error
         conversion, source = self.conversion, self.source
         if source.format not in conversion.source_formats:
             raise ValueError(
@@ -183,25 +198,16 @@ def apply_overrides(spec: ReleaseSpec, overrides: Mapping[str, Any], source: str
     from include.model_release.spec_errors import explain
     from include.model_release.yaml_source import YamlSource
 
-    merged = _merged(spec.model_dump(mode="json", exclude_unset=True), overrides)
+    whole = merged(spec.model_dump(mode="json", exclude_unset=True), overrides)
     try:
-        return _validate(merged)
+        return _validate(whole)
     except ValidationError as error:
-        raise explain(error, ReleaseSpec, YamlSource(source, merged, {}, {})) from error
+        raise explain(error, ReleaseSpec, YamlSource(source, whole, {}, {})) from error
 
 
 def _validate(data: Mapping[str, Any]) -> ReleaseSpec:
     # Strict JSON mode: lists become tuples, but "5" does not become 5 nor `true` a number.
     return ReleaseSpec.model_validate_json(json.dumps(data))
-
-
-def _merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for key, value in overrides.items():
-        below = result.get(key)
-        both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        result[key] = _merged(below, value) if both else value  # type: ignore[arg-type]
-    return result
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,12 +6,13 @@ converter is given. A new target is a new class here, or in a file of its own, a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, JsonValue, Tag, TypeAdapter, model_validator
 
-from include.model_release.spec_parts import FileName, ImageReference, PodSettings, SpecPart
+from include.model_release.spec_parts import DnsLabel, FileName, ImageReference, PodSettings, SpecPart, merged
 from include.model_release.spec_tensorrt import TensorRtLlmOptions, TensorRtOptions
 
 ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
@@ -104,6 +105,12 @@ class TargetSettings(PodSettings):
     target: str
     image: ImageReference = ""
     """Left out: `slipway/TARGET:0.1.0`, with hyphens for underscores."""
+    variants: dict[DnsLabel, dict[str, JsonValue]] = Field(default_factory=dict)
+    """Conversions to make beside each other: for each a name and the keys that differ from this section's."""
+    choose: Literal["fastest", "all"] = "fastest"
+    """Of the variants within their tolerance: the one whose requests take least in the converter's own
+    measurement; or `all`, for engines, one for each kind of GPU.
+    """
 
     @model_validator(mode="after")
     def _name_the_image(self) -> Self:
@@ -210,3 +217,11 @@ Conversion = Annotated[
     Discriminator(_target_of),
 ]
 """The pod that turns the source into what Triton serves, by target."""
+
+_CONVERSION: TypeAdapter[Conversion] = TypeAdapter(Conversion)
+
+
+def variant_of(conversion: Conversion, name: str) -> Conversion:
+    """Return the conversion of one of its variants; raises pydantic's ValidationError where its keys make none."""
+    written = conversion.model_dump(mode="json", exclude_unset=True, exclude={"variants", "choose"})
+    return _CONVERSION.validate_json(json.dumps(merged(written, conversion.variants[name])))

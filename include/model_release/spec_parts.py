@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -136,3 +137,13 @@ class PodSettings(SpecPart):
     """
     secret_env: dict[EnvironmentName, SecretKey] = {}
     """Environment variables from secrets, such as HF_TOKEN."""
+
+
+def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `overrides` laid over it: mappings merge, all else replaces."""
+    result = dict(base)
+    for key, value in overrides.items():
+        below = result.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(below, value) if both else value  # type: ignore[arg-type]
+    return result

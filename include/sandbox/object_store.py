@@ -95,22 +95,39 @@ def is_ready(settings: SandboxSettings, timeout_s: float = 2.0) -> bool:
 
 
 def make_conditional_writes_atomic() -> None:
-    """Lets moto take one write at a time.
+    """Lets moto take one write at a time, and look at a copy's If-None-Match, which S3 does and moto does not.
 
     It looks at If-None-Match and If-Match and then writes, each request in a thread of its own, so that two writers
     can both be told that theirs was first; S3 never says so.
     """
+    from moto.s3.exceptions import PreconditionFailed
     from moto.s3.responses import S3Response
 
-    put_object = S3Response.put_object
+    put_object, copy_object = S3Response.put_object, S3Response.copy_object
+    delete_object = S3Response.delete_object
 
     @functools.wraps(put_object)
-    def one_at_a_time(response: S3Response) -> Any:
+    def put_one_at_a_time(response: S3Response) -> Any:
         with _WRITES:
             return put_object(response)
 
+    @functools.wraps(copy_object)
+    def copy_one_at_a_time(response: S3Response) -> Any:
+        with _WRITES:
+            there = response.backend.get_object(response.bucket_name, response.parse_key_name())
+            if response.headers.get("If-None-Match") == "*" and there is not None:
+                raise PreconditionFailed("If-None-Match")
+            return copy_object(response)
+
+    @functools.wraps(delete_object)
+    def delete_one_at_a_time(response: S3Response) -> Any:
+        with _WRITES:
+            return delete_object(response)
+
     if not hasattr(put_object, "__wrapped__"):
-        S3Response.put_object = one_at_a_time  # type: ignore[assignment, method-assign]
+        S3Response.put_object = put_one_at_a_time  # type: ignore[assignment, method-assign]
+        S3Response.copy_object = copy_one_at_a_time  # type: ignore[assignment, method-assign]
+        S3Response.delete_object = delete_one_at_a_time  # type: ignore[assignment, method-assign]
 
 
 def serve(settings: SandboxSettings) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from include.model_release.repository import repository_paths
 from include.model_release.spec import ReleaseSpec
+from include.model_release.variants import ONLY, with_variant
 
 ADMIT_TASK_ID = "admit"
 TICKET_TEMPLATE = f"{{{{ ti.xcom_pull(task_ids='{ADMIT_TASK_ID}') | tojson }}}}"
@@ -41,6 +42,8 @@ class ReleaseTicket(BaseModel):
     stable: StableVersion | None = Field(description="None: nothing of this model is live yet")
     force: bool = Field(default=False, description="release again what was promoted or rolled back before")
 
+    variant: str = Field(default=ONLY, description="the conversion's variant that a task is about")
+
     @field_serializer("spec")
     def _as_written(self, spec: ReleaseSpec) -> dict[str, Any]:
         # Without the defaults: what a release file does not mention must stay unmentioned on the way.
@@ -54,7 +57,12 @@ class ReleaseTicket(BaseModel):
     @property
     def work_prefix(self) -> str:
         """Where the conversion leaves what is not published yet."""
-        return repository_paths(self.model, self.version).work
+        work = repository_paths(self.model, self.version).work
+        return f"{work}{self.variant}/" if self.variant else work
+
+    def of_variant(self, name: str) -> ReleaseTicket:
+        """The ticket of a task that works on one variant of the conversion."""
+        return self.model_copy(update={"variant": name, "spec": with_variant(self.spec, name)})
 
     @property
     def evidence_prefix(self) -> str:

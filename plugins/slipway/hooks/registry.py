@@ -1,12 +1,18 @@
-"""Published versions: written data first and manifest last, read manifest first and checked against it."""
+"""Published versions: decided, laid in place, sealed by the manifest; read manifest first and checked against it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from include.model_release.errors import InputMissingError, VersionConflictError
-from include.model_release.manifest import FileEntry, Manifest, require_same_content
+from include.model_release.errors import InputMissingError, SigningRefusedError, VersionConflictError
+from include.model_release.manifest import (
+    GOLDEN_FILE,
+    SIGNATURE_FILE,
+    FileEntry,
+    Manifest,
+    attachment,
+    require_same_content,
+)
 from include.model_release.repository import (
     RepositoryPaths,
     config_files,
@@ -14,16 +20,12 @@ from include.model_release.repository import (
     staged_key,
     staged_prefixes,
 )
+from include.model_release.spec import Publishing
+from slipway.hooks.publisher import Publisher, StoredSource
+from slipway.hooks.signing import SigningKey, require_signature
 from slipway.hooks.store import ModelStoreHook
 
-GOLDEN_FILE = "golden.npz"
-
-
-@dataclass(frozen=True)
-class StoredSource:
-    """A file that lies in the bucket already, to be copied on the server's side."""
-
-    key: str
+__all__ = ["GOLDEN_FILE", "ModelRegistry", "StoredSource", "golden_key"]
 
 
 class ModelRegistry:
@@ -31,10 +33,13 @@ class ModelRegistry:
 
     A version exists when its manifest does. It never changes: the same bytes again are a no-op, other bytes
     under the same number are an error.
+
+    :param workers: how many files are on their way at once.
     """
 
-    def __init__(self, store: ModelStoreHook) -> None:
+    def __init__(self, store: ModelStoreHook, *, workers: int = 8) -> None:
         self._store = store
+        self._workers = workers
 
     def storage_uri(self, model: str, version: int) -> str:
         """What an InferenceService is given as storageUri: the Triton model repository."""
@@ -61,25 +66,35 @@ class ModelRegistry:
             )
         return manifest
 
-    def publish(self, manifest: Manifest, sources: Mapping[str, bytes | StoredSource], golden: str) -> bool:
-        """Writes every file, checks it where it now lies, then writes the manifest.
+    def publish(
+        self,
+        manifest: Manifest,
+        sources: Mapping[str, bytes | StoredSource],
+        golden: str,
+        *,
+        attachments: Mapping[str, bytes | StoredSource] | None = None,
+        settings: Publishing | None = None,
+    ) -> bool:
+        """Decides for these bytes, lays every file in place and checks it there, then writes the manifest.
+
+        What an earlier publisher of this version has left half done is finished first, whatever its bytes: it had
+        decided.
 
         :param sources: where each of the manifest's files comes from, by its path.
         :param golden: key of the golden set, which is kept beside the repository for later validations.
-        :return: whether anything was written; False: these very bytes were published before.
-        :raises VersionConflictError: other bytes are published under this version.
+        :param attachments: what else is kept beside the repository, by its name there.
+        :return: whether this call wrote the manifest; False: these very bytes are published already.
+        :raises VersionConflictError: other bytes are published, or decided on, under this version.
         """
-        published = self.manifest(manifest.model, manifest.version)
+        publisher = Publisher(self._store, settings or Publishing(), self._workers)
+        measured = manifest.source.files.get(GOLDEN_FILE)
+        beside = {GOLDEN_FILE: StoredSource(golden, measured), **(attachments or {})}
+        published, written = self.manifest(manifest.model, manifest.version), False
         if published is None:
-            paths = _paths(manifest)
-            for path, source in sources.items():
-                self._place(paths.repository + path, source, manifest.files[path])
-            self._place(golden_key(manifest), StoredSource(golden), manifest.source.files[GOLDEN_FILE])
-            if self._store.write_once(paths.manifest, manifest.to_bytes()):
-                return True
-            published = self.require(manifest.model, manifest.version)
+            published, written = publisher.publish(manifest, sources, beside)
+        publisher.tidy(published)
         require_same_content(published, manifest)
-        return False
+        return written
 
     def config_text(self, manifest: Manifest) -> str:
         """The version's config.pbtxt, checked against its manifest."""
@@ -96,7 +111,34 @@ class ModelRegistry:
 
     def golden_set(self, manifest: Manifest) -> bytes:
         """The version's golden set (npz), checked against its manifest."""
-        return self._read(golden_key(manifest), manifest.source.files[GOLDEN_FILE])
+        entry = attachment(manifest, GOLDEN_FILE)
+        if entry is None:
+            raise InputMissingError(
+                f"version {manifest.version} of {manifest.model!r} was published without a golden set",
+                expected=f"{GOLDEN_FILE} in its manifest",
+                found="none",
+                remedy="release a new version",
+            )
+        return self._read(golden_key(manifest), entry)
+
+    def require_signed(self, manifest: Manifest, key: SigningKey) -> None:
+        """Returns when the version's files are signed with the key.
+
+        What is checked is that the signature is of the digests in the manifest; whoever reads a file checks it
+        against those.
+
+        :raises SigningRefusedError: there is no signature, it is another key's, or of other files.
+        """
+        entry = attachment(manifest, SIGNATURE_FILE)
+        if entry is None:
+            raise SigningRefusedError(
+                f"version {manifest.version} of {manifest.model!r} is not signed",
+                expected="a signature with the key that the release file names under `publish.signing`",
+                found="none in the manifest",
+                remedy="release the model under a new version, which is then signed",
+            )
+        signature = self._read(_paths(manifest).root + SIGNATURE_FILE, entry)
+        require_signature(manifest, signature, key)
 
     def copy_to_staging(self, manifest: Manifest, name: str) -> None:
         """Copies the version's model folders to the staging server's repository, checked against the manifest.
@@ -107,28 +149,26 @@ class ModelRegistry:
             for entry in self._store.entries(prefix):
                 self._store.delete(entry.key)
         for path, expected in manifest.files.items():
-            source = _paths(manifest).repository + path
-            self._require_intact(source, expected)
-            self._store.copy(source, staged_key(path, name, manifest.model))
+            source, destination = _paths(manifest).repository + path, staged_key(path, name, manifest.model)
+            found = self._copied(source, destination)
+            if found != expected:
+                self._store.delete(destination)
+                raise self._damaged(source, expected, found)
+
+    def _copied(self, source: str, destination: str) -> FileEntry:
+        """What a copy holds that was just made."""
+        facts_before = self._store.stat(source)
+        size_bytes = None if facts_before is None else facts_before.size_bytes
+        sha256 = self._store.copy(source, destination, size_bytes=size_bytes)
+        if sha256 is None or size_bytes is None:
+            sha256, size_bytes = self._store.sha256(destination)
+        return FileEntry(sha256=sha256, size_bytes=size_bytes)
 
     def _read(self, key: str, expected: FileEntry) -> bytes:
         body = self._store.require(key, remedy="the published version is damaged: release a new version")
         if FileEntry.of(body) != expected:
             raise self._damaged(key, expected, FileEntry.of(body))
         return body
-
-    def _place(self, key: str, source: bytes | StoredSource, expected: FileEntry) -> None:
-        if isinstance(source, bytes):
-            self._store.write(key, source)
-        else:
-            self._store.copy(source.key, key)
-        self._require_intact(key, expected)
-
-    def _require_intact(self, key: str, expected: FileEntry) -> None:
-        sha256, size_bytes = self._store.sha256(key)
-        found = FileEntry(sha256=sha256, size_bytes=size_bytes)
-        if found != expected:
-            raise self._damaged(key, expected, found)
 
     def _damaged(self, key: str, expected: FileEntry, found: FileEntry) -> VersionConflictError:
         return VersionConflictError(

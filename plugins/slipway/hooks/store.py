@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk import BaseHook
+from boto3.exceptions import Boto3Error
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from urllib3.exceptions import HTTPError  # botocore lets it through where an answer in XML breaks off
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError
+from slipway.hooks.transfer import (
+    ObjectFacts,
+    ObjectSettings,
+    copy_object,
+    facts_of,
+    read_whole,
+    stream_sha256,
+)
 
-_MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
+_MISSING = frozenset({"404", "NoSuchKey", "NoSuchVersion", "NotFound"})
 _PRECONDITION = frozenset({"412", "PreconditionFailed", "409", "ConditionalRequestConflict"})
-_CHUNK_BYTES = 1 << 20
+# S3 asks for patience with 503 SlowDown; botocore's default is 3. AWS_MAX_ATTEMPTS and the connection overrule it.
+_ATTEMPTS = 6
+_CONNECTIONS = 32
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,9 @@ class ModelStoreHook(BaseHook):
     "Could not read" (`StoreUnavailableError`) is never reported as "is absent" (`None` or `InputMissingError`).
 
     :param bucket: name of the bucket.
-    :param aws_conn_id: an Airflow connection of type ``aws``; its endpoint may be any S3.
+    :param aws_conn_id: an Airflow connection of type ``aws``; its endpoint may be any S3. Under
+        ``service_config.s3`` its extra may say ``server_side_encryption`` (``AES256``, ``aws:kms``) and
+        ``sse_kms_key_id`` for everything that is written.
     """
 
     def __init__(self, bucket: str, aws_conn_id: str = "aws_default") -> None:
@@ -47,7 +62,23 @@ class ModelStoreHook(BaseHook):
     @cached_property
     def client(self) -> Any:
         """The boto3 client of the connection."""
-        return S3Hook(aws_conn_id=self.aws_conn_id).get_conn()
+        hook = self._connection
+        retries: dict[str, Any] = {"mode": "standard"}
+        if "AWS_MAX_ATTEMPTS" not in os.environ:
+            retries["total_max_attempts"] = _ATTEMPTS
+        ours = Config(retries=retries, max_pool_connections=_CONNECTIONS)
+        return hook.get_client_type(config=ours.merge(hook.config))
+
+    @cached_property
+    def encryption(self) -> dict[str, str]:
+        """boto's arguments for the server-side encryption that the connection asks for; empty: the bucket's own."""
+        asked = self._connection.service_config
+        names = {"ServerSideEncryption": "server_side_encryption", "SSEKMSKeyId": "sse_kms_key_id"}
+        return {argument: asked[name] for argument, name in names.items() if name in asked}
+
+    @cached_property
+    def _connection(self) -> S3Hook:
+        return S3Hook(aws_conn_id=self.aws_conn_id)
 
     def uri(self, key: str) -> str:
         """``s3://BUCKET/KEY``."""
@@ -55,14 +86,8 @@ class ModelStoreHook(BaseHook):
 
     def read(self, key: str) -> bytes | None:
         """The object's bytes, or None where the store says that there is no such object."""
-        with self._translated(key):
-            try:
-                body: bytes = self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-            except ClientError as error:
-                if _code(error) in _MISSING:
-                    return None
-                raise
-        return body
+        found = self.read_with_etag(key)
+        return None if found is None else found[0]
 
     def require(self, key: str, *, remedy: str) -> bytes:
         """The object's bytes.
@@ -88,29 +113,55 @@ class ModelStoreHook(BaseHook):
             page = self.client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1)
         return any(entry["Key"] == key for entry in page.get("Contents", ()))
 
-    def write(self, key: str, body: bytes, *, content_type: str = "application/octet-stream") -> None:
+    def stat(self, key: str) -> ObjectFacts | None:
+        """What the store says of the object, without reading it, or None where there is none."""
+        with self._translated(key):
+            try:
+                return facts_of(self.client.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED"))
+            except ClientError as error:
+                if _code(error) not in _MISSING:
+                    raise
+        self.exists(
+            key
+        )  # a bucket that is missing is another error, which the answer to a HEAD does not tell
+        return None
+
+    def write(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        content_type: str = "application/octet-stream",
+        settings: ObjectSettings | None = None,
+    ) -> None:
         """Writes the object, replacing what was there."""
         with self._translated(key):
-            self.client.put_object(Bucket=self.bucket, Key=key, Body=body, ContentType=content_type)
+            self._put(key, body, settings or ObjectSettings(content_type))
 
     def write_json(self, key: str, value: Mapping[str, Any]) -> None:
         """Writes the object as indented JSON, replacing what was there."""
         self.write(key, json.dumps(value, indent=2).encode(), content_type="application/json")
 
-    def write_once(self, key: str, body: bytes, *, content_type: str = "application/json") -> bool:
+    def write_once(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        content_type: str = "application/json",
+        settings: ObjectSettings | None = None,
+    ) -> bool:
         """Writes the object unless it exists already (If-None-Match); says whether it was written."""
-        return self._write_if(key, body, content_type, IfNoneMatch="*")
+        return self._write_if(key, body, settings or ObjectSettings(content_type), IfNoneMatch="*")
 
     def replace(self, key: str, body: bytes, etag: str, *, content_type: str = "application/json") -> bool:
         """Writes the object if it is still the one with this entity tag; says whether it was written."""
-        return self._write_if(key, body, content_type, IfMatch=etag)
+        return self._write_if(key, body, ObjectSettings(content_type), IfMatch=etag)
 
     def read_with_etag(self, key: str) -> tuple[bytes, str] | None:
         """The object's bytes and entity tag, or None where there is no such object."""
         with self._translated(key):
             try:
-                answer = self.client.get_object(Bucket=self.bucket, Key=key)
-                return answer["Body"].read(), answer["ETag"]
+                return read_whole(self.client, {"Bucket": self.bucket, "Key": key})
             except ClientError as error:
                 if _code(error) in _MISSING:
                     return None
@@ -127,37 +178,95 @@ class ModelStoreHook(BaseHook):
             ]
 
     def delete(self, key: str) -> None:
-        """Deletes the object; one that is absent already is no error."""
+        """Deletes the object; one that is absent already is no error. A bucket with versioning keeps its versions."""
         with self._translated(key):
             self.client.delete_object(Bucket=self.bucket, Key=key)
 
-    def copy(self, source: str, destination: str) -> None:
-        """Copies inside the bucket, on the server's side, in parts where the object is large."""
+    def delete_this(self, key: str, etag: str) -> None:
+        """Deletes the object if it is still the one with this entity tag."""
+        with self._translated(key):
+            try:
+                self.client.delete_object(Bucket=self.bucket, Key=key, IfMatch=etag)
+            except ClientError as error:
+                if _code(error) not in _MISSING | _PRECONDITION:
+                    raise
+
+    def abort_uploads(self, prefix: str) -> int:
+        """Drops the parts of uploads below the prefix that were begun and never ended; returns how many there were."""
+        with self._translated(prefix):
+            pages = self.client.get_paginator("list_multipart_uploads").paginate(
+                Bucket=self.bucket, Prefix=prefix
+            )
+            begun = [(entry["Key"], entry["UploadId"]) for page in pages for entry in page.get("Uploads", ())]
+            for key, upload_id in begun:
+                self.client.abort_multipart_upload(Bucket=self.bucket, Key=key, UploadId=upload_id)
+        return len(begun)
+
+    def copy(
+        self,
+        source: str,
+        destination: str,
+        *,
+        version_id: str | None = None,
+        size_bytes: int | None = None,
+        settings: ObjectSettings | None = None,
+        only_new: bool = False,
+    ) -> str | None:
+        """Copies inside the bucket, on the server's side.
+
+        :param version_id: which version of the source; None: the latest.
+        :param size_bytes: the source's size, where the caller knows it.
+        :param settings: what the copy is stored with.
+        :param only_new: never replace what is there.
+        :return: the SHA-256 of the copy, in hex, if the store computed it; None: it did not, or nothing was copied.
+        :raises InputMissingError: there is no such source.
+        """
+        origin = {"Bucket": self.bucket, "Key": source}
+        if version_id is not None:
+            origin["VersionId"] = version_id
         with self._translated(source):
             try:
-                self.client.copy({"Bucket": self.bucket, "Key": source}, self.bucket, destination)
+                if size_bytes is None:
+                    size_bytes = int(self.client.head_object(**origin)["ContentLength"])
+                return copy_object(
+                    self.client,
+                    origin,
+                    {"Bucket": self.bucket, "Key": destination},
+                    self._encrypted(settings or ObjectSettings()),
+                    size_bytes=size_bytes,
+                    only_new=only_new,
+                )
             except ClientError as error:
+                if only_new and _code(error) in _PRECONDITION:
+                    return None
                 if _code(error) in _MISSING:
                     self.exists(source)  # a bucket that is missing is another error
                 raise
 
-    def sha256(self, key: str) -> tuple[str, int]:
+    def sha256(self, key: str, version_id: str | None = None) -> tuple[str, int]:
         """The object's SHA-256 (hexadecimal) and size in bytes, read as a stream."""
-        digest, size = hashlib.sha256(), 0
+        version = {} if version_id is None else {"VersionId": version_id}
         with self._translated(key):
-            for chunk in self.client.get_object(Bucket=self.bucket, Key=key)["Body"].iter_chunks(
-                _CHUNK_BYTES
-            ):
-                digest.update(chunk)
-                size += len(chunk)
-        return digest.hexdigest(), size
+            return stream_sha256(self.client, {"Bucket": self.bucket, "Key": key, **version})
 
-    def _write_if(self, key: str, body: bytes, content_type: str, **condition: str) -> bool:
+    def _encrypted(self, settings: ObjectSettings) -> ObjectSettings:
+        return settings if settings.encryption else replace(settings, encryption=self.encryption)
+
+    def _put(self, key: str, body: bytes, settings: ObjectSettings, **condition: str) -> None:
+        # S3 checks the SHA-256 while it takes the bytes, and keeps it: `stat` knows it without a read.
+        self.client.put_object(
+            Bucket=self.bucket,
+            Key=key,
+            Body=body,
+            ChecksumAlgorithm="SHA256",
+            **self._encrypted(settings).put_arguments(),
+            **condition,
+        )
+
+    def _write_if(self, key: str, body: bytes, settings: ObjectSettings, **condition: str) -> bool:
         with self._translated(key):
             try:
-                self.client.put_object(
-                    Bucket=self.bucket, Key=key, Body=body, ContentType=content_type, **condition
-                )
+                self._put(key, body, settings, **condition)
             except ClientError as error:
                 gone = "IfMatch" in condition and _code(error) in _MISSING
                 if gone or _code(error) in _PRECONDITION:
@@ -185,7 +294,7 @@ class ModelStoreHook(BaseHook):
                 found=f"{_code(error)} (HTTP {status})",
                 remedy=f"check the rights and the endpoint of the connection {self.aws_conn_id!r}",
             ) from error
-        except (BotoCoreError, NoCredentialsError) as error:
+        except (BotoCoreError, Boto3Error, NoCredentialsError, HTTPError) as error:
             raise StoreUnavailableError(
                 f"the object store did not answer a request about {self.uri(key)}",
                 expected="an answer",

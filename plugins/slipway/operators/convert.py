@@ -2,18 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.exceptions import AirflowFailException
+
+from include.model_release.errors import GateRefusedError, InputMissingError
 from include.model_release.spec import Conversion
+from include.model_release.variants import ONLY, candidate_of, choose, variant_names
+from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.pod import ReleasePodOperator
 from slipway.ticket import ReleaseTicket
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+RESULT_FILE = "result.json"
+
+
+class ListVariantsOperator(ReleaseOperator):
+    """Returns the names of the conversion's variants, over which `ConvertModelOperator` is mapped."""
+
+    def run(self, context: Context) -> list[str]:
+        """One empty name where there is just the one conversion."""
+        return variant_names(self.ticket.spec)
+
 
 class ConvertModelOperator(ReleasePodOperator):
-    """Runs the release file's conversion in a pod and reads its parity report."""
+    """Runs the release file's conversion in a pod and reads its parity report.
 
-    stage = "convert"
+    :param variant: which of its variants; empty where there is just the one. That one of several misses its
+        tolerance is recorded and fails nothing: `ChooseVariantOperator` sees what is left.
+    """
+
+    def __init__(self, *, variant: str = ONLY, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.variant = variant
+        # One stage of the record for each variant.
+        self.stage = f"convert-{variant}" if variant else "convert"
+
+    @cached_property
+    def ticket(self) -> ReleaseTicket:
+        """The release's ticket, about this variant."""
+        return ReleaseTicket.parse(self.release).of_variant(self.variant)
+
+    def execute(self, context: Context) -> Any:
+        """Starts the pod and waits for it."""
+        return self._one_of_several(lambda: super(ConvertModelOperator, self).execute(context))
+
+    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
+        """Goes on when the pod has ended."""
+        return self._one_of_several(lambda: super(ConvertModelOperator, self).trigger_reentry(context, event))
+
+    def _one_of_several(self, run: Callable[[], Any]) -> Any:
+        try:
+            return run()
+        except AirflowFailException as error:
+            if not self.variant or not isinstance(error.__cause__, GateRefusedError):
+                raise
+            self.log.warning("the variant %s is out: %s", self.variant, error)
+            return None
 
     def pod_spec(self, ticket: ReleaseTicket) -> Conversion:
         """The release file's ``conversion``."""
@@ -48,8 +97,39 @@ class ConvertModelOperator(ReleasePodOperator):
 
     def result_key(self, ticket: ReleaseTicket) -> str:
         """The converter's result, beside the converted model."""
-        return f"{ticket.work_prefix}result.json"
+        return f"{ticket.work_prefix}{RESULT_FILE}"
 
     def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
         """The converter has held the outputs against their tolerances; keeps what it measured as evidence."""
-        self.store.write_json(f"{ticket.evidence_prefix}convert.json", result)
+        self.store.write_json(f"{ticket.evidence_prefix}{self.stage}.json", result)
+
+
+class ChooseVariantOperator(ReleaseOperator):
+    """Says which of the conversion's variants are published, by what their converters have measured.
+
+    :return: their names, the leading one first.
+    """
+
+    def run(self, context: Context) -> list[str]:
+        """Reads what each converter left; without variants there is nothing to choose."""
+        ticket, names = self.ticket, variant_names(self.ticket.spec)
+        if names == [ONLY]:
+            return names
+        with recorded_stage(self.record, "choose"):
+            found = tuple(candidate_of(name, self._result(name)) for name in names)
+            choice = choose(ticket.spec, found)
+            self.store.write_json(f"{ticket.evidence_prefix}variants.json", choice.to_dict())
+            self.log.info(choice.reason)
+            return list(choice.names)
+
+    def _result(self, name: str) -> dict[str, Any]:
+        key = f"{self.ticket.of_variant(name).work_prefix}{RESULT_FILE}"
+        found: dict[str, Any] | None = self.store.read_json(key)
+        if found is None:
+            raise InputMissingError(
+                f"the variant {name!r} has left no result",
+                expected=self.store.uri(key),
+                found="none",
+                remedy="clear its task in `prepare.convert` and run it again",
+            )
+        return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,13 @@ from include.model_release.ensemble import (
     pin_bundle,
 )
 from include.model_release.intake import IncomingVersion, parse_ready, require_untouched
-from include.model_release.manifest import FileEntry, Manifest, Provenance
+from include.model_release.manifest import (
+    SBOM_FILE,
+    SIGNATURE_FILE,
+    FileEntry,
+    Manifest,
+    Provenance,
+)
 from include.model_release.model_config import Config, build_config, served_signature
 from include.model_release.repository import (
     CONFIG_FILE,
@@ -28,29 +36,64 @@ from include.model_release.repository import (
     is_source_file,
     repository_paths,
 )
+from include.model_release.variants import ONLY
 from include.model_release.warmup import make_warmup, needs_golden
 from include.triton_config import from_pbtxt, to_pbtxt
 from slipway.hooks.registry import GOLDEN_FILE, ModelRegistry, StoredSource
+from slipway.hooks.signing import SigningKey, load_signing_key, sign
 from slipway.operators.base import ReleaseOperator, recorded_stage
+from slipway.operators.convert import RESULT_FILE
+from slipway.project import project_commit
 from slipway.ticket import ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
+@dataclass(frozen=True)
+class _Made:
+    """What a converter made, and below which prefix it lies."""
+
+    work_prefix: str
+    converted: Converted
+
+    def places(self) -> dict[str, StoredSource]:
+        """Where the bytes of each file of the repository come from."""
+        made = self.converted
+        return {
+            path: StoredSource(self.work_prefix + place, measured=made.files[path])
+            for path, place in made.places.items()
+        }
+
+
 class PublishModelOperator(ReleaseOperator):
     """Publishes what the conversion left as an immutable version.
 
+    :param variants: the names of the conversion's variants to publish, as JSON (templated).
     :return: nothing; the version's manifest is the result.
     """
 
+    template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "variants")
+
+    def __init__(self, *, variants: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.variants = variants
+
     def run(self, context: Context) -> None:
-        """Builds configuration and manifest, uploads the files, the manifest last."""
+        """Builds configuration and manifest, signs, and publishes; the manifest last."""
         ticket = self.ticket
         with recorded_stage(self.record, "publish"):
+            signing = ticket.spec.publish.signing
+            key = None if signing is None else load_signing_key(signing)  # before anything takes long
             manifest, sources = self._assemble(ticket)
             golden = ticket.incoming_prefix + ticket.spec.source.golden_file
-            written = ModelRegistry(self.store).publish(manifest, sources, golden)
+            written = ModelRegistry(self.store).publish(
+                manifest,
+                sources,
+                golden,
+                attachments=self._attachments(manifest, ticket, key),
+                settings=ticket.spec.publish,
+            )
             self.log.info(
                 "version %s of %s: %s (%s files, content %s)",
                 ticket.version,
@@ -60,30 +103,71 @@ class PublishModelOperator(ReleaseOperator):
                 manifest.content_digest(),
             )
 
+    def _attachments(
+        self, manifest: Manifest, ticket: ReleaseTicket, key: SigningKey | None
+    ) -> dict[str, bytes | StoredSource]:
+        """What lies beside the repository: the signature, and the list of packages where the pod wrote one."""
+        attachments: dict[str, bytes | StoredSource] = {}
+        packages = f"{ticket.of_variant(self._chosen[0]).work_prefix}{SBOM_FILE}"
+        if self.store.exists(packages):
+            attachments[SBOM_FILE] = StoredSource(packages)
+        if key is not None:
+            attachments[SIGNATURE_FILE] = sign(manifest, key)
+        return attachments
+
     def _assemble(self, ticket: ReleaseTicket) -> tuple[Manifest, dict[str, bytes | StoredSource]]:
         """The manifest and, for each of its files, where the bytes come from."""
-        paths = repository_paths(ticket.model, ticket.version)
-        result: dict[str, Any] = self.store.read_json(f"{paths.work}result.json") or {}
-        converted = parse_converted(result, ticket.model, ticket.version)
-        configs, warmup = self._configs(ticket, converted)
+        leading, *others = (self._converted(name) for name in self._chosen)
+        configs, warmup = self._configs(ticket, leading.converted)
+        places = {**leading.places(), **self._other_engines(leading, others, configs[ticket.model])}
         sources: dict[str, bytes | StoredSource] = {
-            **self._written_here(configs, ticket.version, converted),
+            **self._written_here(configs, ticket.version, leading.converted),
             **{f"{ticket.model}/{path}": content for path, content in warmup.items()},
-            **{path: StoredSource(paths.work + place) for path, place in converted.places.items()},
+            **places,
         }
+        engines = (one.converted.engine for one in (leading, *others))
         manifest = Manifest(
             model=ticket.model,
             version=ticket.version,
             created_at=datetime.now(UTC),
-            # The converter has measured what it wrote; publishing compares what then lies there with this.
-            files={path: converted.files.get(path) or self._entry(body) for path, body in sources.items()},
+            files={path: self._entry(body) for path, body in sources.items()},
             config_sha256=bundle_config_sha256(configs),
             signature=served_signature(configs[ticket.model]),
-            source=self._provenance(ticket, paths),
-            tools=converted.tools,
-            engine=converted.engine,
+            source=self._provenance(ticket, repository_paths(ticket.model, ticket.version)),
+            tools=leading.converted.tools,
+            engines=tuple(engine for engine in engines if engine is not None),
+            project_commit=project_commit(),
         )
         return manifest, sources
+
+    @property
+    def _chosen(self) -> list[str]:
+        """The variants to publish, the leading one first."""
+        return list(json.loads(self.variants)) if self.variants else [ONLY]
+
+    def _converted(self, name: str) -> _Made:
+        """What the converter of one variant has left."""
+        ticket = self.ticket.of_variant(name)
+        result: dict[str, Any] = self.store.read_json(f"{ticket.work_prefix}{RESULT_FILE}") or {}
+        return _Made(ticket.work_prefix, parse_converted(result, ticket.model, ticket.version))
+
+    @staticmethod
+    def _other_engines(leading: _Made, others: list[_Made], config: Config) -> dict[str, StoredSource]:
+        """Engines for further kinds of GPU lie beside the leading one; the configuration says which is whose."""
+        if not others:
+            return {}
+        ((first, _),) = leading.converted.places.items()
+        folder, _, file_name = first.rpartition("/")
+        stem, _, suffix = file_name.rpartition(".")
+        sources, names = {}, {}
+        for made in (leading, *others):
+            assert made.converted.engine is not None  # noqa: S101  only engines are published together
+            kind = made.converted.engine.compute_capability
+            names[kind] = file_name if made is leading else f"{stem}_{kind}.{suffix}"
+            ((_, source),) = made.places().items()
+            sources[f"{folder}/{names[kind]}"] = source
+        config["cc_model_filenames"] = names
+        return sources
 
     def _configs(self, ticket: ReleaseTicket, converted: Converted) -> tuple[Configs, Mapping[str, bytes]]:
         """The configuration of each model, and the files that the warm-up of the released one reads.
@@ -157,5 +241,8 @@ class PublishModelOperator(ReleaseOperator):
     def _entry(self, source: bytes | StoredSource) -> FileEntry:
         if isinstance(source, bytes):
             return FileEntry.of(source)
+        if source.measured is not None:
+            # By the converter, which wrote it; publishing compares what then lies there with this.
+            return source.measured
         sha256, size_bytes = self.store.sha256(source.key)
         return FileEntry(size_bytes=size_bytes, sha256=sha256)

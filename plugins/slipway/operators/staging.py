@@ -9,9 +9,12 @@ from pydantic import BaseModel, ConfigDict
 
 from include.model_release.engine import require_loadable
 from include.model_release.ensemble import load_order, pin_bundle, rename_bundle
+from include.model_release.errors import GateRefusedError
+from include.model_release.manifest import SIGNATURE_FILE, Manifest, attachment
 from include.model_release.repository import CONFIG_FILE, Role, staged_key, staged_model, staged_name
 from include.triton_config import from_pbtxt, to_pbtxt
 from slipway.hooks.registry import ModelRegistry
+from slipway.hooks.signing import load_signing_key
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.operators.triton import TritonLoadModelOperator
 from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
@@ -64,9 +67,19 @@ class PrepareStagingOperator(ReleaseOperator):
     """
 
     def run(self, context: Context) -> dict[str, Any]:
-        """Copies both; the stage goes on when the candidate is loaded."""
-        ticket = self.ticket
+        """Copies both; the stage goes on when the candidate is loaded.
+
+        :raises SigningRefusedError: a signature is demanded, and there is none or it does not hold.
+        """
         self.record.append("stage_started", stage="stage")
+        try:
+            return self._prepare()
+        except GateRefusedError as error:
+            self.record.append("stage_finished", stage="stage", outcome="refused", reason=str(error))
+            raise
+
+    def _prepare(self) -> dict[str, Any]:
+        ticket = self.ticket
         stable = ticket.stable
         candidate = self._place(ticket, ticket.version, "candidate")
         baseline = None if stable is None else self._place(ticket, stable.version, "stable")
@@ -87,7 +100,8 @@ class PrepareStagingOperator(ReleaseOperator):
         """
         registry, model = ModelRegistry(self.store), ticket.model
         manifest = registry.require(model, version)
-        require_loadable(manifest.engine, ticket.spec.serving.hardware, where="the staging server")
+        require_loadable(manifest.engines, ticket.spec.serving.hardware, where="the staging server")
+        self._require_signed(registry, manifest, role)
         name = staged_name(model, role)
         registry.copy_to_staging(manifest, name)
         published = {one: from_pbtxt(text) for one, text in registry.config_texts(manifest).items()}
@@ -97,6 +111,19 @@ class PrepareStagingOperator(ReleaseOperator):
             self.store.write(staged_key(f"{staged}/{CONFIG_FILE}", staged), to_pbtxt(config).encode())
         members = [StagedMember(name=one, config=configs[one]) for one in load_order(configs) if one != name]
         return StagedModel(name=name, version=version, config=configs[name], members=tuple(members))
+
+    def _require_signed(self, registry: ModelRegistry, manifest: Manifest, role: Role) -> None:
+        """Refuses what the release file's key has not signed, before a server reads any of it.
+
+        The stable version may be older than the key; it serves already.
+        """
+        signing = self.ticket.spec.publish.signing
+        if signing is None:
+            return
+        if role == "stable" and attachment(manifest, SIGNATURE_FILE) is None:
+            self.log.warning("the stable version %s is not signed: older than the key", manifest.version)
+            return
+        registry.require_signed(manifest, load_signing_key(signing))
 
 
 def _unload_order(staged: StagedModel) -> list[str]:

@@ -28,8 +28,13 @@ _SERVING: dict[str, Any] = {
     "warmup": [{"name": "first", "row": 1, "batch_size": 8}],
     "hardware": _HARDWARE,
 }
+_ENGINE = b"engine"
 _RESULT: dict[str, Any] = {
-    "model": {"file": "model.plan"},
+    "model": {
+        "file": "model.plan",
+        "size_bytes": len(_ENGINE),
+        "sha256": hashlib.sha256(_ENGINE).hexdigest(),
+    },
     "signature": {
         "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}],
         "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 1]}],
@@ -58,7 +63,7 @@ def converted(store: ModelStoreHook) -> ModelStoreHook:
     ready: dict[str, Any] = {"model": "ranker", "version": 1}
     ready["files"] = {name: hashlib.sha256(body).hexdigest() for name, body in incoming.items()}
     store.write("incoming/ranker/1/ready.json", json.dumps(ready).encode())
-    store.write("work/ranker/1/convert/model.plan", b"engine")
+    store.write("work/ranker/1/convert/model.plan", _ENGINE)
     store.write_json("work/ranker/1/convert/result.json", _RESULT)
     return store
 
@@ -71,8 +76,8 @@ def _published(store: ModelStoreHook, ticket: ReleaseTicket) -> Manifest:
 def test_an_engine_is_published_with_its_machine(converted: ModelStoreHook, bucket: str) -> None:
     """Training's configuration with the release's options over it, warm-up files, and the machine in the manifest."""
     manifest = _published(converted, _ticket(bucket))
-    assert manifest.engine is not None
-    assert (manifest.engine.gpu, manifest.engine.tensorrt) == ("NVIDIA L4", "10.13.2.6")
+    (engine,) = manifest.engines
+    assert (engine.gpu, engine.tensorrt) == ("NVIDIA L4", "10.13.2.6")
     assert set(manifest.files) == {
         "ranker/config.pbtxt",
         "ranker/1/model.plan",

@@ -36,7 +36,7 @@ def _server(**changes: Any) -> ServerHardware:
 def test_what_fits_is_loaded(engine: dict[str, Any], server: dict[str, Any]) -> None:
     """The same GPU and TensorRT, or an engine that was built to be compatible."""
     assert differences(_engine(**engine), _server(**server)) == []
-    require_loadable(_engine(**engine), _server(**server), where="staging")
+    require_loadable([_engine(**engine)], _server(**server), where="staging")
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def test_what_fits_is_loaded(engine: dict[str, Any], server: dict[str, Any]) -> 
 def test_what_does_not_fit_is_refused(engine: dict[str, Any], server: dict[str, Any], word: str) -> None:
     """Another GPU, another TensorRT: refused before the load, with both sides named."""
     with pytest.raises(LoadRefusedError, match=word) as refused:
-        require_loadable(_engine(**engine), _server(**server), where="staging")
+        require_loadable([_engine(**engine)], _server(**server), where="staging")
     assert "staging" in refused.value.what
 
 
 def test_a_server_that_nobody_described_is_refused() -> None:
     """Triton does not tell its GPU, so without a declaration an engine is not loaded; other models are."""
     with pytest.raises(LoadRefusedError, match=r"compute_capability: \"8\.9\", tensorrt: \"10\.13\.2\""):
-        require_loadable(_engine(), None, where="staging")
-    require_loadable(None, None, where="staging")
+        require_loadable([_engine()], None, where="staging")
+    require_loadable([], None, where="staging")
 
 
 def test_the_converters_result_is_read() -> None:

@@ -15,6 +15,7 @@ from include.model_release.manifest import (
     FileEntry,
     Manifest,
     Provenance,
+    attachment,
     check_file,
     differences,
     require_same_content,
@@ -138,7 +139,7 @@ def test_paths_stay_inside_the_repository(path: str) -> None:
         (b"", "at the whole"),
         (b"[]", "at the whole"),
         (_manifest().to_bytes()[:-20], "at the whole"),
-        (json.dumps({**json.loads(_manifest().to_bytes()), "schema_version": 2}).encode(), "schema_version"),
+        (json.dumps({**json.loads(_manifest().to_bytes()), "schema_version": 3}).encode(), "schema_version"),
         (json.dumps({**json.loads(_manifest().to_bytes()), "extra": 2}).encode(), "at extra"),
         (json.dumps({**json.loads(_manifest().to_bytes()), "version": "2"}).encode(), "at version"),
         (
@@ -152,3 +153,17 @@ def test_what_is_no_manifest_is_refused(content: bytes, words: str) -> None:
     with pytest.raises(UserError, match=words) as caught:
         Manifest.from_bytes(content, "models/digits/2/manifest.json")
     assert "models/digits/2/manifest.json" in caught.value.what
+
+
+def test_manifest_of_schema_1_is_read() -> None:
+    """A manifest from before schema 2 is read, its golden set found, and the same bytes now are no other content."""
+    golden = FileEntry.of(b"golden")
+    old = json.loads(_manifest(source=Provenance(files={"golden.npz": golden})).to_bytes()) | {
+        "schema_version": 1
+    }
+    for field in ("attachments", "engines", "project_commit"):
+        del old[field]
+    manifest = Manifest.from_bytes(json.dumps(old).encode())
+    assert attachment(manifest, "golden.npz") == golden
+    assert attachment(manifest, "model.sig") is None
+    assert differences(manifest, _manifest()) == []

@@ -1,0 +1,79 @@
+"""What is decided before a version's files are put in place: which bytes it consists of, and where they lie safe.
+
+A version's keys can be written by anyone who publishes it, and S3 writes one object at a time. So publishing
+has an order that makes every interleaving harmless:
+
+1. each file lies somewhere where it cannot change any more (its *origin*), and is known to be what the manifest says;
+2. one object, written with If-None-Match and never again, decides for this version: this manifest, these origins;
+3. the files are copied to their places, from the decided origins only;
+4. the manifest is written with If-None-Match: the version exists.
+
+Whoever dies, the next one finds the decision and finishes it: no other bytes than the decided ones are ever
+written to a version's places. Who comes with other bytes reads the decision and is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from include.model_release.errors import UserError
+from include.model_release.manifest import FileEntry, Manifest, RelativePath
+from include.model_release.repository import RepositoryPaths
+
+DECISION_FILE = "publication.json"
+_REPOSITORY = "repository/"
+
+
+class Origin(BaseModel):
+    """Where a file's bytes lie and stay: a version of an object, or an object whose key is its SHA-256."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: Annotated[str, Field(min_length=1)]
+    version_id: str | None = None
+
+
+class Publication(BaseModel):
+    """The decision. `origins` are by the files' keys below models/MODEL/VERSION/."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    schema_version: Literal[1] = 1
+    manifest: Manifest
+    origins: dict[RelativePath, Origin]
+
+    def to_bytes(self) -> bytes:
+        """Return the decision as UTF-8 JSON."""
+        return self.model_dump_json(indent=2).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str = DECISION_FILE) -> Publication:
+        """Read a decision; `name` is what the error calls it. Raises UserError when it is none."""
+        try:
+            return cls.model_validate_json(content)
+        except ValidationError as error:
+            raise UserError(
+                f"{name} is not a publication of this schema",
+                expected="schema_version 1, manifest and origins",
+                found=error.errors(include_url=False)[0]["msg"],
+                remedy="Find out who wrote it; publish the model under a new number.",
+            ) from error
+
+
+def decision_key(paths: RepositoryPaths) -> str:
+    """Return where the decision about a version lies."""
+    return f"{paths.root}{DECISION_FILE}"
+
+
+def origin_prefix(paths: RepositoryPaths) -> str:
+    """Return where files are laid that have no safe place of their own, each under its SHA-256."""
+    return f"work/{paths.model}/{paths.version}/publish/"
+
+
+def placed_files(manifest: Manifest) -> Mapping[str, FileEntry]:
+    """Return every file of the version by its key below models/MODEL/VERSION/, the manifest itself left out."""
+    repository = {f"{_REPOSITORY}{path}": entry for path, entry in manifest.files.items()}
+    return repository | manifest.attachments

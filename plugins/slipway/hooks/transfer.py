@@ -1,0 +1,202 @@
+"""Moving bytes in S3, never held in memory: read as a stream that goes on where it broke off, copied by the store."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import (
+    FlexibleChecksumError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+from urllib3.exceptions import ProtocolError
+
+T = TypeVar("T")
+
+SINGLE_COPY_LIMIT_BYTES = 5 * 2**30
+"""Above it S3 copies in parts only, and gives no SHA-256 of the whole.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
+"""
+
+_CHUNK_BYTES = 1 << 20
+# botocore tries a request again whose answer does not begin; an answer that breaks off is tried again here.
+_BROKEN_OFF = (
+    FlexibleChecksumError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+    ProtocolError,
+)
+_ATTEMPTS = 5
+_FIRST_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True)
+class ObjectSettings:
+    """What an object is stored with, beside its bytes. `encryption` holds boto's arguments for it."""
+
+    content_type: str = "application/octet-stream"
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    tags: str = ""
+    encryption: Mapping[str, Any] = field(default_factory=dict)
+
+    def put_arguments(self) -> dict[str, Any]:
+        """The arguments of PutObject and CreateMultipartUpload."""
+        tagging = {"Tagging": self.tags} if self.tags else {}
+        return {
+            "ContentType": self.content_type,
+            "Metadata": dict(self.metadata),
+            **tagging,
+            **self.encryption,
+        }
+
+    def copy_arguments(self) -> dict[str, Any]:
+        """The arguments of CopyObject, by which the copy takes nothing over but the bytes."""
+        return {**self.put_arguments(), "MetadataDirective": "REPLACE", "TaggingDirective": "REPLACE"}
+
+
+@dataclass(frozen=True)
+class ObjectFacts:
+    """What the store says of an object. `sha256` is its own, of the whole object, or None where it keeps none.
+
+    `version_id` is None in a bucket without versioning.
+    """
+
+    size_bytes: int
+    etag: str
+    version_id: str | None
+    sha256: str | None
+
+
+def facts_of(answer: Mapping[str, Any]) -> ObjectFacts:
+    """Reads the answer to a HeadObject that asked for checksums."""
+    version_id = answer.get("VersionId")
+    return ObjectFacts(
+        size_bytes=int(answer["ContentLength"]),
+        etag=answer["ETag"],
+        version_id=None if version_id in (None, "null") else version_id,
+        sha256=whole_sha256(answer, etag=answer["ETag"]),
+    )
+
+
+def whole_sha256(answer: Mapping[str, Any], *, etag: str) -> str | None:
+    """The SHA-256 of the whole object, in hex, if the answer carries it: of parts S3 has only a digest of digests."""
+    encoded = answer.get("ChecksumSHA256")
+    if not encoded or "-" in encoded or "-" in etag or answer.get("ChecksumType") == "COMPOSITE":
+        return None
+    return base64.b64decode(encoded).hex()
+
+
+def read_whole(client: Any, request: Mapping[str, Any]) -> tuple[bytes, str]:
+    """A small object's bytes and entity tag."""
+
+    def read() -> tuple[bytes, str]:
+        answer = client.get_object(**request)
+        return answer["Body"].read(), answer["ETag"]
+
+    return _patiently(read)
+
+
+def stream_sha256(client: Any, request: Mapping[str, Any]) -> tuple[str, int]:
+    """The SHA-256, in hex, and the size of an object of any size, read once; a read that breaks off goes on there."""
+    reading = _Reading(client, request)
+    while not reading.is_over:
+        _patiently(reading.go_on)
+    return reading.digest.hexdigest(), reading.size_bytes
+
+
+class _Reading:
+    """How far an object was read; `go_on` can be called again when it has raised."""
+
+    def __init__(self, client: Any, request: Mapping[str, Any]) -> None:
+        self._client = client
+        self._request = dict(request)
+        self._total: int | None = None
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self.digest, self.size_bytes, self.is_over = hashlib.sha256(), 0, False
+        self._condition: dict[str, str] = {}
+
+    def go_on(self) -> None:
+        """Reads from where the last attempt ended, of the same object, to the end."""
+        try:
+            for chunk in self._chunks():
+                self.digest.update(chunk)
+                self.size_bytes += len(chunk)
+        except FlexibleChecksumError:
+            self._start_anew()  # which of the bytes are wrong is not known
+            raise
+        self.is_over = True
+
+    def _chunks(self) -> Iterator[bytes]:
+        if self.size_bytes and self.size_bytes == self._total:
+            return
+        rest = {"Range": f"bytes={self.size_bytes}-"} if self.size_bytes else {}
+        answer = self._client.get_object(**self._request, **rest, **self._condition)
+        self._condition = {"IfMatch": answer["ETag"]}
+        self._total = self.size_bytes + int(answer["ContentLength"])
+        yield from answer["Body"].iter_chunks(_CHUNK_BYTES)
+
+
+def copy_object(
+    client: Any,
+    source: Mapping[str, str],
+    destination: Mapping[str, str],
+    settings: ObjectSettings,
+    *,
+    size_bytes: int,
+    only_new: bool = False,
+) -> str | None:
+    """Copies inside the store, without a byte through this machine.
+
+    :param source: ``Bucket``, ``Key`` and perhaps ``VersionId``.
+    :param destination: ``Bucket`` and ``Key``.
+    :param only_new: only where nothing lies at the destination (If-None-Match), up to `SINGLE_COPY_LIMIT_BYTES`.
+    :return: the copy's SHA-256, in hex, as the store computed it; None where it did not.
+    """
+    if size_bytes > SINGLE_COPY_LIMIT_BYTES:
+        _copy_parts(client, source, destination, settings)
+        return None
+    condition = {"IfNoneMatch": "*"} if only_new else {}
+    answer = client.copy_object(
+        **destination,
+        CopySource=dict(source),
+        ChecksumAlgorithm="SHA256",
+        **settings.copy_arguments(),
+        **condition,
+    )["CopyObjectResult"]
+    return whole_sha256(answer, etag=answer["ETag"])
+
+
+def _copy_parts(
+    client: Any, source: Mapping[str, str], destination: Mapping[str, str], settings: ObjectSettings
+) -> None:
+    """Copies in parts, many at once; each part names the source's entity tag."""
+    client.copy(
+        dict(source),
+        destination["Bucket"],
+        destination["Key"],
+        ExtraArgs={**settings.copy_arguments(), "ChecksumAlgorithm": "SHA256"},
+        Config=TransferConfig(
+            multipart_threshold=SINGLE_COPY_LIMIT_BYTES, multipart_chunksize=512 * 2**20, max_concurrency=8
+        ),
+    )
+
+
+def _patiently(act: Callable[[], T]) -> T:
+    """Does it again, after a pause that doubles, when an answer broke off; raises what the last attempt raised."""
+    for attempt in range(1, _ATTEMPTS):
+        try:
+            return act()
+        except _BROKEN_OFF:
+            time.sleep(_FIRST_PAUSE_S * 2**attempt)
+    return act()

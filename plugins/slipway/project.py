@@ -1,0 +1,28 @@
+"""Which state of this project runs: what a manifest says of who published a version."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+COMMIT_VARIABLE = "SLIPWAY_COMMIT"
+_ROOT = Path(__file__).parents[2]
+
+
+@cache
+def project_commit() -> str:
+    """The git commit, with `-dirty` where files differ from it; empty where nobody knows.
+
+    An image without git history says it by the variable `SLIPWAY_COMMIT`.
+    """
+    told = os.environ.get(COMMIT_VARIABLE, "")
+    if told:
+        return told
+    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

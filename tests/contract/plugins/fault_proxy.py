@@ -1,0 +1,125 @@
+"""A proxy between boto3 and an S3 that does to some requests what networks and S3 do to them."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+_ERRORS = {
+    "500": (500, "InternalError"),
+    "503": (503, "SlowDown"),
+    "bad digest": (400, "BadDigest"),
+}
+FAULTS = (*_ERRORS, "reset", "reset after", "truncated", "corrupted")
+"""`reset`: the connection breaks before S3 has the request; `reset after`: before its answer arrives. `truncated` and
+`corrupted`: the answer's body ends early, or has another byte. The rest are answers of S3.
+"""
+
+
+@dataclass
+class Faults:
+    """What happens to the next requests that match: one entry of `plan` each; `met` counts them."""
+
+    matches: Callable[[str, str], bool] = lambda method, path: True
+    plan: list[str] = field(default_factory=list)
+    met: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def next(self, method: str, path: str) -> str | None:
+        """The fault for this request, if any."""
+        with self.lock:
+            if not self.plan or not self.matches(method, path):
+                return None
+            self.met += 1
+            return self.plan.pop(0)
+
+
+class _Proxy(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, endpoint: str, faults: Faults) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        address = urlsplit(endpoint)
+        self.target, self.faults = (address.hostname or "", address.port), faults
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Proxy
+
+    def _forward(self) -> None:
+        fault = self.server.faults.next(self.command, self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if fault == "reset":
+            return self._reset()
+        if fault in _ERRORS:
+            status, code = _ERRORS[fault]
+            text = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>made up</Message></Error>"
+            return self._answer(status, {"Content-Type": "application/xml"}, text.encode())
+        upstream = http.client.HTTPConnection(*self.server.target, timeout=60)
+        upstream.request(self.command, self.path, body, dict(self.headers.items()))
+        answer = upstream.getresponse()
+        content = answer.read()
+        upstream.close()
+        if fault == "reset after":
+            return self._reset()
+        if fault == "corrupted" and content:
+            content = bytes([content[0] ^ 1]) + content[1:]
+        dropped = {"transfer-encoding", "connection", "date", "server"}
+        headers = {name: value for name, value in answer.getheaders() if name.lower() not in dropped}
+        return self._answer(answer.status, headers, content, truncated=fault == "truncated")
+
+    def _answer(self, status: int, headers: dict[str, str], body: bytes, truncated: bool = False) -> None:
+        self.send_response(status)
+        length = headers.get("Content-Length") if self.command == "HEAD" else None
+        headers = {name: value for name, value in headers.items() if name.lower() != "content-length"}
+        for name, value in {**headers, "Content-Length": length or str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body[: len(body) // 2] if truncated else body)
+        self.close_connection = truncated
+
+    def _reset(self) -> None:
+        # With a linger of 0 seconds the kernel sends RST instead of an orderly end.
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except (OSError, ValueError):
+            self.close_connection = True
+
+    def finish(self) -> None:
+        try:
+            super().finish()
+        except (OSError, ValueError):
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _forward  # noqa: N815 (the base class calls them so)
+
+
+@contextmanager
+def fault_proxy(endpoint: str, faults: Faults) -> Iterator[str]:
+    """The address of a proxy to `endpoint`, on loopback."""
+    server = _Proxy(endpoint, faults)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

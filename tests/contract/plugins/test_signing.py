@@ -1,0 +1,179 @@
+"""Model signing: the standard's own verifier accepts what we sign, and what is not signed so is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from model_signing.verifying import Config as StandardVerifier
+from slipway.hooks.registry import ModelRegistry
+from slipway.hooks.signing import SigningKey, load_signing_key, require_signature, sign
+from slipway.hooks.store import ModelStoreHook
+
+from include.model_release.errors import SigningRefusedError, UserError
+from include.model_release.manifest import SIGNATURE_FILE, FileEntry, Manifest
+from include.model_release.spec import Signing
+from tests.contract.plugins.conftest import Publication
+
+Prepare = Callable[..., Publication]
+
+
+def pem(key: Any, passphrase: bytes | None = None) -> bytes:
+    """A private key as PEM."""
+    lock = serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
+    return bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock))
+
+
+def key_of(folder: Path, curve: ec.EllipticCurve | None = None, name: str = "key") -> SigningKey:
+    """A new key, read from a file as a release names it."""
+    path = folder / f"{name}.pem"
+    path.write_bytes(pem(ec.generate_private_key(curve or ec.SECP256R1())))
+    return load_signing_key(Signing(private_key_file=str(path)))
+
+
+def download(store: ModelStoreHook, folder: Path) -> Path:
+    """Copy the version's repository to a folder."""
+    prefix = "models/digits/1/repository/"
+    for entry in store.entries(prefix):
+        path = folder / "copy" / entry.key.removeprefix(prefix)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(store.read(entry.key) or b"")
+    return folder / "copy"
+
+
+def signed(store: ModelStoreHook, one: Publication, key: SigningKey | None) -> Manifest:
+    """Publish, signed with the key; return the manifest that lies there."""
+    registry = ModelRegistry(store)
+    attachments = {} if key is None else {SIGNATURE_FILE: sign(one.manifest, key)}
+    registry.publish(one.manifest, one.sources, one.golden, attachments=attachments)
+    return registry.require("digits", 1)
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1()], ids=lambda one: one.name)
+def test_the_standards_verifier_accepts_a_downloaded_copy(
+    store: ModelStoreHook, prepare_version: Prepare, tmp_path: Path, curve: ec.EllipticCurve
+) -> None:
+    """What lies in the bucket, downloaded, is verified by OpenSSF's own library; a changed byte is refused by it."""
+    key = key_of(tmp_path, curve)
+    manifest = signed(store, prepare_version(weight_files=2), key)
+    copy, signature, public = download(store, tmp_path), tmp_path / "model.sig", tmp_path / "public.pem"
+    signature.write_bytes(store.read("models/digits/1/model.sig") or b"")
+    public.write_bytes(key.public_pem)
+    StandardVerifier().use_elliptic_key_verifier(public_key=public).verify(copy, signature)
+    ModelRegistry(store).require_signed(manifest, key)
+    (copy / "digits" / "1" / "model.onnx").write_bytes(b"tampered")
+    with pytest.raises(ValueError, match=r"digits/1/model\.onnx"):
+        StandardVerifier().use_elliptic_key_verifier(public_key=public).verify(copy, signature)
+
+
+def test_the_standards_program_accepts_a_downloaded_copy(
+    store: ModelStoreHook, prepare_version: Prepare, tmp_path: Path
+) -> None:
+    """`model_signing verify key` agrees."""
+    key = key_of(tmp_path)
+    signed(store, prepare_version(), key)
+    copy, signature, public = download(store, tmp_path), tmp_path / "model.sig", tmp_path / "public.pem"
+    signature.write_bytes(store.read("models/digits/1/model.sig") or b"")
+    public.write_bytes(key.public_pem)
+    command = [sys.executable, "-m", "model_signing", "verify", "key", str(copy)]
+    options = ["--signature", str(signature), "--public_key", str(public)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "succeeded" in done.stdout
+
+
+def test_missing_signature_is_refused(
+    store: ModelStoreHook, prepare_version: Prepare, tmp_path: Path
+) -> None:
+    """A version that was published without a signature is refused where a key is named."""
+    manifest = signed(store, prepare_version(), None)
+    with pytest.raises(SigningRefusedError, match="version 1 of 'digits' is not signed"):
+        ModelRegistry(store).require_signed(manifest, key_of(tmp_path))
+
+
+def test_another_key_is_refused(store: ModelStoreHook, prepare_version: Prepare, tmp_path: Path) -> None:
+    """A signature with another key than the release file's is refused."""
+    manifest = signed(store, prepare_version(), key_of(tmp_path, name="theirs"))
+    with pytest.raises(SigningRefusedError, match="does not hold"):
+        ModelRegistry(store).require_signed(manifest, key_of(tmp_path, name="ours"))
+
+
+def test_signature_of_other_files_is_refused(prepare_version: Prepare, tmp_path: Path) -> None:
+    """A signature that is right, but of other files than the manifest's, is refused and names them."""
+    key, manifest = key_of(tmp_path), prepare_version().manifest
+    files = {**manifest.files, "digits/1/model.onnx": FileEntry.of(b"another model")}
+    changed = manifest.model_copy(update={"files": files})
+    with pytest.raises(SigningRefusedError, match=r"digits/1/model\.onnx"):
+        require_signature(changed, sign(manifest, key), key)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", json.dumps({"mediaType": "x"}).encode()])
+def test_what_is_no_signature_is_refused(prepare_version: Prepare, tmp_path: Path, content: bytes) -> None:
+    """What is no bundle at all is refused like a wrong one."""
+    with pytest.raises(SigningRefusedError, match="does not hold"):
+        require_signature(prepare_version().manifest, content, key_of(tmp_path))
+
+
+def test_key_of_a_connection(
+    prepare_version: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An Airflow connection gives the key, with its passphrase; who only verifies needs the public half."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    key = load_signing_key(Signing(private_key_file=str(written(tmp_path, pem(private)))))
+    value = {
+        "conn_type": "generic",
+        "login": "open sesame",
+        "password": pem(private, b"open sesame").decode(),
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_SIGNING", json.dumps(value))
+    manifest = prepare_version().manifest
+    signature = sign(manifest, load_signing_key(Signing(connection="signing")))
+    public = {"conn_type": "generic", "extra": {"public_key": key.public_pem.decode()}}
+    monkeypatch.setenv("AIRFLOW_CONN_VERIFYING", json.dumps(public))
+    verifier = load_signing_key(Signing(connection="verifying"))
+    require_signature(manifest, signature, verifier)
+    with pytest.raises(UserError, match="only the public key is here"):
+        sign(manifest, verifier)
+
+
+def written(folder: Path, content: bytes) -> Path:
+    """A file with this content."""
+    path = folder / "written.pem"
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n",
+        pem(ec.generate_private_key(ec.SECP256K1())),
+        pem(ed25519.Ed25519PrivateKey.generate()),
+        pem(ec.generate_private_key(ec.SECP256R1()), b"a passphrase"),
+    ],
+    ids=["empty", "rubbish", "other curve", "other kind", "locked"],
+)
+def test_unusable_key_is_named_and_not_quoted(tmp_path: Path, content: bytes) -> None:
+    """A key that cannot be used is an error that names its place, and shows nothing of it."""
+    path = written(tmp_path, content)
+    with pytest.raises(UserError, match=str(path)) as caught:
+        load_signing_key(Signing(private_key_file=str(path)))
+    assert caught.value.__cause__ is None
+    assert "c2VjcmV0" not in str(caught.value)
+    assert "PRIVATE" not in repr(key_of(tmp_path))
+
+
+def test_key_that_is_not_there(tmp_path: Path, connections: None) -> None:
+    """A key file or connection that does not exist is named."""
+    with pytest.raises(UserError, match=r"nowhere\.pem"):
+        load_signing_key(Signing(private_key_file=str(tmp_path / "nowhere.pem")))
+    with pytest.raises(UserError, match="no_such_key"):
+        load_signing_key(Signing(connection="no_such_key"))

@@ -1,0 +1,114 @@
+"""Verifying: whatever differs from the manifest is found and named, and what could not be read is not called wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from slipway import verify
+from slipway.hooks.registry import ModelRegistry
+from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.verification import verify_version
+
+from include.model_release.errors import InputMissingError, StoreUnavailableError
+from include.model_release.model_config import config_sha256
+from include.triton_config import from_pbtxt
+from tests.contract.plugins.conftest import Publication
+from tests.contract.plugins.test_signing import key_of
+
+ROOT = "models/digits/1/"
+CONFIG = b'name: "digits"'
+
+
+@pytest.fixture
+def published(store: ModelStoreHook, prepare_version: Callable[..., Publication]) -> ModelStoreHook:
+    """A store with version 1 of digits."""
+    one = prepare_version(config=CONFIG)
+    manifest = one.manifest.model_copy(update={"config_sha256": config_sha256(from_pbtxt(CONFIG.decode()))})
+    ModelRegistry(store).publish(manifest, one.sources, one.golden)
+    return store
+
+
+def test_published_version_is_as_published(published: ModelStoreHook) -> None:
+    """Nothing is found in a version that nobody touched."""
+    assert verify_version(published, "digits", 1) == []
+
+
+CHANGES: dict[str, tuple[Callable[[ModelStoreHook], None], str, str]] = {
+    "changed": (
+        lambda store: store.write(f"{ROOT}repository/digits/1/model.onnx", b"an onnx modeL"),
+        "repository/digits/1/model.onnx",
+        "13 bytes, SHA-256",
+    ),
+    "missing": (
+        lambda store: store.delete(f"{ROOT}repository/digits/1/model.onnx"),
+        "repository/digits/1/model.onnx",
+        "no object",
+    ),
+    "extra": (
+        lambda store: store.write(f"{ROOT}repository/digits/1/extra.bin", b"12345"),
+        "repository/digits/1/extra.bin",
+        "5 bytes",
+    ),
+    "golden set": (lambda store: store.delete(f"{ROOT}golden.npz"), "golden.npz", "no object"),
+}
+
+
+@pytest.mark.parametrize(("change", "path", "found"), CHANGES.values(), ids=CHANGES)
+def test_difference_is_named(
+    published: ModelStoreHook, change: Callable[[ModelStoreHook], None], path: str, found: str
+) -> None:
+    """A file that was changed, removed or added is the one thing found, by its key, with what is there."""
+    change(published)
+    (finding,) = verify_version(published, "digits", 1)
+    assert finding.key == ROOT + path
+    assert found in finding.found
+    assert ROOT + path in str(finding)
+
+
+def test_configuration_that_means_something_else(
+    store: ModelStoreHook, prepare_version: Callable[..., Publication]
+) -> None:
+    """A configuration whose canonical hash is not the manifest's is found although its bytes are the manifest's."""
+    one = prepare_version(config=CONFIG)  # its manifest says another hash
+    ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
+    (finding,) = verify_version(store, "digits", 1)
+    assert finding.key.endswith("config.pbtxt")
+    assert "canonical hash" in finding.found
+
+
+def test_missing_signature_is_found(published: ModelStoreHook, tmp_path: Path) -> None:
+    """Where a signature is demanded its absence is a difference like any other."""
+    (finding,) = verify_version(published, "digits", 1, key_of(tmp_path))
+    assert finding.key == f"{ROOT}model.sig"
+
+
+def test_manifest_under_another_number(published: ModelStoreHook) -> None:
+    """A manifest that speaks of another version than the one whose place it has is no manifest of this one."""
+    published.write(f"{ROOT.replace('1', '2')}manifest.json", published.read(f"{ROOT}manifest.json") or b"")
+    (finding,) = verify_version(published, "digits", 2)
+    assert finding.found == "digits version 1"
+
+
+def test_unreadable_is_no_difference(cut_off_store: ModelStoreHook) -> None:
+    """A store that does not answer is an error and no finding."""
+    with pytest.raises(StoreUnavailableError):
+        verify_version(cut_off_store, "digits", 1)
+
+
+def test_version_that_was_never_published(store: ModelStoreHook) -> None:
+    """There is nothing to verify where nothing was published."""
+    with pytest.raises(InputMissingError, match="version 1 of 'digits' is not published"):
+        verify_version(store, "digits", 1)
+
+
+def test_program(published: ModelStoreHook, capsys: pytest.CaptureFixture[str]) -> None:
+    """The program's exit code and lines say what was found: 0 nothing, 1 differences, 2 it could not be told."""
+    where = ["--bucket", published.bucket]
+    assert verify.main(["digits", "1", *where]) == 0
+    published.delete(f"{ROOT}golden.npz")
+    assert verify.main(["digits", "1", *where]) == 1
+    assert f"{ROOT}golden.npz: expected 12 bytes" in capsys.readouterr().out
+    assert verify.main(["digits", "7", *where]) == 2
+    assert "version 7 of 'digits' is not published" in capsys.readouterr().err
