@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from include.model_release.errors import MirrorRefusedError, SlipwayError
 from include.model_release.spec import ReleaseSpec
-from include.model_release.spec_conversion import Parity
 from include.model_release.spec_mirror import Mirror
+from include.model_release.spec_targets import ParityRules
 
 Status = Literal["pass", "fail", "inconclusive"]
 _Number = Annotated[int, Field(ge=0)]
@@ -137,7 +137,7 @@ class MirrorVerdict:
 def mirror_limits(spec: ReleaseSpec, mirror: Mirror) -> MirrorLimits:
     """Return the limits of a release, those that the file leaves out taken from its other gates."""
     # A conversion that passes its source through holds nothing to a tolerance.
-    parity = getattr(spec.conversion, "parity", Parity())
+    parity = getattr(spec.conversion, "parity", ParityRules())
     return MirrorLimits(
         requests=mirror.requests,
         required=mirror.required,

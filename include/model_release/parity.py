@@ -19,8 +19,10 @@ class OutputParity(BaseModel):
     """How one output compares.
 
     `max_abs_diff` and `max_rel_diff` are over all elements (null where they have no meaning: text, other
-    shapes); `mismatched_rows` counts rows with at least one element beyond the tolerance; `worst` shows a
-    few of them.
+    shapes); `mismatched_rows` counts the rows that `measure` calls off; `worst` shows a few of them.
+    `within_share` is the share of rows within the tolerance; `cosine_min` the least similarity of two rows,
+    `top_1_agreement` and `top_k_agreement` the share of rows with the same best classes: null for outputs
+    that are no vectors of fractions.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -31,6 +33,12 @@ class OutputParity(BaseModel):
     rows: int = Field(ge=0)
     mismatched_rows: int = Field(ge=0)
     passed: bool = Field(validation_alias=AliasChoices("pass", "passed"), serialization_alias="pass")
+    measure: str = "tolerance"
+    within_share: float | None = None
+    cosine_min: float | None = None
+    top_1_agreement: float | None = None
+    top_k: int | None = None
+    top_k_agreement: float | None = None
     worst: tuple[dict[str, JsonValue], ...] = ()
     note: str | None = None
 

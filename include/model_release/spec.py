@@ -30,7 +30,6 @@ from include.model_release.spec_conversion import (
     Conversion,
     EnsembleConversion,
     OnnxConversion,
-    Parity,
     PythonConversion,
     Source,
     variant_of,
@@ -57,7 +56,6 @@ __all__ = [
     "MetricsOverrides",
     "Mirror",
     "OnnxConversion",
-    "Parity",
     "Publishing",
     "PythonConversion",
     "ReleaseSpec",
@@ -121,6 +119,12 @@ class ReleaseSpec(SpecPart):
                 f"`serving.max_batch_size: {limit}`"
             )
         return self
+
+    def required_files(self) -> tuple[str, ...]:
+        """Return what must have arrived beside ready.json, as far as the release file knows names."""
+        kinds = [variant_of(self.conversion, name) for name in self.conversion.variants] or [self.conversion]
+        beside = (file for conversion in kinds for file in conversion.files())
+        return tuple(dict.fromkeys((*self.source.required_files(), *beside)))
 
     def _require_fitting_target(self) -> None:
         """The source fits the target, and each variant makes a conversion to the same target."""

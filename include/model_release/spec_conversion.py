@@ -13,10 +13,27 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Discriminator, Field, JsonValue, Tag, TypeAdapter, model_validator
 
 from include.model_release.spec_parts import DnsLabel, FileName, ImageReference, PodSettings, SpecPart, merged
+from include.model_release.spec_targets import (
+    LightgbmOptions,
+    OnnxOptions,
+    ParityRules,
+    PytorchOptions,
+    SklearnOptions,
+    Uri,
+    XgboostOptions,
+    tool_memory_mib,
+)
 from include.model_release.spec_tensorrt import TensorRtLlmOptions, TensorRtOptions
 
 ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
-_MODEL_FILE = "model.onnx"
+# What each format's own library writes without a pickle.
+_MODEL_FILES = {
+    "onnx": "model.onnx",
+    "sklearn": "model.skops",
+    "xgboost": "model.ubj",
+    "lightgbm": "model.txt",
+    "pytorch": "model.pt",
+}
 # Formats that are many files and not one.
 _TREES = ("python", "repository", "checkpoint")
 
@@ -24,13 +41,15 @@ _TREES = ("python", "repository", "checkpoint")
 class Source(SpecPart):
     """What training leaves under incoming/MODEL/VERSION/."""
 
-    format: Literal["onnx", "python", "repository", "checkpoint"] = "onnx"
-    """`onnx`: one file. `python`: the files of one model of Triton's Python backend, with its config.pbtxt.
-    `repository`: a whole Triton model repository, an ensemble and its members. `checkpoint`: a language model's
-    folder in the form of Hugging Face.
+    format: Literal[
+        "onnx", "sklearn", "xgboost", "lightgbm", "pytorch", "python", "repository", "checkpoint"
+    ] = "onnx"
+    """`onnx`, `sklearn`, `xgboost`, `lightgbm`, `pytorch`: one file. `python`: the files of one model of Triton's
+    Python backend, with its config.pbtxt. `repository`: a whole Triton model repository, an ensemble and its
+    members. `checkpoint`: a language model's folder in the form of Hugging Face.
     """
-    model_file: FileName = _MODEL_FILE
-    """The file, for a format that is one file."""
+    model_file: FileName | None = None
+    """The file, for a format that is one file. Left out: model.onnx, model.skops, model.ubj, model.txt, model.pt."""
     folder: FileName | None = None
     """Where the files lie, for a format that is many. Left out: `repository/` and `checkpoint/` for those, the
     version's own folder for Python.
@@ -45,7 +64,7 @@ class Source(SpecPart):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         is_tree = self.format in _TREES
-        if is_tree and self.model_file != _MODEL_FILE:
+        if is_tree and self.model_file:
             raise ValueError(f"`format: {self.format}` is many files; name a `folder` or an `archive`")
         if not is_tree and (self.folder or self.archive):
             raise ValueError(f"`format: {self.format}` is one file; name it as `model_file`")
@@ -53,6 +72,8 @@ class Source(SpecPart):
             raise ValueError("give either `folder` or `archive`")
         if self.archive and not self.archive.endswith(ARCHIVE_SUFFIXES):
             raise ValueError(f"`archive` must end with one of {', '.join(ARCHIVE_SUFFIXES)}")
+        if not is_tree and not self.model_file:
+            self.__dict__["model_file"] = _MODEL_FILES[self.format]
         return self
 
     @property
@@ -62,7 +83,7 @@ class Source(SpecPart):
         A prefix ends with a slash, or is empty for the version's own folder.
         """
         if self.format not in _TREES:
-            return self.model_file
+            return self.model_file or _MODEL_FILES[self.format]
         if self.archive:
             return self.archive
         folder = self.folder or ("" if self.format == "python" else self.format)
@@ -81,22 +102,14 @@ class Source(SpecPart):
         return (*(self.location + name for name in known), self.golden_file)
 
 
-class Parity(SpecPart):
-    """How far the converted model's answers may be from the source's: |a - b| <= abs + rel * |a|."""
-
-    abs_tolerance: Annotated[float, Field(ge=0)] = 1e-4
-    rel_tolerance: Annotated[float, Field(ge=0)] = 1e-3
-
-    def arguments(self) -> list[str]:
-        """Return the tolerances as a converter's command line has them."""
-        return ["--abs-tolerance", str(self.abs_tolerance), "--rel-tolerance", str(self.rel_tolerance)]
-
-
 class TargetSettings(PodSettings):
     """What the conversions to all targets share: a pod, and an image that is named after the target."""
 
+    program: ClassVar[str]
+    """The converter, in `include/pod_scripts/`."""
     source_formats: ClassVar[tuple[str, ...]]
     """The formats that this target can be made of."""
+    default_image: ClassVar[str]
     lays_out_repository: ClassVar[bool] = False
     """Whether the converter leaves a whole model repository with its configurations, for which it is told model
     and version; otherwise it leaves one file, and `serving` describes how that is served.
@@ -104,7 +117,7 @@ class TargetSettings(PodSettings):
     # A subclass narrows it to its own name.
     target: str
     image: ImageReference = ""
-    """Left out: `slipway/TARGET:0.1.0`, with hyphens for underscores."""
+    """Left out: that of the target's converter, in `include/images/`."""
     variants: dict[DnsLabel, dict[str, JsonValue]] = Field(default_factory=dict)
     """Conversions to make beside each other: for each a name and the keys that differ from this section's."""
     choose: Literal["fastest", "all"] = "fastest"
@@ -116,12 +129,16 @@ class TargetSettings(PodSettings):
     def _name_the_image(self) -> Self:
         if not self.image:
             # Not in model_fields_set: it follows from the target and is not the user's word.
-            self.__dict__["image"] = f"slipway/{self.target.replace('_', '-')}:0.1.0"
+            self.__dict__["image"] = f"slipway/{self.default_image}:0.1.0"
         return self
 
-    def arguments(self) -> list[str]:
-        """Return this target's own options as arguments of `convert_TARGET.py`."""
-        return []
+    def converter_arguments(self, uri: Uri) -> list[str]:
+        """Return this target's own options as arguments of its program; `uri` makes an S3 address of a file's name."""
+        raise NotImplementedError
+
+    def files(self) -> tuple[str, ...]:
+        """Return the files beside the source that this conversion reads."""
+        return ()
 
     @property
     def has_source(self) -> bool:
@@ -129,17 +146,83 @@ class TargetSettings(PodSettings):
         return True
 
 
-class OnnxConversion(TargetSettings):
-    """ONNX, checked, simplified and optimised."""
+class MeasuredSettings(TargetSettings):
+    """What the conversions to ONNX share: tolerances, and a limit on each tool's memory."""
+
+    parity: ParityRules = ParityRules()
+
+    def _measured(self, target_arguments: list[str]) -> list[str]:
+        memory = str(tool_memory_mib(self.resources.memory))
+        return [*target_arguments, *self.parity.arguments(), "--memory-mib", memory]
+
+
+class OnnxConversion(OnnxOptions, MeasuredSettings):
+    """ONNX: checked, simplified, optimised, in the precision that is asked for."""
 
     source_formats: ClassVar[tuple[str, ...]] = ("onnx",)
+    default_image: ClassVar[str] = "onnx"
     target: Literal["onnx"] = "onnx"
-    precision: Literal["fp32"] = "fp32"
-    parity: Parity = Parity()
 
-    def arguments(self) -> list[str]:
-        """The precision and the tolerances."""
-        return ["--precision", self.precision, *self.parity.arguments()]
+    def converter_arguments(self, uri: Uri) -> list[str]:
+        """The precision, how it is reached, and the tolerances."""
+        return self._measured(self.target_arguments(uri))
+
+    def files(self) -> tuple[str, ...]:
+        """The calibration rows of static int8."""
+        return self.precision_files()
+
+
+class SklearnConversion(SklearnOptions, MeasuredSettings):
+    """A scikit-learn estimator or pipeline, to ONNX."""
+
+    source_formats: ClassVar[tuple[str, ...]] = ("sklearn",)
+    default_image: ClassVar[str] = "sklearn"
+    target: Literal["sklearn"] = "sklearn"
+
+    def converter_arguments(self, uri: Uri) -> list[str]:
+        """Whether the source is trusted, and the tolerances."""
+        return self._measured(self.target_arguments(uri))
+
+
+class XgboostConversion(XgboostOptions, MeasuredSettings):
+    """An XGBoost model, to ONNX."""
+
+    source_formats: ClassVar[tuple[str, ...]] = ("xgboost",)
+    default_image: ClassVar[str] = "sklearn"
+    target: Literal["xgboost"] = "xgboost"
+
+    def converter_arguments(self, uri: Uri) -> list[str]:
+        """Whether the source is trusted, and the tolerances."""
+        return self._measured(self.target_arguments(uri))
+
+
+class LightgbmConversion(LightgbmOptions, MeasuredSettings):
+    """A LightGBM model, to ONNX."""
+
+    source_formats: ClassVar[tuple[str, ...]] = ("lightgbm",)
+    default_image: ClassVar[str] = "sklearn"
+    target: Literal["lightgbm"] = "lightgbm"
+
+    def converter_arguments(self, uri: Uri) -> list[str]:
+        """Whether the source is trusted, and the tolerances."""
+        return self._measured(self.target_arguments(uri))
+
+
+class PytorchConversion(PytorchOptions, MeasuredSettings):
+    """A PyTorch model, to ONNX."""
+
+    source_formats: ClassVar[tuple[str, ...]] = ("pytorch",)
+    default_image: ClassVar[str] = "pytorch"
+    target: Literal["pytorch"] = "pytorch"
+
+    def converter_arguments(self, uri: Uri) -> list[str]:
+        """How it is read, the precision, and the tolerances."""
+        return self._measured(self.target_arguments(uri))
+
+    def files(self) -> tuple[str, ...]:
+        """The module's file, and the calibration rows of static int8."""
+        module = () if self.module_file is None else (self.module_file,)
+        return (*module, *self.precision_files())
 
 
 class PythonConversion(TargetSettings):
@@ -147,6 +230,8 @@ class PythonConversion(TargetSettings):
 
     source_formats: ClassVar[tuple[str, ...]] = ("python",)
     lays_out_repository: ClassVar[bool] = True
+    program: ClassVar[str] = "convert_python.py"
+    default_image: ClassVar[str] = "python"
     target: Literal["python"] = "python"
     max_size_mib: Annotated[int, Field(ge=1, le=1_000_000)] = 2048
     """All files together."""
@@ -155,7 +240,7 @@ class PythonConversion(TargetSettings):
     Otherwise none of it is run before staging.
     """
 
-    def arguments(self) -> list[str]:
+    def converter_arguments(self, uri: Uri) -> list[str]:
         """The size limit, and whether the program may be imported."""
         return [
             "--max-size-mib",
@@ -169,11 +254,13 @@ class EnsembleConversion(TargetSettings):
 
     source_formats: ClassVar[tuple[str, ...]] = ("repository",)
     lays_out_repository: ClassVar[bool] = True
+    program: ClassVar[str] = "convert_ensemble.py"
+    default_image: ClassVar[str] = "ensemble"
     target: Literal["ensemble"] = "ensemble"
     max_size_mib: Annotated[int, Field(ge=1, le=1_000_000)] = 8192
     """All files of all members together."""
 
-    def arguments(self) -> list[str]:
+    def converter_arguments(self, uri: Uri) -> list[str]:
         """The size limit."""
         return ["--max-size-mib", str(self.max_size_mib)]
 
@@ -182,12 +269,14 @@ class TensorRtConversion(TensorRtOptions, TargetSettings):
     """An engine, built from ONNX for one kind of GPU. Not run on a GPU yet."""
 
     source_formats: ClassVar[tuple[str, ...]] = ("onnx",)
+    program: ClassVar[str] = "convert_tensorrt.py"
+    default_image: ClassVar[str] = "tensorrt"
     target: Literal["tensorrt"] = "tensorrt"
-    parity: Parity = Parity()
+    parity: ParityRules = ParityRules()
 
-    def arguments(self) -> list[str]:
+    def converter_arguments(self, uri: Uri) -> list[str]:
         """How the engine is built, and the tolerances."""
-        return [*super().arguments(), *self.parity.arguments()]
+        return [*self.arguments(), *self.parity.arguments()]
 
 
 class TensorRtLlmConversion(TensorRtLlmOptions, TargetSettings):
@@ -195,7 +284,13 @@ class TensorRtLlmConversion(TensorRtLlmOptions, TargetSettings):
 
     source_formats: ClassVar[tuple[str, ...]] = ("checkpoint",)
     lays_out_repository: ClassVar[bool] = True
+    program: ClassVar[str] = "convert_tensorrt_llm.py"
+    default_image: ClassVar[str] = "tensorrt-llm"
     target: Literal["tensorrt_llm"] = "tensorrt_llm"
+
+    def converter_arguments(self, uri: Uri) -> list[str]:
+        """How the engines are built and the repository is filled in."""
+        return self.arguments()
 
     @property
     def has_source(self) -> bool:
@@ -210,6 +305,10 @@ def _target_of(value: Any) -> Any:
 
 Conversion = Annotated[
     Annotated[OnnxConversion, Tag("onnx")]
+    | Annotated[SklearnConversion, Tag("sklearn")]
+    | Annotated[XgboostConversion, Tag("xgboost")]
+    | Annotated[LightgbmConversion, Tag("lightgbm")]
+    | Annotated[PytorchConversion, Tag("pytorch")]
     | Annotated[PythonConversion, Tag("python")]
     | Annotated[EnsembleConversion, Tag("ensemble")]
     | Annotated[TensorRtConversion, Tag("tensorrt")]

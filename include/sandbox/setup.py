@@ -16,9 +16,9 @@ from include.sandbox.progress import Steps
 from include.sandbox.settings import IMAGES_VARIABLE, PROJECT_ROOT
 from include.sandbox.triton import TritonInstall
 
-SANDBOX_IMAGES = ("triton", "onnx", "perf-analyzer", "compare")
-# What only some tests need, and is large.
-TEST_IMAGES = ("genai-perf",)
+SANDBOX_IMAGES = ("triton", "onnx", "perf-analyzer")
+# What the demo does without; pytorch is 3 GB to download.
+TEST_IMAGES = ("genai-perf", "compare", "python", "ensemble", "sklearn", "pytorch")
 
 
 def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:

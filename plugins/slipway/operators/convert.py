@@ -69,10 +69,10 @@ class ConvertModelOperator(ReleasePodOperator):
         return ticket.spec.conversion
 
     def arguments_for(self, ticket: ReleaseTicket) -> list[str]:
-        """``convert_TARGET.py`` with the version's artefacts and what the target's options say."""
+        """The target's program with the version's artefacts and what the target's options say."""
         conversion, source = ticket.spec.conversion, ticket.spec.source
         return [
-            f"convert_{conversion.target}.py",
+            conversion.program,
             *(
                 ["--source", ticket.uri(ticket.incoming_prefix + source.location)]
                 if conversion.has_source
@@ -83,7 +83,7 @@ class ConvertModelOperator(ReleasePodOperator):
             "--destination",
             ticket.uri(ticket.work_prefix),
             *self._identity(ticket),
-            *conversion.arguments(),
+            *conversion.converter_arguments(lambda name: ticket.uri(ticket.incoming_prefix + name)),
             "--timeout-s",
             str(conversion.timeout_s),
         ]

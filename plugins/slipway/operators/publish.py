@@ -222,7 +222,7 @@ class PublishModelOperator(ReleaseOperator):
             IncomingVersion(ticket.model, ticket.version),
         )
         source = ticket.spec.source
-        names = {*source.required_files(), *ready.files}
+        names = {*ticket.spec.required_files(), *ready.files}
         if source.is_folder:
             below = self.store.entries(paths.incoming + source.location)
             found = {entry.key.removeprefix(paths.incoming) for entry in below}

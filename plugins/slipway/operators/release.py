@@ -108,7 +108,7 @@ class AdmitReleaseOperator(BaseOperator):
         )
         ready = parse_ready(body, IncomingVersion(spec.model, version))
         present = [entry.key.removeprefix(paths.incoming) for entry in store.entries(paths.incoming)]
-        require_files(ready, present, spec.source.required_files())
+        require_files(ready, present, spec.required_files())
 
     def _wait_or_refuse(self, spec: ReleaseSpec, holder: LockOwner) -> dict[str, Any]:
         """Another release of this model holds the lock: the release file says what then."""

@@ -60,6 +60,19 @@ def ensemble_pod(store: ObjectStore) -> Pod:
 
 
 @pytest.fixture(scope="session")
+def sklearn_pod(store: ObjectStore) -> Pod:
+    return Pod(build_image("sklearn"), store)
+
+
+@pytest.fixture(scope="session")
+def pytorch_pod(store: ObjectStore) -> Pod:
+    """Not built here: it is the largest image of all, and `make images` has built it where all tests are run."""
+    if not is_built("pytorch"):
+        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.images pytorch")
+    return Pod(build_image("pytorch"), store)
+
+
+@pytest.fixture(scope="session")
 def perf_pod(store: ObjectStore) -> Pod:
     return Pod(build_image("perf-analyzer"), store)
 

@@ -65,6 +65,13 @@ class ObjectStore:
     def read(self, key: str) -> bytes:
         return bytes(self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read())
 
+    def put_folder(self, prefix: str, folder: Path) -> str:
+        """Puts every file of a folder under a prefix; returns the prefix's address."""
+        for path in folder.iterdir():
+            if path.is_file():
+                self.put(f"{prefix}/{path.name}", path.read_bytes())
+        return self.url(prefix)
+
     def keys(self, prefix: str) -> set[str]:
         answer = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"{prefix}/")
         return {entry["Key"].removeprefix(f"{prefix}/") for entry in answer.get("Contents", [])}
@@ -87,6 +94,12 @@ class Pod:
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": endpoint or self.store.endpoint,
         }
+
+    def train(self, program: str, folder: Path) -> None:
+        """Runs a program of `training/` with the image's Python: it writes models and golden sets to a folder."""
+        script = Path(__file__).parent / "training" / program
+        command = [str(self.image / "bin" / "python"), "-W", "ignore", str(script), str(folder)]
+        subprocess.run(command, check=True, capture_output=True, timeout=RUN_LIMIT_S)
 
     def run(self, script: str, *arguments: str, prefix: str, endpoint: str | None = None) -> PodRun:
         """Runs it to its end with `--destination` under `prefix`, and reads the result it left there."""

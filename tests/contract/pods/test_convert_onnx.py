@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,64 @@ def noisy() -> bytes:
     return model_of(nodes, [tensor("X", 4)], [tensor("Y", 4)], [])
 
 
+def network() -> bytes:
+    """Two layers and a softmax: X [rows, 16] → probabilities [rows, 6]."""
+    nodes = [
+        helper.make_node("MatMul", ["X", "W1"], ["first"]),
+        helper.make_node("Relu", ["first"], ["hidden"]),
+        helper.make_node("MatMul", ["hidden", "W2"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["probabilities"], axis=1),
+    ]
+    constants = [
+        numpy_helper.from_array(RANDOM.normal(size=shape).astype(np.float32) / 3, name)
+        for name, shape in (("W1", (16, 32)), ("W2", (32, 6)))
+    ]
+    return model_of(nodes, [tensor("X", 16)], [tensor("probabilities", 6)], constants)
+
+
+def endless() -> bytes:
+    """Counts to 2**62 before it answers."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["going"], ["still"]),
+            helper.make_node("Add", ["sum", "sum"], ["next"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("turn", TensorProto.INT64, []),
+            helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+            tensor("sum", 4),
+        ],
+        [helper.make_tensor_value_info("still", TensorProto.BOOL, []), tensor("next", 4)],
+    )
+    turns = numpy_helper.from_array(np.array(2**62, np.int64), "turns")
+    true = numpy_helper.from_array(np.array(True), "true")
+    nodes = [helper.make_node("Loop", ["turns", "true", "X"], ["Y"], body=body)]
+    return model_of(nodes, [tensor("X", 4)], [tensor("Y", 4)], [turns, true])
+
+
+def greedy() -> bytes:
+    """Adds the sum of 8 GiB of ones to what it is given."""
+    size = numpy_helper.from_array(np.array([2**31], np.int64), "size")
+    one = numpy_helper.from_array(np.array([1], np.float32))
+    nodes = [
+        helper.make_node("ConstantOfShape", ["size"], ["ones"], value=one),
+        helper.make_node("ReduceSum", ["ones"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["X", "sum"], ["Y"]),
+    ]
+    return model_of(nodes, [tensor("X", 4)], [tensor("Y", 4)], [size])
+
+
+@pytest.fixture(scope="module")
+def network_source(store: ObjectStore) -> str:
+    return store.put("convert/network.onnx", network())
+
+
+@pytest.fixture(scope="module")
+def network_golden(store: ObjectStore) -> str:
+    return store.put_arrays("convert/network.npz", X=RANDOM.normal(size=(ROWS, 16)).astype(np.float32))
+
+
 @pytest.fixture(scope="module")
 def golden(store: ObjectStore) -> str:
     rows = RANDOM.random((ROWS, 4)).astype(np.float32)
@@ -97,6 +156,13 @@ def test_good_model(onnx_pod: Pod, store: ObjectStore, source: str, golden: str,
             {"name": "label", "datatype": "INT64", "shape": [-1]},
         ],
     }
+    listed = store.read(f"{prefix}/sbom.json")
+    components = {entry["name"]: entry for entry in json.loads(listed)["components"]}
+    version = run.result["tools"]["onnxruntime"]
+    assert components["onnxruntime"]["purl"] == f"pkg:pypi/onnxruntime@{version}"
+    sbom = {"file": "sbom.json", "size_bytes": len(listed), "sha256": hashlib.sha256(listed).hexdigest()}
+    assert run.result["files"] == [run.result["model"], sbom]
+    assert 0 < run.result["latency"]["p50_ms"] <= run.result["latency"]["p99_ms"]
     parity = parse_parity(run.result["parity"])
     assert [(entry.output, entry.rows, entry.passed) for entry in parity] == [
         ("probabilities", ROWS, True),
@@ -147,7 +213,7 @@ def test_model_file_cut_short(
     assert run.error["kind"] == "ModelInvalidError"
     assert url in run.error["what"]
     assert run.error["remedy"]
-    assert store.keys(prefix) == {"result.json"}
+    assert store.keys(prefix) == {"result.json", "sbom.json"}
 
 
 def test_wrong_golden_columns(onnx_pod: Pod, store: ObjectStore, source: str, prefix: str) -> None:
@@ -211,8 +277,75 @@ def test_parity_refusal(onnx_pod: Pod, store: ObjectStore, prefix: str) -> None:
     assert 0 < parity.mismatched_rows <= parity.rows == 20
     assert parity.worst
     assert parity.worst[0]["source"] != parity.worst[0]["converted"]
-    assert store.keys(prefix) == {"result.json"}
+    assert store.keys(prefix) == {"result.json", "sbom.json"}
     assert convert(onnx_pod, url, golden, prefix).exit_code == 0
+
+
+def test_fp16(
+    onnx_pod: Pod, store: ObjectStore, network_source: str, network_golden: str, prefix: str
+) -> None:
+    """Half precision halves the weights, and clients still send and get what they did."""
+    more = ["--precision", "fp16", "--abs-tolerance", "0.01"]
+    run = convert(onnx_pod, network_source, network_golden, prefix, *more)
+    assert run.exit_code == 0, run.stderr
+    assert run.result is not None
+    assert run.result["precision"] == "fp16"
+    assert run.result["passes"][-1]["name"] == "fp16"
+    signature = run.result["signature"]
+    assert [entry["datatype"] for entry in signature["inputs"] + signature["outputs"]] == ["FP32", "FP32"]
+    weights = onnx.load_from_string(store.read(f"{prefix}/model.onnx")).graph.initializer
+    assert {entry.data_type for entry in weights} == {TensorProto.FLOAT16}
+
+
+def test_quantised_model_beyond_its_tolerance(
+    onnx_pod: Pod, store: ObjectStore, network_source: str, network_golden: str, prefix: str
+) -> None:
+    """An int8 model that misses its tolerance is refused, and the error names the worst rows with both values."""
+    run = convert(onnx_pod, network_source, network_golden, prefix, "--precision", "int8")
+    assert (run.exit_code, run.error["kind"]) == (4, "ParityRefusedError")
+    assert run.result is not None
+    (entry,) = run.result["parity"]
+    worst = entry["worst"][0]
+    named = f"row {worst['row']}: expected {worst['source']}, found {worst['converted']}"
+    assert named in run.error["found"]
+    assert entry["cosine_min"] > 0.9
+    assert entry["top_1_agreement"] > 0.9
+    assert store.keys(prefix) == {"result.json", "sbom.json"}
+
+
+def test_static_int8_with_calibration(
+    onnx_pod: Pod, store: ObjectStore, network_source: str, network_golden: str, prefix: str
+) -> None:
+    """Static int8 takes its scales from calibration rows, and may be judged by the class that comes first."""
+    rows = RANDOM.normal(size=(100, 16)).astype(np.float32)
+    calibration = store.put_arrays(f"{prefix}-in/calibration.npz", X=rows)
+    rule = '{"output": "probabilities", "measure": "top_k", "top_k": 1, "agreement_min": 0.9}'
+    more = ["--precision", "int8", "--quantization", "static", "--calibration", calibration]
+    run = convert(onnx_pod, network_source, network_golden, prefix, *more, "--output-parity", rule)
+    assert run.exit_code == 0, run.stderr
+    assert run.result is not None
+    (entry,) = run.result["parity"]
+    assert (entry["measure"], entry["pass"]) == ("top_k", True)
+    assert entry["top_1_agreement"] >= 0.9
+    assert entry["max_abs_diff"] > 1e-4
+    model = onnx.load_from_string(store.read(f"{prefix}/model.onnx"))
+    assert {"QuantizeLinear", "DequantizeLinear"} <= {node.op_type for node in model.graph.node}
+
+
+@pytest.mark.parametrize(
+    ("model", "code", "kind"),
+    [(endless, 75, "TimedOutError"), (greedy, 3, "UserError")],
+    ids=["hangs", "eats memory"],
+)
+def test_model_without_an_end(
+    onnx_pod: Pod, store: ObjectStore, golden: str, prefix: str, model: Any, code: int, kind: str
+) -> None:
+    """A tool that hangs, or wants more memory than it may have, is ended, and the error names tool and limit."""
+    url = store.put(f"{prefix}-in/model.onnx", model())
+    run = convert(onnx_pod, url, golden, prefix, "--timeout-s", "6", "--memory-mib", "600")
+    assert (run.exit_code, run.error["kind"]) == (code, kind)
+    assert "'check'" in run.error["what"]
+    assert run.error["expected"].startswith("an end within" if code == 75 else "at most 600 MiB")
 
 
 def test_model_that_does_not_agree_with_itself(
@@ -254,7 +387,13 @@ def test_an_old_result_does_not_outlive_a_new_attempt(
 
 def test_usage(onnx_pod: Pod, source: str, golden: str, prefix: str) -> None:
     """An unknown precision, a local path and a negative tolerance are wrong usage, said before anything is done."""
-    for wrong in (["--precision", "fp4"], ["--abs-tolerance", "-1"], ["--source", "model.onnx"]):
+    for wrong in (
+        ["--precision", "fp4"],
+        ["--abs-tolerance", "-1"],
+        ["--source", "model.onnx"],
+        ["--output-parity", '{"output": "label", "cosine": 1}'],
+        ["--calibration", "s3://slipway/rows.npz"],
+    ):
         run = convert(onnx_pod, source, golden, prefix, *wrong)
         assert (run.exit_code, run.result) == (2, None)
         assert wrong[0] in run.stderr

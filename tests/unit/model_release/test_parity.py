@@ -102,6 +102,12 @@ def test_the_pods_json_is_read() -> None:
         "rows": 360,
         "mismatched_rows": 0,
         "pass": True,
+        "measure": "top_k",
+        "within_share": 0.97,
+        "cosine_min": 0.9998,
+        "top_1_agreement": 0.99,
+        "top_k": 3,
+        "top_k_agreement": 0.995,
         "worst": [],
     }
     (parity,) = parse_parity([entry])

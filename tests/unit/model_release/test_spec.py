@@ -87,7 +87,10 @@ def test_a_missing_key_is_named() -> None:
 def test_an_unknown_target_lists_the_supported_ones() -> None:
     """A conversion target that is not supported is refused with the list of those that are."""
     error = _refusal(_MINIMAL + "conversion: {target: tflite}\n")
-    assert error.expected == "one of onnx, python, ensemble, tensorrt, tensorrt_llm"
+    assert (
+        error.expected
+        == "one of onnx, sklearn, xgboost, lightgbm, pytorch, python, ensemble, tensorrt, tensorrt_llm"
+    )
     assert error.found == '`"tflite"`'
 
 
@@ -358,21 +361,66 @@ def test_source_and_target_that_do_not_fit_are_refused(text: str, words: str) ->
     assert words in str(_refusal(text))
 
 
-def test_each_target_gives_its_own_arguments_and_image() -> None:
-    """The converter is told the options of its target, and the image is named after it unless one is given."""
-    specs = [parse_release_spec(text, "digits.yaml") for text in (_MINIMAL, _PYTHON, _ENSEMBLE)]
-    assert [spec.conversion.image for spec in specs] == [
-        f"slipway/{name}:0.1.0" for name in ("onnx", "python", "ensemble")
-    ]
-    assert [spec.conversion.arguments() for spec in specs] == [
-        ["--precision", "fp32", "--abs-tolerance", "0.0001", "--rel-tolerance", "0.001"],
-        ["--max-size-mib", "2048"],
-        ["--max-size-mib", "8192"],
-    ]
+def _target(name: str, more: str = "") -> str:
+    return f"model: digits\nsource: {{format: {name}}}\nconversion: {{target: {name}{more}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "program", "image", "location", "first"),
+    [
+        (_MINIMAL, "onnx", "onnx", "model.onnx", ["--precision", "fp32"]),
+        (_target("sklearn"), "estimator", "sklearn", "model.skops", ["--library", "sklearn"]),
+        (_target("xgboost"), "estimator", "sklearn", "model.ubj", ["--library", "xgboost"]),
+        (_target("lightgbm"), "estimator", "sklearn", "model.txt", ["--library", "lightgbm"]),
+        (_target("pytorch"), "pytorch", "pytorch", "model.pt", ["--format", "torchscript"]),
+        (_PYTHON, "python", "python", "", ["--max-size-mib", "2048"]),
+        (_ENSEMBLE, "ensemble", "ensemble", "repository/", ["--max-size-mib", "8192"]),
+        (
+            _MINIMAL + "conversion: {target: tensorrt}\n",
+            "tensorrt",
+            "tensorrt",
+            "model.onnx",
+            ["--precision", "fp16"],
+        ),
+        (
+            "model: chat\nsource: {format: checkpoint}\nconversion: {target: tensorrt_llm}\n",
+            "tensorrt_llm",
+            "tensorrt-llm",
+            "checkpoint/",
+            ["--precision", "bf16"],
+        ),
+    ],
+)
+def test_each_target_has_its_program_image_source_and_arguments(
+    text: str, program: str, image: str, location: str, first: list[str]
+) -> None:
+    """A release file can ask for each target with two words, and the rest follows."""
+    spec = parse_release_spec(text, "digits.yaml")
+    assert spec.conversion.program == f"convert_{program}.py"
+    assert spec.conversion.image == f"slipway/{image}:0.1.0"
+    assert spec.source.location == location
+    assert spec.conversion.converter_arguments(str)[:2] == first
+
+
+def test_what_a_conversion_reads_must_have_arrived() -> None:
+    """A module's file and calibration rows are asked for at admission, those of a variant too."""
+    torch = _target("pytorch", ", format: state_dict, trusted: true, module: 'net:Net', module_file: net.py")
+    assert parse_release_spec(torch, "digits.yaml").required_files() == ("model.pt", "golden.npz", "net.py")
+    rows = "quantization: {method: static, calibration_file: rows.npz}"
+    quick = _MINIMAL + "conversion: {variants: {quick: {precision: int8, " + rows + "}, whole: {}}}\n"
+    assert parse_release_spec(quick, "digits.yaml").required_files() == (
+        "model.onnx",
+        "golden.npz",
+        "rows.npz",
+    )
+
+
+def test_an_own_image_is_kept() -> None:
+    """The image follows from the target only where none is named."""
     own = _PYTHON.replace("target: python", "target: python, try_import: true, image: 'a/b:1'")
     conversion = parse_release_spec(own, "digits.yaml").conversion
     assert conversion.image == "a/b:1"
-    assert "--try-import" in conversion.arguments()
+    assert "--try-import" in conversion.converter_arguments(str)
 
 
 @pytest.mark.parametrize("text", [_MINIMAL, _PYTHON, _ENSEMBLE])

@@ -73,6 +73,8 @@ def test_the_projects_images_are_known() -> None:
         "onnx",
         "perf-analyzer",
         "python",
+        "pytorch",
+        "sklearn",
         "tensorrt",
         "tensorrt-llm",
         "triton",

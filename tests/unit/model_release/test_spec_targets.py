@@ -1,0 +1,108 @@
+"""What the release file says of a CPU target is checked, and becomes arguments that the target's program takes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from include.model_release.spec_targets import (
+    LightgbmOptions,
+    OnnxOptions,
+    ParityRules,
+    PytorchOptions,
+    SklearnOptions,
+    XgboostOptions,
+    tool_memory_mib,
+)
+
+PROGRAMS = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
+COMMAND = ["--source", "s3://b/m", "--golden", "s3://b/g", "--destination", "s3://b/d"]
+STATIC = {
+    "method": "static",
+    "calibration_file": "rows.npz",
+    "calibration_method": "entropy",
+    "per_channel": True,
+}
+MODULE = {
+    "format": "state_dict",
+    "trusted": True,
+    "module": "nets.digits:Net",
+    "module_file": "net.py",
+    "module_arguments": {"hidden": 24},
+    "inputs": ["pixels"],
+    "outputs": ["probabilities"],
+}
+
+
+def uri(name: str) -> str:
+    return f"s3://b/{name}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (OnnxOptions, {}),
+        (OnnxOptions, {"precision": "fp16", "keep_fp32": ["Softmax_1"]}),
+        (OnnxOptions, {"precision": "int8", "quantization": STATIC}),
+        (PytorchOptions, {}),
+        (PytorchOptions, {**MODULE, "precision": "int8"}),
+        (SklearnOptions, {"trusted_types": ["sklearn.tree._tree.Tree"], "input": "rows"}),
+        (XgboostOptions, {}),
+        (LightgbmOptions, {"trusted": True}),
+    ],
+)
+def test_the_program_understands_the_release_file(kind: Any, given: dict[str, Any]) -> None:
+    """Every option of the release file is an argument of its program, and arrives there with its value."""
+    options = kind.model_validate_json(json.dumps(given))
+    name = f"slipway_{kind.program.removesuffix('.py')}"
+    description = importlib.util.spec_from_file_location(name, PROGRAMS / kind.program)
+    assert description is not None
+    assert description.loader is not None
+    program = sys.modules[name] = importlib.util.module_from_spec(description)
+    description.loader.exec_module(program)
+    arguments = program.arguments([*COMMAND, *ParityRules().arguments(), *options.target_arguments(uri)])
+    seen = {**vars(arguments), "trusted_types": getattr(arguments, "trusted_type", None)}
+    assert seen.get("library") == getattr(kind, "library", None)
+    for key, value in given.items():
+        if key == "quantization":
+            assert arguments.calibration == "s3://b/rows.npz"
+            assert (arguments.quantization, arguments.calibration_method) == ("static", "entropy")
+            assert arguments.per_channel
+        elif key == "module_file":
+            assert arguments.module_file == "s3://b/net.py"
+        else:
+            assert (list(seen[key]) if isinstance(value, list) else seen[key]) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "says"),
+    [
+        (OnnxOptions, {"quantization": {"per_channel": True}}, "precision: int8"),
+        (OnnxOptions, {"precision": "int8", "quantization": {"method": "static"}}, "calibration_file"),
+        (OnnxOptions, {"precision": "int8", "quantization": {"calibration_file": "a.npz"}}, "static"),
+        (PytorchOptions, {"format": "export"}, "trusted: true"),
+        (PytorchOptions, {"format": "state_dict", "trusted": True}, "module_file"),
+        (PytorchOptions, {"module": "net:Net", "module_file": "net.py"}, "state_dict"),
+        (XgboostOptions, {"precision": "int8"}, "fp32"),
+        (LightgbmOptions, {"trusted_types": ["a.B"]}, "trusted_types"),
+    ],
+)
+def test_contradictions_are_refused(kind: Any, given: dict[str, Any], says: str) -> None:
+    """Options that do not go together are an error when the file is read, not when the pod has started."""
+    with pytest.raises(ValidationError, match=says):
+        kind.model_validate_json(json.dumps(given))
+
+
+@pytest.mark.parametrize(
+    ("quantity", "mib"),
+    [("2Gi", 1792), ("512Mi", 448), ("1G", 834), ("1.5Gi", 1344), ("1073741824", 896), ("8", 1)],
+)
+def test_tools_leave_the_pod_some_memory(quantity: str, mib: int) -> None:
+    """A tool may take seven eighths of its pod's memory, whatever unit the release file uses."""
+    assert tool_memory_mib(quantity) == mib

@@ -1,0 +1,164 @@
+"""The parity table of the converters: what each measure calls alike, and what is said of what is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from include.model_release.parity import parse_parity
+from include.model_release.spec_targets import ParityRules
+
+PROGRAM = Path(__file__).resolve().parents[3] / "include" / "pod_scripts" / "convert_onnx.py"
+COMMAND = ["--source", "s3://b/m", "--golden", "s3://b/g", "--destination", "s3://b/d"]
+
+
+def load_program() -> ModuleType:
+    description = importlib.util.spec_from_file_location("slipway_convert_onnx", PROGRAM)
+    assert description is not None
+    assert description.loader is not None
+    module = importlib.util.module_from_spec(description)
+    # Its dataclasses look their module up.
+    sys.modules[description.name] = module
+    description.loader.exec_module(module)
+    return module
+
+
+program = load_program()
+SOURCE = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]])
+
+
+def compare(source: Any, converted: Any, **rule: Any) -> dict[str, Any]:
+    entry: dict[str, Any] = program.compare_output("y", source, converted, program.Rule(**rule))
+    return entry
+
+
+def test_tolerance_names_the_rows_that_are_off() -> None:
+    """Rows beyond the tolerance are counted and shown, the worst first, with both values and classes."""
+    converted = SOURCE.copy()
+    converted[1, 1], converted[3, 1] = 0.75, 0.1
+    entry = compare(SOURCE, converted)
+    assert (entry["pass"], entry["mismatched_rows"], entry["within_share"]) == (False, 2, 0.5)
+    first, second = entry["worst"]
+    assert first == {
+        "row": 3,
+        "index": 1,
+        "source": 0.5,
+        "converted": 0.1,
+        "source_best": 1,
+        "converted_best": 2,
+    }
+    assert second["row"] == 1
+    assert entry["max_abs_diff"] == pytest.approx(0.4)
+
+
+def test_a_share_of_rows_may_be_off() -> None:
+    """`within_min` lets a share of the rows be beyond the tolerance, and no more."""
+    converted = SOURCE.copy()
+    converted[0] += 0.1
+    assert compare(SOURCE, converted, within_min=0.75)["pass"]
+    assert not compare(SOURCE, converted, within_min=0.76)["pass"]
+
+
+def test_cosine_looks_at_directions() -> None:
+    """The cosine does not mind a vector's length, and refuses one that points elsewhere."""
+    assert compare(SOURCE, SOURCE * 3, measure="cosine")["pass"]
+    entry = compare(SOURCE, SOURCE[:, ::-1], measure="cosine", cosine_min=0.9)
+    assert not entry["pass"]
+    assert entry["cosine_min"] < 0.9
+
+
+def test_top_k_counts_rows_with_the_same_best_classes() -> None:
+    """One of four rows with another best class is an agreement of 75 %; of the best two, all are the same."""
+    converted = SOURCE.copy()
+    converted[3] = [0.1, 0.4, 0.5]
+    entry = compare(SOURCE, converted, measure="top_k", agreement_min=0.8)
+    assert (entry["top_1_agreement"], entry["pass"]) == (0.75, False)
+    assert (entry["worst"][0]["source_best"], entry["worst"][0]["converted_best"]) == (1, 2)
+    assert compare(SOURCE[[3]], converted[[3]], measure="top_k", top_k=2)["pass"]
+
+
+def test_classes_that_tie_may_stand_for_each_other() -> None:
+    """Where the source cannot decide between two classes, either is right."""
+    source, converted = np.array([[0.4, 0.4, 0.2]]), np.array([[0.39, 0.41, 0.2]])
+    assert compare(source, converted, measure="top_k")["top_1_agreement"] == 1.0
+
+
+@pytest.mark.parametrize("measure", ["tolerance", "cosine", "top_k"])
+def test_not_a_number_is_no_answer(measure: str) -> None:
+    """A number that became not-a-number fails by every measure, and the table is still JSON."""
+    converted = SOURCE.copy()
+    converted[2, 0] = np.nan
+    entry = compare(SOURCE, converted, measure=measure)
+    assert not entry["pass"]
+    assert entry["worst"][0]["row"] == 2
+    json.dumps(entry, allow_nan=False)
+
+
+def test_labels_must_be_equal() -> None:
+    """Labels are equal or not; only top_k lets a share of them differ."""
+    source, converted = np.array(["a", "b", "c", "d"]), np.array(["a", "b", "c", "x"], dtype=object)
+    assert not compare(source, converted)["pass"]
+    assert not compare(source, converted, measure="cosine")["pass"]
+    entry = compare(source, converted, measure="top_k", agreement_min=0.75)
+    assert entry["pass"]
+    assert entry["worst"] == [{"row": 3, "index": 0, "source": "d", "converted": "x"}]
+
+
+def test_another_shape_fails() -> None:
+    """An output of another shape is not compared, and does not pass."""
+    entry = compare(SOURCE, SOURCE[:, :2], measure="top_k")
+    assert (entry["pass"], entry["worst"][0]["converted"]) == (False, "shape [4, 2]")
+    assert not parse_parity([entry])[0].passed
+
+
+@given(
+    arrays.arrays(np.float32, (5, 3), elements=st.floats(width=32)),
+    st.sampled_from(["tolerance", "cosine", "top_k"]),
+)
+def test_a_finite_model_agrees_with_itself(values: Any, measure: str) -> None:
+    """Whatever the measure, finite answers agree with themselves, and the entry is one that the gate can read."""
+    values = np.nan_to_num(values, posinf=1.0, neginf=-1.0)
+    entry = compare(values, values.copy(), measure=measure)
+    assert entry["pass"]
+    (read,) = parse_parity(json.loads(json.dumps([entry], allow_nan=False)))
+    assert (read.passed, read.mismatched_rows) == (True, 0)
+
+
+def test_the_release_file_reaches_each_output() -> None:
+    """What the release file says becomes each output's rule: the general one, with what it overrides."""
+    rules = ParityRules.model_validate_json(
+        '{"measure": "cosine", "cosine_min": 0.98, "outputs": {"label": {"measure": "top_k", "agreement_min": 0.9}}}'
+    )
+    options = program.arguments([*COMMAND, *rules.arguments()])
+    assert program.rule_for("other", options) == program.Rule(measure="cosine", cosine_min=0.98)
+    label = program.Rule(measure="top_k", agreement_min=0.9, cosine_min=0.98)
+    assert program.rule_for("label", options) == label
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["label", "[]", "{}", '{"output": 1}', '{"output": "y", "measure": "l2"}', '{"output": "y", "top_k": 0}'],
+)
+def test_rules_that_cannot_be_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rule that is none ends the program with exit code 2 before anything is done."""
+    with pytest.raises(SystemExit) as ended:
+        program.arguments([*COMMAND, "--output-parity", text])
+    assert ended.value.code == 2
+    assert "--output-parity" in capsys.readouterr().err
+
+
+def test_a_small_batch_of_golden_rows_is_cut_in_batches() -> None:
+    """Signatures say how many rows a model wants; 0 is any number."""
+    free = program.Signature((program.Tensor("x", "FP32", (-1, 4)),), ())
+    fixed = program.Signature((program.Tensor("x", "FP32", (8, 4)),), ())
+    assert (program.fixed_batch(free), program.fixed_batch(fixed)) == (0, 8)
