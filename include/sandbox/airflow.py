@@ -127,7 +127,12 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
         # A supervisor may notice the end of its task only at its next heartbeat. If the trigger of a task that has
         # deferred fires before, the scheduler takes the task for dead and runs it again.
         "workers": {"execution_api_timeout": "30", "min_heartbeat_interval": "1"},
-        "triggerer": {"job_heartbeat_sec": "2", "capacity": "100"},
+        # Until a triggerer counts as dead nobody takes over its canaries, whose leases run on.
+        "triggerer": {
+            "job_heartbeat_sec": "2",
+            "capacity": "100",
+            "triggerer_health_check_threshold": "15",
+        },
         "dag_processor": {
             "refresh_interval": "10",
             "min_file_process_interval": "60",

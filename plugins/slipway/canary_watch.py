@@ -127,9 +127,19 @@ class StepWatch:
         return decision, reason
 
     async def shield(self) -> Observed | None:
-        """Takes turns of the rollback until no user is led to the candidate."""
+        """Takes turns of the rollback until no user is led to the candidate, and not one more.
+
+        Percent 0 on the object is how a task that is run again, before the record tells of the rollback, learns that
+        the canary is over. In Standard mode the next turn would remove it with the canary.
+        """
         goal = RollBack(self._stable_uri, self._ticket.storage_uri)
-        return (await self._drive(goal, SHIELD_TIMEOUT_S, self._is_shielded)).observed
+        turn = await self._drive(
+            goal,
+            SHIELD_TIMEOUT_S,
+            lambda turn: self._is_shielded(turn.observed),
+            enough=self._is_shielded,
+        )
+        return turn.observed
 
     async def _shield(self, reason: str, by: str) -> None:
         self._tell("rollback_started", reason=reason, by=by, stable_storage_uri=self._stable_uri)
@@ -157,12 +167,13 @@ class StepWatch:
         timeout_s: float,
         reached: Callable[[Turn], bool],
         permit: Callable[[], None] | None = None,
+        enough: Callable[[Observed | None], bool] = lambda observed: False,
     ) -> Turn:
         """Takes turns until one is as wanted; an API that is away is asked again until the time is up."""
         deadline, found = time.monotonic() + timeout_s, ""
         while time.monotonic() < deadline:
             try:
-                turn = await asyncio.to_thread(take_turn, self._service, goal, permit)
+                turn = await asyncio.to_thread(take_turn, self._service, goal, permit, enough)
             except TransientError as error:
                 found = str(error)
             else:
@@ -363,9 +374,9 @@ class StepWatch:
             seconds=self.elapsed_s,
         )
 
-    def _is_shielded(self, turn: Turn) -> bool:
-        """Whether no traffic was seen on the candidate's revision when the turn was taken."""
-        return turn.observed is None or turn.observed.is_shielded_from(self._ticket.storage_uri)
+    def _is_shielded(self, observed: Observed | None) -> bool:
+        """Whether the spec gives the candidate nothing, and no traffic was seen on its revision."""
+        return observed is None or observed.is_shielded_from(self._ticket.storage_uri)
 
     def _tell(self, kind: str, **data: Any) -> None:
         """Keeps an event for the record; the worker writes it."""

@@ -62,7 +62,12 @@ def look(hook: KServeHook) -> Observed | None:
     return observe(service, hook.routes() if deployment_mode(service) == "Standard" else ())
 
 
-def take_turn(hook: KServeHook, goal: Goal, permit: Callable[[], None] | None = None) -> Turn:
+def take_turn(
+    hook: KServeHook,
+    goal: Goal,
+    permit: Callable[[], None] | None = None,
+    enough: Callable[[Observed | None], bool] = lambda observed: False,
+) -> Turn:
     """Looks and does the next thing towards the goal, which may be to wait.
 
     Safe to call at any time and from any process: the action follows from what is observed alone. A patch that
@@ -70,12 +75,15 @@ def take_turn(hook: KServeHook, goal: Goal, permit: Callable[[], None] | None = 
 
     :param permit: is asked after the look and before a patch; it raises where the goal may not be pursued any more.
         Because the patch names the resourceVersion that was seen before, what happens after the asking is a conflict.
+    :param enough: whether what is seen suffices the caller; then nothing is done.
     :raises CanaryRefusedError: the candidate does not come up.
     :raises SpecError: no canary could ever work on what is to be created.
     :raises UserError: the goal cannot be reached from what is there; nothing was changed.
     """
     observed = look(hook)
     action = next_action(goal, observed)
+    if enough(observed):
+        return Turn(observed, action)
     match action:
         case Patch():
             if permit is not None:

@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                     raise
                 broken = violations(seen)
                 report.add(seen, run, broken)
-                print(describe(seen, run, broken), flush=True)
+                done = options.runs - len(left)
+                print(f"[{done}/{options.runs}] {describe(seen, run, broken)}", flush=True)
                 if broken:
                     break
     print(report.table())

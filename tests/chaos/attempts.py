@@ -13,11 +13,13 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.job import Job
+
 _KILLED = -signal.SIGKILL
 
 
 def context() -> ForkServerContext:
-    """Where processes come from that have Airflow imported already. Its environment is that of the first start."""
+    """Where processes come from that have Airflow imported already, in the environment of the first start."""
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(["tests.chaos.release"])
     return found
@@ -33,13 +35,13 @@ class Attempts:
     def __init__(
         self,
         processes: ForkServerContext,
-        ticket: str,
+        job: Job,
         folder: Path,
         back_after_s: float,
         told: Callable[[str], None],
     ) -> None:
         self._processes, self._back_after_s, self._told = processes, back_after_s, told
-        self._arguments = (ticket, str(folder / "airflow.json"), str(folder / "release.log"))
+        self._arguments = (job, str(folder / "airflow.json"), str(folder / "release.log"))
         self._process: Any = None
         self._may_run, self._lock = threading.Event(), threading.Lock()
         self._may_run.set()

@@ -1,4 +1,4 @@
-"""A release's tasks on live traffic, run as Airflow runs them, in a process that may be killed at any time.
+"""A release's tasks around its canary, run as Airflow runs them, in a process that may be killed at any time.
 
 The operators and triggers are the real ones. What Airflow keeps in its database, which task is due, how often it
 was tried and what it is deferred to, is a file that is replaced in one step: a process that is started again goes
@@ -15,60 +15,61 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
-from slipway.operators.base import ReleaseOperator
 from slipway.operators.canary import (
     ArmRollbackOperator,
     PromoteOperator,
     RestoreStableOperator,
     ShiftTrafficOperator,
 )
+from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 
 from include.sandbox.triton import end_with_parent
+from tests.chaos.job import Job
 
 RETRY_S = 1.0
 
 
-class OpenRecord(ReleaseOperator):
-    """What of the admission matters here: the record is open."""
+@dataclass(frozen=True)
+class Task:
+    """A task of the DAG: what it runs, how often it is tried again, what follows success and what failure."""
 
-    def run(self, context: Any) -> None:
-        """Opens it, once."""
-        ticket = self.ticket
-        record = ReleaseRecord(
-            ModelStoreHook(ticket.bucket, self.aws_conn_id), ticket.model, ticket.version, ticket.release_id
-        )
-        if not record.started():
-            record.append("release_started", stable_storage_uri=ticket.stable and ticket.stable.storage_uri)
+    operator: type[BaseOperator]
+    retries: int
+    then: str
+    otherwise: str
 
 
-# Each task with the operator, how often it is tried again (as the DAG says), and what follows where it has
-# succeeded and where it has failed. The admission cannot fail here: no users are there yet.
-TASKS: dict[str, tuple[type[ReleaseOperator], int, str, str]] = {
-    "admit": (OpenRecord, 1000, "arm", "end"),
-    "arm": (ArmRollbackOperator, 2, "shift", "end"),
-    "shift": (ShiftTrafficOperator, 3, "promote", "restore"),
-    "promote": (PromoteOperator, 2, "restore", "restore"),
-    "restore": (RestoreStableOperator, 10, "end", "gave_up"),
+# The retries are the DAG's. Where the DAG pauses for ten seconds and more before each, here it is one second, and the
+# tasks that nothing but the object store can hold up are tried as long as it may be away.
+TASKS = {
+    "admit": Task(AdmitReleaseOperator, 30, "arm", "end"),
+    "arm": Task(ArmRollbackOperator, 2, "shift", "conclude"),
+    "shift": Task(ShiftTrafficOperator, 3, "promote", "restore"),
+    "promote": Task(PromoteOperator, 2, "restore", "restore"),
+    "restore": Task(RestoreStableOperator, 10, "conclude", "conclude"),
+    "conclude": Task(ConcludeReleaseOperator, 30, "end", "end"),
 }
 
 
-def run(ticket: str, database: str, log_file: str) -> None:
+def run(job: Job, database: str, log_file: str) -> None:
     """Goes on with the release until no task is due any more."""
     end_with_parent()
+    os.environ.update(job.environment)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", force=True)
-    tasks = Tasks(ticket, Path(database))
+    tasks = Tasks(job, Path(database))
     while tasks.due:
         tasks.take_turn()
 
@@ -76,9 +77,16 @@ def run(ticket: str, database: str, log_file: str) -> None:
 class Tasks:
     """The tasks of one release, and where they stand."""
 
-    def __init__(self, ticket: str, database: Path) -> None:
-        self._ticket, self._database = ticket, database
-        self._state: dict[str, Any] = {"task": "admit", "tries": 0, "deferred": None, "told": []}
+    def __init__(self, job: Job, database: Path) -> None:
+        self._job, self._database = job, database
+        self._state: dict[str, Any] = {
+            "task": "admit",
+            "tries": 0,
+            "deferred": None,
+            "ticket": "",
+            "failed": [],
+            "told": [],
+        }
         if database.exists():
             self._state = json.loads(database.read_text(encoding="utf-8"))
 
@@ -90,41 +98,49 @@ class Tasks:
     def take_turn(self) -> None:
         """Does the one next thing: runs a task, waits for a trigger, or resumes a task."""
         name, deferred = self._state["task"], self._state["deferred"]
-        operator_class, retries, next_one, otherwise = TASKS[name]
         if deferred is not None and deferred["event"] is None:
             deferred["event"] = asyncio.run(_event_of(*deferred["trigger"]))
             self._save(deferred=deferred)
             return
-        operator = operator_class(task_id=name, release=self._ticket)
         if deferred is None:
             self._save(tries=self._state["tries"] + 1)
         else:
             self._save(deferred=None)
         try:
-            if deferred is None:
-                operator.execute({})
-            else:
-                getattr(operator, deferred["method"])({}, deferred["event"], **deferred["kwargs"])
+            result = self._execute(name, deferred)
         except TaskDeferred as waits:
             trigger, method = waits.trigger.serialize(), waits.method_name
             self._save(
                 deferred={"trigger": trigger, "method": method, "kwargs": waits.kwargs or {}, "event": None}
             )
         except AirflowFailException as error:
-            self._go_to(otherwise, f"{name} failed: {error}")
+            self._fail(name, f"{name} failed: {error}")
         except Exception as error:
             logging.exception("%s, try %s", name, self._state["tries"])
-            if self._state["tries"] > retries:
-                self._go_to(otherwise, f"{name} failed for good: {error}")
+            if self._state["tries"] > TASKS[name].retries:
+                self._fail(name, f"{name} failed for good: {error}")
             else:
                 self._tell(f"{name} is tried again: {type(error).__name__}: {error}")
                 time.sleep(RETRY_S)
         else:
-            self._go_to(next_one, f"{name} succeeded")
+            ticket = json.dumps(result) if name == "admit" else self._state["ticket"]
+            self._tell(f"{name} succeeded")
+            self._save(task=TASKS[name].then, tries=0, deferred=None, ticket=ticket)
 
-    def _go_to(self, task: str, why: str) -> None:
+    def _execute(self, name: str, deferred: Mapping[str, Any] | None) -> Any:
+        job, operator_class = self._job, TASKS[name].operator
+        given = {"release": self._state["ticket"]}
+        if name == "admit":
+            given = {"releases_dir": job.releases_dir, "bucket": job.bucket}
+        operator: Any = operator_class(task_id=name, **given)
+        if deferred is None:
+            return operator.execute(job.context)
+        return getattr(operator, deferred["method"])(job.context, deferred["event"], **deferred["kwargs"])
+
+    def _fail(self, name: str, why: str) -> None:
         self._tell(why)
-        self._save(task=task, tries=0, deferred=None)
+        failed = [*self._state["failed"], name]
+        self._save(task=TASKS[name].otherwise, tries=0, deferred=None, failed=failed)
 
     def _tell(self, text: str) -> None:
         self._save(told=[*self._state["told"], (datetime.now(UTC).timestamp(), text[:300])])

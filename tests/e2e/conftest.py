@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +20,7 @@ from rich.console import Console
 from include.sandbox import lifecycle
 from include.sandbox.progress import Steps
 from include.sandbox.settings import PROJECT_ROOT, ROOT_VARIABLE
+from tests.e2e.outage_stories import OutageStory
 from tests.e2e.release_files import write_release_files
 from tests.e2e.stories import (
     STORIES,
@@ -31,8 +32,10 @@ from tests.e2e.stories import (
 )
 from tests.e2e.world import World
 
-STORY_LIMIT_S = 840
-TEST_LIMIT_S = 900
+# The last story begins when the others have ended.
+STORY_LIMIT_S = 1440
+TEST_LIMIT_S = 1500
+LAST = "outage"
 NEVER = "0 0 29 2 *"  # a leap day: practically no run of the sweep but those that a test starts
 
 _HERE = Path(__file__).parent
@@ -76,9 +79,23 @@ def stories(world: World, request: pytest.FixtureRequest) -> Iterator[Mapping[st
     wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
     with ThreadPoolExecutor(len(STORIES), thread_name_prefix="story") as threads:
         try:
-            yield {name: threads.submit(play, world) for name, play in STORIES.items() if name in wanted}
+            begun = {name: threads.submit(play, world) for name, play in STORIES.items() if name in wanted}
+            _tell_when_alone(world, [future for name, future in begun.items() if name != LAST])
+            yield begun
         finally:
             world.stop.set()
+
+
+def _tell_when_alone(world: World, others: Sequence[Future[Any]]) -> None:
+    """Let the story in which Airflow dies go on when nobody else needs Airflow."""
+
+    def look(_: object = None) -> None:
+        if all(future.done() for future in others):
+            world.alone.set()
+
+    for future in others:
+        future.add_done_callback(look)
+    look()
 
 
 @pytest.fixture(scope="session")
@@ -109,6 +126,12 @@ def magika(stories: Mapping[str, Future[Any]]) -> MagikaStory:
 def on_gpu(stories: Mapping[str, Future[Any]]) -> OnGpuStory:
     """What came of the story of a model that does not load."""
     return _result(stories, "on_gpu", OnGpuStory)
+
+
+@pytest.fixture(scope="session")
+def outage(stories: Mapping[str, Future[Any]]) -> OutageStory:
+    """What came of the story in which Airflow's own processes die."""
+    return _result(stories, LAST, OutageStory)
 
 
 def _result(stories: Mapping[str, Future[Any]], name: str, kind: type[Story]) -> Story:

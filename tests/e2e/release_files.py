@@ -15,12 +15,30 @@ MAGIKA = "magika"
 ONE_AT_A_TIME = "digits-one-at-a-time"
 ON_CALL = "digits-on-call"
 ON_GPU = "digits-on-gpu"
+SURVIVING = "digits-surviving"
+ORPHANED = "digits-orphaned"
 
 LONG_CANARY: dict[str, Any] = {"steps": [{"weight": 50, "bake_s": 240}], "window_s": 2, "max_bake_s": 280}
 SHORT_CANARY: dict[str, Any] = {
     "steps": [{"weight": 50, "bake_s": 10}, {"weight": 80, "bake_s": 10}],
     "window_s": 2,
     "max_bake_s": 60,
+}
+# Long enough for a triggerer to die and another to take over, and then for a scheduler to die. Nobody renews the lease
+# from the end of the step until a scheduler is there, which on a busy machine takes its time.
+CANARY_OF_A_SURVIVOR: dict[str, Any] = {
+    "steps": [{"weight": 50, "bake_s": 20}],
+    "window_s": 2,
+    "max_bake_s": 60,
+    "lease_s": 600,
+}
+ORPHANED_LEASE_S = 15
+# The judge does not look before Airflow is dead; the guard does not wait long.
+CANARY_OF_AN_ORPHAN: dict[str, Any] = {
+    "steps": [{"weight": 50, "bake_s": 120}],
+    "window_s": 60,
+    "max_bake_s": 120,
+    "lease_s": ORPHANED_LEASE_S,
 }
 NO_SUCH_GPU = 99
 
@@ -38,6 +56,8 @@ def write_release_files(folder: Path) -> None:
         _variant(digits, ONE_AT_A_TIME, rollout={**LONG_CANARY, **refuse}),
         _variant(digits, ON_CALL, rollout=SHORT_CANARY),
         _variant(digits, ON_GPU, serving=gpu),
+        _variant(digits, SURVIVING, rollout=CANARY_OF_A_SURVIVOR),
+        _variant(digits, ORPHANED, rollout=CANARY_OF_AN_ORPHAN),
     ]
     for variant in variants:
         (folder / f"{variant['model']}.yaml").write_text(yaml.safe_dump(variant, sort_keys=False))

@@ -13,6 +13,7 @@ from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.training import upload_training_artifacts
 from tests.e2e.magika_release import upload_magika
+from tests.e2e.outage_stories import outage_story
 from tests.e2e.release_files import DIGITS, MAGIKA, ON_CALL, ON_GPU, ONE_AT_A_TIME
 from tests.e2e.world import INTAKE_DAG, RELEASE_DAG, Ended, World, finished
 
@@ -234,5 +235,6 @@ STORIES: Mapping[str, Callable[[World], Any]] = {
     "on_call": on_call_story,
     "magika": magika_story,
     "on_gpu": on_gpu_story,
+    "outage": outage_story,
 }
 """By the name of the fixture that gives what came of each."""

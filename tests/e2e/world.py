@@ -17,6 +17,7 @@ from urllib.parse import quote
 from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
+from include.model_release import lease
 from include.model_release.errors import ServerUnavailableError
 from include.model_release.isvc_observation import Observed, observe
 from include.model_release.record import Event, ReleaseState, fold, release_report
@@ -35,6 +36,7 @@ NAMESPACE = "models"
 RELEASE_LIMIT_S = 420.0
 
 _ISVC = ("serving.kserve.io", "v1beta1", NAMESPACE, "inferenceservices")
+_LEASES = (lease.GROUP, lease.API_VERSION, NAMESPACE, lease.PLURAL)
 _POLL_S = 0.5
 _LOOKS_BEFORE_AN_ANSWER = 6
 
@@ -93,13 +95,16 @@ class Ended:
 
 
 class World:
-    """One sandbox, as its users see it. Used by several threads at once; `stop` ends every wait."""
+    """One sandbox, as its users see it. Used by several threads at once; `stop` ends every wait.
+
+    `alone` tells the story that harms Airflow itself that all others have ended.
+    """
 
     def __init__(self, settings: SandboxSettings) -> None:
         self.settings = settings
         self.airflow = Airflow(settings.airflow_url, settings.airflow_user, settings.airflow_password)
         self.s3 = client(settings, "s3")
-        self.stop = threading.Event()
+        self.stop, self.alone = threading.Event(), threading.Event()
         self._sqs = client(settings, "sqs")
         self._cluster = CustomObjectsApi(
             kubernetes_config.new_client_from_config(config_file=str(settings.kubeconfig))
@@ -185,13 +190,23 @@ class World:
 
         def answered() -> DagRun | None:
             nonlocal looks
-            states = {task.task_id: task.state for task in self.airflow.task_runs(RELEASE_DAG, run_id)}
-            looks = looks + 1 if states.get("rollout.approve") == "awaiting_input" else 0
+            looks = looks + 1 if self._is_asking(run_id) else 0
             if looks == _LOOKS_BEFORE_AN_ANSWER:
                 self.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", option)
             return finished(self.run(run_id))
 
         self.wait(answered, f"{run_id} is answered and ends")
+
+    def await_question(self, run_id: str) -> None:
+        """Wait until the run's question to a person has stood there for some looks."""
+        looks = 0
+
+        def is_asked() -> bool | None:
+            nonlocal looks
+            looks = looks + 1 if self._is_asking(run_id) else 0
+            return looks >= _LOOKS_BEFORE_AN_ANSWER or None
+
+        self.wait(is_asked, f"{run_id} asks a person")
 
     def roll_back(self, model: str, version: int, reason: str) -> DagRun:
         """Go back to a version by the form of model_rollback, and wait for the end."""
@@ -251,6 +266,16 @@ class World:
                 return None
             raise
 
+    def lease(self, model: str) -> lease.Lease | None:
+        """Return the lease of the canary on a model; None where there is none."""
+        try:
+            found = self._cluster.get_namespaced_custom_object(*_LEASES, lease.lease_name(model))
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
+        return lease.parse_lease(found)
+
     def keys(self, prefix: str) -> list[str]:
         """Return the keys in the bucket below a prefix."""
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.settings.bucket, Prefix=prefix)
@@ -289,6 +314,11 @@ class World:
             return counted if len(counted.snapshots) >= wanted else None
 
         return self.wait(look, f"answers to the clients in {traffic.output.name}", 120)
+
+    def _is_asking(self, run_id: str) -> bool:
+        """Whether the run waits for a person."""
+        tasks = self.airflow.task_runs(RELEASE_DAG, run_id)
+        return any(task.task_id == "rollout.approve" and task.state == "awaiting_input" for task in tasks)
 
     def _is_quiet(self, run_id: str) -> bool | None:
         """True when no task of the run is at work, or about to be; None otherwise."""

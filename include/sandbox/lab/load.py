@@ -35,6 +35,8 @@ from include.sandbox.triton import end_with_parent
 
 REQUEST_TIMEOUT_S = 10.0
 START_LIMIT_S = 60.0
+RECONNECT_S = 0.5
+"""How long after a router is back every connection of the clients is, at the latest."""
 
 _CHANNELS = 2
 _KNOCK_S = 0.2
@@ -115,6 +117,9 @@ async def clients(port: int, authority: str, model: str) -> AsyncIterator[list[C
         ("grpc.enable_retries", 0),
         # Channels of one process share a connection otherwise.
         ("grpc.use_local_subchannel_pool", 1),
+        # The default pauses for seconds, in which requests fail though the router is back.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 200),
     ]
     async with contextlib.AsyncExitStack() as stack:
         session = await stack.enter_async_context(

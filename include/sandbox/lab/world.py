@@ -80,6 +80,9 @@ class Lab:
         """
         argv = next(one.argv for one in lifecycle.programs(self.settings) if one.name == part)
         log_path = self.settings.log_dir / f"{part}.log"
+        if part == "guard":
+            # What an earlier one has touched says nothing about this one.
+            self.settings.guard_alive_file.unlink(missing_ok=True)
         with log_path.open("ab") as log:
             self._processes[part] = process = subprocess.Popen(
                 argv,
@@ -115,6 +118,11 @@ class Lab:
             raise SlipwayError(f"no Triton serves the revision {revision!r}", expected="one tritonserver")
         return max(servers, key=lambda one: one.create_time())
 
+    def tritons(self) -> list[psutil.Process]:
+        """Every server of a revision that runs; all of them die with the cluster."""
+        found = processes.find_sandbox_processes(self.root, None)
+        return [one for one in found if _serves(one, "")]
+
     def _end(self) -> None:
         for part in reversed(self.parts):
             process = self._processes.pop(part, None)
@@ -135,7 +143,7 @@ def _ended(process: subprocess.Popen[bytes]) -> str | None:
 
 def _serves(process: psutil.Process, revision: str) -> bool:
     try:
-        folder = f"/revisions/{revision}-"
+        folder = f"/revisions/{revision}-" if revision else "/revisions/"
         return process.name() == "tritonserver" and any(folder in word for word in process.cmdline())
     except psutil.Error:
         return False  # it has just ended

@@ -1,0 +1,32 @@
+"""What a run of the release's DAG is started with. No Airflow in it: who starts the process need not import that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run of the DAG is started with, where Airflow would find the release file, and how it reaches the world.
+
+    The environment is here because the process that all others are forked from keeps that of the first world.
+    """
+
+    model: str
+    version: int
+    bucket: str
+    releases_dir: str
+    environment: Mapping[str, str]
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What the tasks ask of Airflow. No other run is ever under way."""
+        return {
+            "run_id": f"{self.model}-{self.version}",
+            "dag": SimpleNamespace(dag_id="model_release"),
+            "ti": SimpleNamespace(get_dagrun_state=lambda dag_id, run_id: "failed"),
+            "params": {"model": self.model, "version": self.version},
+        }

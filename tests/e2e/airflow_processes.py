@@ -1,0 +1,84 @@
+"""Airflow's own processes in the sandbox, killed as the kernel kills them, and kept down or let come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+
+import psutil
+
+from include.sandbox.airflow import component_commands
+from include.sandbox.settings import SandboxSettings
+from include.sandbox.supervise import Supervisor
+
+TRIGGERER, SCHEDULER = "airflow-triggerer", "airflow-scheduler"
+
+_DOWN_LIMIT_S = 60.0
+_POLL_S = 0.2
+
+
+class AirflowProcesses:
+    """What somebody does who has a shell on Airflow's machine."""
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        self._supervisor = Supervisor(settings)
+        self._names = tuple(component_commands(settings))
+
+    def kill(self, *names: str) -> float:
+        """Kill programs with all that they have started, none of which gets a word out; returns when (unix seconds).
+
+        Their supervisor starts them again at once.
+        """
+        at = time.time()
+        doomed = [one for name in names for one in self._tree(self._pid(name))]
+        for process in doomed:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(doomed, timeout=_DOWN_LIMIT_S)
+        return at
+
+    def has_restarted(self, name: str, since: float) -> bool:
+        """Whether a program runs that was started after a time (unix seconds)."""
+        pid = self._pid(name)
+        try:
+            return pid > 0 and psutil.Process(pid).create_time() > since
+        except psutil.NoSuchProcess:
+            return False
+
+    @contextmanager
+    def all_dead(self) -> Iterator[float]:
+        """Within it Airflow is dead and stays so; yields since when (unix seconds)."""
+        at = self.kill(*self._names)
+        try:
+            self._hold_down(self._names)
+            yield at
+        finally:
+            for name in self._names:
+                self._supervisor.start(name)
+
+    def _hold_down(self, names: Sequence[str]) -> None:
+        """End what the supervisor starts anew, until it has understood that it shall not."""
+        deadline = time.monotonic() + _DOWN_LIMIT_S
+        while up := [
+            one.name for one in self._supervisor.states() if one.name in names and one.state != "STOPPED"
+        ]:
+            with ThreadPoolExecutor(len(up)) as threads:
+                list(threads.map(self._supervisor.stop, up))
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{', '.join(up)} did not stay down for {_DOWN_LIMIT_S:.0f} s")
+            time.sleep(_POLL_S)
+
+    def _pid(self, name: str) -> int:
+        return next(one.pid for one in self._supervisor.states() if one.name == name)
+
+    @staticmethod
+    def _tree(pid: int) -> list[psutil.Process]:
+        if not pid:
+            return []
+        try:
+            process = psutil.Process(pid)
+            return [process, *process.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []

@@ -1,0 +1,68 @@
+"""Airflow's own processes die in the middle of a canary: the release goes on, or the guard ends it."""
+
+from __future__ import annotations
+
+from include.sandbox.demo.chapters import answering_at_the_end
+from include.sandbox.demo.counts import CandidateSpan
+from tests.e2e.outage_stories import GUARD_SLACK_S, OutageStory
+from tests.e2e.release_files import ORPHANED_LEASE_S
+from tests.e2e.test_stopped_releases import assert_on_stable, rolled_back_by
+from tests.e2e.world import Ended
+
+
+def test_release_outlives_its_triggerer_and_its_scheduler(outage: OutageStory) -> None:
+    """Both are killed while users are on the candidate; others take over, and the version is promoted."""
+    story = outage.surviving
+    assert story.percents == [50, 50]
+    assert (story.second.run.state, story.second.state.outcome) == ("success", "promoted")
+    assert story.service.storage_uri == story.second.state.storage_uri
+    assert story.service.alone(story.service.latest_ready)
+    assert set(answering_at_the_end(story.traffic)) == {"2"}
+
+
+def test_no_request_fails_because_the_triggerer_or_the_scheduler_died(outage: OutageStory) -> None:
+    """Serving does not pass through Airflow: every client is answered all the time."""
+    assert outage.surviving.traffic.failures == []
+
+
+def test_guard_ends_the_canary_when_all_of_airflow_is_dead(outage: OutageStory) -> None:
+    """The lease runs out, and the candidate has no users any more before Airflow is back."""
+    story = outage.orphaned
+    assert story.safe_at < story.back_at
+    assert story.safe_at < story.renewed_at + ORPHANED_LEASE_S + GUARD_SLACK_S
+
+
+def test_no_user_meets_the_bad_version_when_the_lease_has_run_out(outage: OutageStory) -> None:
+    """The candidate fails users until the guard acts, and nobody afterwards: not when Airflow is back either."""
+    story = outage.orphaned
+    begin = story.third.times("weight_intended")[0].timestamp()
+    over = story.renewed_at + ORPHANED_LEASE_S + GUARD_SLACK_S
+    assert story.traffic.failures
+    assert [one for one in story.traffic.failures if one.at > over] == []
+    assert set(story.traffic.failed_on([CandidateSpan(3, begin, over)])) == {3}
+
+
+def test_airflow_that_comes_back_respects_the_guard(outage: OutageStory) -> None:
+    """The run finds its canary ended, rolls back in the guard's name, and ends on the stable version."""
+    story = outage.orphaned
+    assert (story.third.run.state, story.third.state.outcome) == ("failed", "rolled_back")
+    assert rolled_back_by(story.third) == "guard"
+    assert_on_stable(story.service, story.third)
+    assert set(answering_at_the_end(story.traffic)) == {"1"}
+
+
+def test_records_are_complete_and_consistent(outage: OutageStory) -> None:
+    """Whatever died: one beginning, one end, no stage left open, nothing twice, no lease left."""
+    for ended in (outage.surviving.second, outage.orphaned.third):
+        assert_complete(ended)
+    assert not outage.surviving.lease_left
+    assert not outage.orphaned.lease_left
+
+
+def assert_complete(ended: Ended) -> None:
+    """Assert that a record says once how its release began and ended, and that every stage is over."""
+    kinds = [event.kind for event in ended.events]
+    for kind in ("release_started", "release_finished", ended.state.outcome):
+        assert kinds.count(kind) == 1, kind
+    assert kinds[-1] == "release_finished"
+    assert [stage.name for stage in ended.state.stages if stage.outcome == "running"] == []
