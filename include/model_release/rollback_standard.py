@@ -59,14 +59,14 @@ def roll_back(goal: RollBack, observed: Observed, view: StandardView) -> Action:
             kind="foreign_change",
         )
     if view.stable_uri == goal.stable_uri:
-        return _stable_is_good(observed, view)
+        return _stable_is_good(goal, observed, view)
     return _stable_is_bad(goal, observed, view)
 
 
 # --- phases 1 and 2: the stable predictor is the good version ---
 
 
-def _stable_is_good(observed: Observed, view: StandardView) -> Action:
+def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> Action:
     entry = view.own
     if entry is None:
         return _await_stable(observed, view)
@@ -79,7 +79,9 @@ def _stable_is_good(observed: Observed, view: StandardView) -> Action:
             "Percent 0 is set; waiting to see all traffic on the good revision.", SHIELD, users_safe=safe
         )
     echo = view.echo(entry)
-    if echo is not None and echo.percent != 0:
+    is_noted = echo.percent == 0 if echo is not None else goal.unnoted_may_go
+    if not is_noted:
+        # Until then it may still act on what it has read: a canary that was removed meanwhile would get users.
         return Wait("Waiting for the controller to take note of percent 0.", SHIELD, users_safe=True)
     return Patch(without_entry(observed, view, entry), "No user is led there: remove the canary.", RESTORE)
 

@@ -76,10 +76,14 @@ class Promote:
 class RollBack:
     """Bring all traffic back to `stable_uri`. With `candidate_uri`, a spec that names a third URI is left
     alone.
+
+    `unnoted_may_go`: a canary that the controller never took note of may be removed (Standard mode). A controller
+    that is merely slow could still lead users to it for a moment, so only who has waited for it may say so.
     """
 
     stable_uri: str
     candidate_uri: str = ""
+    unnoted_may_go: bool = False
 
 
 @dataclass(frozen=True)

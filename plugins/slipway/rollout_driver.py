@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from include.model_release.errors import (
     AlreadyReleasedError,
@@ -27,6 +27,7 @@ from include.model_release.rollout import (
     Impossible,
     Observed,
     Patch,
+    RollBack,
     inference_service_manifest,
     next_action,
     observe,
@@ -35,6 +36,8 @@ from slipway.hooks.kserve import KServeHook
 from slipway.ticket import ReleaseTicket
 
 POLL_INTERVAL_S = 0.25
+# How long KServe's controller may take to note a canary; one that cannot reconcile with it never does.
+NOTE_TIMEOUT_S = 60.0
 
 _ERRORS: dict[str, type[SlipwayError]] = {
     "load_failed": CanaryRefusedError,
@@ -137,8 +140,11 @@ def drive(
     :param while_waiting: is called after each turn that did not reach the goal.
     :raises TimedOutError: not reached within the limit.
     """
-    deadline, told = time.monotonic() + timeout_s, ""
+    began, told = time.monotonic(), ""
+    deadline = began + timeout_s
     while True:
+        if isinstance(goal, RollBack) and time.monotonic() - began > NOTE_TIMEOUT_S:
+            goal = replace(goal, unnoted_may_go=True)
         turn = take_turn(hook, goal, permit)
         if turn.action.reason != told:
             told = turn.action.reason

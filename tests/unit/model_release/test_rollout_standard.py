@@ -369,11 +369,14 @@ def test_a_reconciliation_that_has_read_the_old_percent_is_waited_for() -> None:
 
 
 def test_a_canary_that_the_controller_never_took_note_of_is_removed() -> None:
-    """Where KServe cannot finish a reconciliation with the canary, only its removal helps."""
+    """Where KServe cannot finish a reconciliation with the canary only its removal helps, once it was waited for."""
     model = standard_live()
     patched(model, START)
     assert patched(model, RollBack(V2, V3)).phase == "shield"
-    assert patched(model, RollBack(V2, V3)).phase == "restore"
+    waiting = next_action(RollBack(V2, V3), model.read())
+    assert isinstance(waiting, Wait)
+    assert waiting.users_safe
+    assert patched(model, RollBack(V2, V3, unnoted_may_go=True)).phase == "restore"
     assert isinstance(drive(model, RollBack(V2, V3)), Done)
 
 
