@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from include.model_release.intake import IncomingVersion, parse_ready
-from include.model_release.spec import parse_release_spec
+from include.model_release.spec import ReleaseSpec, parse_release_spec
+from include.model_release.variants import variant_names, with_variant
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -147,6 +148,28 @@ def test_the_release_file_in_the_readme_is_valid() -> None:
     """The README's worked example of a release file is accepted as it stands."""
     spec = parse_release_spec(example("yaml", "model:"), "the README's example")
     assert spec.model == "churn"
+
+
+WORKED = [
+    body
+    for name, body in FENCE.findall((ROOT / "docs" / "bring-your-model.md").read_text(encoding="utf-8"))
+    if name == "yaml"
+]
+
+
+@pytest.mark.parametrize("text", WORKED, ids=lambda text: text.splitlines()[0].removeprefix("model: "))
+def test_each_worked_release_file_is_valid(text: str) -> None:
+    """Every release file of "Bring your model" is read, and so is each of its variants."""
+    spec = parse_release_spec(text, "a worked release file")
+    assert all(with_variant(spec, name).conversion.program for name in variant_names(spec))
+
+
+def test_there_is_a_worked_release_file_for_each_target() -> None:
+    """No target that a release file may ask for lacks an example."""
+    shown = {parse_release_spec(text, "a worked release file").conversion.target for text in WORKED}
+    schema = ReleaseSpec.model_json_schema()
+    kinds = {name for name in schema["$defs"] if name.endswith("Conversion")}
+    assert shown == {schema["$defs"][name]["properties"]["target"]["const"] for name in kinds}
 
 
 def test_the_ready_file_in_the_readme_is_valid() -> None:
