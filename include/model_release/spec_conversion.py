@@ -118,7 +118,9 @@ class TargetSettings(PodSettings):
     target: str
     image: ImageReference = ""
     """Left out: that of the target's converter, in `include/images/`."""
-    variants: dict[DnsLabel, dict[str, JsonValue]] = Field(default_factory=dict)
+    variants: dict[Annotated[DnsLabel, Field(max_length=16)], dict[str, JsonValue]] = Field(
+        default_factory=dict
+    )
     """Conversions to make beside each other: for each a name and the keys that differ from this section's."""
     choose: Literal["fastest", "all"] = "fastest"
     """Of the variants within their tolerance: the one whose requests take least in the converter's own

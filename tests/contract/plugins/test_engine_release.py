@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
+from slipway.operators.convert import ChooseVariantOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import PrepareStagingOperator
 from slipway.ticket import ReleaseTicket
@@ -131,3 +132,67 @@ def test_an_engine_is_staged_where_it_fits(converted: ModelStoreHook, bucket: st
         "staging/ranker/1/model.plan",
         "staging/ranker/warmup/first.0.bin",
     }
+
+
+@pytest.fixture
+def two_engines(converted: ModelStoreHook) -> ModelStoreHook:
+    """What the converters of two variants leave: an engine for an L4 and one for an H100."""
+    for name, gpu, capability in (("l4", "NVIDIA L4", "8.9"), ("h100", "NVIDIA H100", "9.0")):
+        body = f"engine for {gpu}".encode()
+        engine = {**_RESULT["engine"], "gpu": gpu, "compute_capability": capability}
+        model = {
+            "file": "model.plan",
+            "size_bytes": len(body),
+            "sha256": hashlib.sha256(body).hexdigest(),
+        }
+        converted.write(f"work/ranker/1/convert/{name}/model.plan", body)
+        result = {**_RESULT, "error": None, "engine": engine, "model": model, "latency": {"p50_ms": 0.2}}
+        converted.write_json(f"work/ranker/1/convert/{name}/result.json", result)
+    return converted
+
+
+def _ticket_of_two(bucket: str, capability: str) -> ReleaseTicket:
+    hardware = {"compute_capability": capability, "tensorrt": "10.13.2"}
+    conversion = {"target": "tensorrt", "choose": "all", "variants": {"l4": {}, "h100": {}}}
+    spec = apply_overrides(
+        _SPEC, {"serving": {**_SERVING, "hardware": hardware}, "conversion": conversion}, "the test"
+    )
+    return ReleaseTicket(
+        release_id="manual__1", model="ranker", version=1, bucket=bucket, spec=spec, stable=None
+    )
+
+
+def test_one_version_holds_an_engine_for_each_kind_of_gpu(two_engines: ModelStoreHook, bucket: str) -> None:
+    """With `choose: all` both are published, and the configuration says which is whose."""
+    release = _ticket_of_two(bucket, "9.0").model_dump_json()
+    names = ChooseVariantOperator(task_id="choose", release=release).run({})  # type: ignore[typeddict-item]
+    assert names == ["l4", "h100"]
+    publish = PublishModelOperator(task_id="publish", release=release, variants=json.dumps(names))
+    publish.run({})  # type: ignore[typeddict-item]
+    manifest = ModelRegistry(two_engines).require("ranker", 1)
+    assert [engine.gpu for engine in manifest.engines] == ["NVIDIA L4", "NVIDIA H100"]
+    config = from_pbtxt(ModelRegistry(two_engines).config_text(manifest))
+    assert config["cc_model_filenames"] == {"8.9": "model.plan", "9.0": "model_9.0.plan"}
+    repository = "models/ranker/1/repository/ranker/1/"
+    assert two_engines.read(f"{repository}model.plan") == b"engine for NVIDIA L4"
+    assert two_engines.read(f"{repository}model_9.0.plan") == b"engine for NVIDIA H100"
+    evidence = two_engines.read_json("models/ranker/1/evidence/manual__1/variants.json")
+    assert "h100 for 9.0" in evidence["reason"]
+
+
+def test_a_version_with_several_engines_is_staged_where_one_fits(
+    two_engines: ModelStoreHook, bucket: str
+) -> None:
+    """The servers' GPU needs its engine among them; a third kind has none."""
+    for capability in ("9.0", "8.0"):
+        ticket = _ticket_of_two(bucket, capability)
+        release = ticket.model_dump_json()
+        publish = PublishModelOperator(task_id="publish", release=release, variants='["l4", "h100"]')
+        publish.run({})  # type: ignore[typeddict-item]
+        stage = PrepareStagingOperator(task_id="stage", release=release)
+        if capability == "9.0":
+            stage.run({})  # type: ignore[typeddict-item]
+            assert two_engines.read("staging/ranker/1/model_9.0.plan") == b"engine for NVIDIA H100"
+        else:
+            with pytest.raises(LoadRefusedError, match=r"the server has 8\.0"):
+                stage.run({})  # type: ignore[typeddict-item]

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.sdk.exceptions import AirflowFailException
 from kubernetes.client import ApiClient
 from slipway.operators.convert import ConvertModelOperator
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.errors import SpecError
+from include.model_release.errors import ParityRefusedError, SpecError
 from include.model_release.spec import apply_overrides, parse_release_spec
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
@@ -84,3 +85,55 @@ def test_what_kubernetes_would_refuse_is_refused_before(conversion: dict[str, An
     """A size that is none, or a variable's name that can be none, is an error in the release file."""
     with pytest.raises(SpecError):
         _manifest(conversion)
+
+
+def _ticket_with_variants() -> ReleaseTicket:
+    variants = {"whole": {}, "quick": {"precision": "int8", "timeout_s": 60}}
+    return ReleaseTicket(
+        release_id="manual__1",
+        model="ranker",
+        version=3,
+        bucket="models",
+        spec=apply_overrides(_SPEC, {"conversion": {"variants": variants}}, "the test"),
+        stable=None,
+    )
+
+
+def test_a_variant_has_a_pod_and_a_place_of_its_own() -> None:
+    """Two variants' pods have other names, options and destinations, and other stages in the record."""
+    release = _ticket_with_variants().model_dump_json()
+    pods = {}
+    for name in ("whole", "quick"):
+        operator = ConvertModelOperator(task_id="convert", variant=name, release=release)
+        operator._describe_pod(operator.ticket)
+        pods[name] = (operator.name, operator.stage, operator.active_deadline_seconds)
+        arguments = operator.arguments
+        assert arguments[arguments.index("--destination") + 1] == f"s3://models/work/ranker/3/convert/{name}/"
+        assert arguments[arguments.index("--precision") + 1] == {"whole": "fp32", "quick": "int8"}[name]
+    assert pods["whole"][0] != pods["quick"][0]
+    assert pods["quick"][1:] == ("convert-quick", 120)
+    assert pods["whole"][1] == "convert-whole"
+
+
+@pytest.mark.parametrize(("variant", "fails"), [("quick", False), ("", True)])
+def test_one_of_several_that_misses_its_tolerance_fails_nothing(
+    monkeypatch: pytest.MonkeyPatch, variant: str, fails: bool
+) -> None:
+    """The only conversion of a release fails its task; one of several is recorded as refused, and the task is green."""
+    told: list[tuple[str, str]] = []
+
+    def refused(operator: ConvertModelOperator, *_: Any) -> None:
+        raise ParityRefusedError("row 17 differs")
+
+    record = SimpleNamespace(append=lambda kind, **data: told.append((kind, data.get("outcome", ""))))
+    monkeypatch.setattr(ConvertModelOperator, "_finished", refused)
+    operator = ConvertModelOperator(
+        task_id="convert", variant=variant, release=_ticket_with_variants().model_dump_json()
+    )
+    operator.__dict__.update(record=record, store=SimpleNamespace(delete=lambda key: None))
+    if fails:
+        with pytest.raises(AirflowFailException, match="row 17 differs"):
+            operator.execute({})  # type: ignore[typeddict-item]
+    else:
+        assert operator.execute({}) is None  # type: ignore[typeddict-item,func-returns-value]
+    assert told == [("stage_started", ""), ("stage_finished", "refused")]
