@@ -41,6 +41,9 @@ CANARY_OF_AN_ORPHAN: dict[str, Any] = {
     "lease_s": ORPHANED_LEASE_S,
 }
 NO_SUCH_GPU = 99
+TWO_PRECISIONS: dict[str, Any] = {
+    "variants": {"whole": {}, "rough": {"precision": "int8", "parity": {"abs_tolerance": 1e-9}}}
+}
 
 
 def write_release_files(folder: Path) -> None:
@@ -54,7 +57,7 @@ def write_release_files(folder: Path) -> None:
     variants = [
         digits,
         _variant(digits, ONE_AT_A_TIME, rollout={**LONG_CANARY, **refuse}),
-        _variant(digits, ON_CALL, rollout=SHORT_CANARY),
+        _variant(digits, ON_CALL, conversion=TWO_PRECISIONS, rollout={**SHORT_CANARY, "preview": {}}),
         _variant(digits, ON_GPU, serving=gpu),
         _variant(digits, SURVIVING, rollout=CANARY_OF_A_SURVIVOR),
         _variant(digits, ORPHANED, rollout=CANARY_OF_AN_ORPHAN),

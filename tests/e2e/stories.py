@@ -166,7 +166,11 @@ def one_at_a_time_story(world: World) -> OneAtATimeStory:
 
 @dataclass(frozen=True)
 class OnCallStory:
-    """In the canary of version 2 somebody takes the weight to 0 by kubectl; the next step cannot be done."""
+    """In the canary of version 2 somebody takes the weight to 0 by kubectl; the next step cannot be done.
+
+    Versions are converted twice, in precisions of which one misses its tolerance; candidates are shown before they
+    get users.
+    """
 
     second: Ended
     service: Observed

@@ -56,6 +56,20 @@ def test_failed_task_is_followed_by_the_rollback(on_call: OnCallStory) -> None:
     assert on_call.traffic.failures == []
 
 
+def test_variant_that_misses_its_tolerance_is_left_out(on_call: OnCallStory) -> None:
+    """Of two conversions beside each other the one that keeps its tolerance is released; the other fails nothing."""
+    stages = ("convert-whole", "convert-rough", "choose", "publish")
+    assert [on_call.second.stage(name) for name in stages] == ["passed", "refused", "passed", "passed"]
+
+
+def test_candidate_is_shown_before_its_first_percent(on_call: OnCallStory) -> None:
+    """With a preview the first that is observed is 0 %, at an address of the candidate's own."""
+    assert on_call.second.stage("preview") == "passed"
+    seen = [event.data for event in on_call.second.events if event.kind == "weight_observed"]
+    assert [data["weight"] for data in seen[:2]] == [0, 50]
+    assert seen[0]["candidate_url"].startswith("http://latest-")
+
+
 def test_model_that_does_not_load_is_refused(on_gpu: OnGpuStory) -> None:
     """A version that no server can load is refused on staging, with the server's reason; no service comes of it."""
     first = on_gpu.first
