@@ -32,20 +32,21 @@ class AirflowProcesses:
         Their supervisor starts them again at once.
         """
         at = time.time()
-        doomed = [one for name in names for one in self._tree(self._pid(name))]
+        doomed = [one for name in names for one in self._tree(self.pid(name))]
         for process in doomed:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(doomed, timeout=_DOWN_LIMIT_S)
         return at
 
-    def has_restarted(self, name: str, since: float) -> bool:
-        """Whether a program runs that was started after a time (unix seconds)."""
-        pid = self._pid(name)
-        try:
-            return pid > 0 and psutil.Process(pid).create_time() > since
-        except psutil.NoSuchProcess:
-            return False
+    def pid(self, name: str) -> int:
+        """The program's process; 0 while there is none."""
+        return next(one.pid for one in self._supervisor.states() if one.name == name)
+
+    def has_restarted(self, name: str, killed: int) -> bool:
+        """Whether the program runs as another process than the one that was killed."""
+        pid = self.pid(name)
+        return pid not in (0, killed) and psutil.pid_exists(pid)
 
     @contextmanager
     def all_dead(self) -> Iterator[float]:
@@ -69,9 +70,6 @@ class AirflowProcesses:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{', '.join(up)} did not stay down for {_DOWN_LIMIT_S:.0f} s")
             time.sleep(_POLL_S)
-
-    def _pid(self, name: str) -> int:
-        return next(one.pid for one in self._supervisor.states() if one.name == name)
 
     @staticmethod
     def _tree(pid: int) -> list[psutil.Process]:

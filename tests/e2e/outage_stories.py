@@ -131,11 +131,11 @@ def _killed(world: World, airflow: AirflowProcesses, name: str) -> int | None:
     """
     world.wait(lambda: _has_users(world) or None, f"the candidate has users before {name} is killed")
     service = world.service(SURVIVING)
-    at = airflow.kill(name)
+    killed, at = airflow.pid(name), airflow.kill(name)
 
     def is_back() -> bool | None:
         if name != TRIGGERER:
-            return airflow.has_restarted(name, at) or None
+            return airflow.has_restarted(name, killed) or None
         lease = world.lease(SURVIVING)
         renewed = lease is not None and lease.renewed_at is not None and lease.renewed_at.timestamp() > at
         return renewed or None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import TaskAwaitingInput, TaskDeferred
 
-from include.model_release.errors import GateRefusedError
+from include.model_release.errors import GateRefusedError, SlipwayError
 from slipway.failures import airflow_failures
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
@@ -70,10 +70,18 @@ class ReleaseOperator(ReleaseStep, BaseOperator):
 
 
 @contextmanager
-def recorded_stage(record: ReleaseRecord, stage: str, *, resumed: bool = False) -> Iterator[None]:
+def recorded_stage(
+    record: ReleaseRecord,
+    stage: str,
+    *,
+    resumed: bool = False,
+    leaves_out: tuple[type[SlipwayError], ...] = (),
+) -> Iterator[None]:
     """Writes to the record that a stage begins, and how it ended.
 
     A task that only waits has not ended its stage; it comes back with ``resumed``.
+
+    :param leaves_out: errors that end this stage as ``left_out`` and no more: the release goes on without it.
     """
     if not resumed:
         record.append("stage_started", stage=stage)
@@ -81,6 +89,9 @@ def recorded_stage(record: ReleaseRecord, stage: str, *, resumed: bool = False) 
         yield
     except (TaskDeferred, TaskAwaitingInput):
         raise
+    except leaves_out as error:
+        record.append("stage_finished", stage=stage, outcome="left_out", reason=str(error))
+        return
     except GateRefusedError as error:
         record.append("stage_finished", stage=stage, outcome="refused", reason=str(error))
         raise

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException
-
-from include.model_release.errors import GateRefusedError, InputMissingError
+from include.model_release.errors import GateRefusedError, InputMissingError, ModelInvalidError
 from include.model_release.spec import Conversion
 from include.model_release.variants import ONLY, candidate_of, choose, variant_names
 from slipway.operators.base import ReleaseOperator, recorded_stage
@@ -32,8 +30,8 @@ class ListVariantsOperator(ReleaseOperator):
 class ConvertModelOperator(ReleasePodOperator):
     """Runs the release file's conversion in a pod and reads its parity report.
 
-    :param variant: which of its variants; empty where there is just the one. That one of several misses its
-        tolerance is recorded and fails nothing: `ChooseVariantOperator` sees what is left.
+    :param variant: which of its variants; empty where there is just the one. One of several that misses its
+        tolerance, or cannot be made, is left out and fails nothing: `ChooseVariantOperator` sees what is left.
     """
 
     def __init__(self, *, variant: str = ONLY, **kwargs: Any) -> None:
@@ -41,28 +39,12 @@ class ConvertModelOperator(ReleasePodOperator):
         self.variant = variant
         # One stage of the record for each variant.
         self.stage = f"convert-{variant}" if variant else "convert"
+        self.leaves_out = (GateRefusedError, ModelInvalidError) if variant else ()
 
     @cached_property
     def ticket(self) -> ReleaseTicket:
         """The release's ticket, about this variant."""
         return ReleaseTicket.parse(self.release).of_variant(self.variant)
-
-    def execute(self, context: Context) -> Any:
-        """Starts the pod and waits for it."""
-        return self._one_of_several(lambda: super(ConvertModelOperator, self).execute(context))
-
-    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
-        """Goes on when the pod has ended."""
-        return self._one_of_several(lambda: super(ConvertModelOperator, self).trigger_reentry(context, event))
-
-    def _one_of_several(self, run: Callable[[], Any]) -> Any:
-        try:
-            return run()
-        except AirflowFailException as error:
-            if not self.variant or not isinstance(error.__cause__, GateRefusedError):
-                raise
-            self.log.warning("the variant %s is out: %s", self.variant, error)
-            return None
 
     def pod_spec(self, ticket: ReleaseTicket) -> Conversion:
         """The release file's ``conversion``."""

@@ -40,6 +40,8 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     """
 
     stage: str
+    # Errors after which the release goes on without what this pod was to make.
+    leaves_out: tuple[type[SlipwayError], ...] = ()
 
     template_fields: Sequence[str] = ("release", *KubernetesPodOperator.template_fields)
 
@@ -73,7 +75,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     def execute(self, context: Context) -> Any:
         """Starts the pod and waits for it."""
         ticket = self.ticket
-        with airflow_failures(), recorded_stage(self.record, self.stage):
+        with airflow_failures(), recorded_stage(self.record, self.stage, leaves_out=self.leaves_out):
             self.store.delete(self.result_key(ticket))  # an earlier attempt's result says nothing about this
             self._describe_pod(ticket)
             return self._finished(ticket, lambda: super(ReleasePodOperator, self).execute(context))
@@ -81,7 +83,10 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
         """Goes on when the pod has ended."""
         ticket = self.ticket
-        with airflow_failures(), recorded_stage(self.record, self.stage, resumed=True):
+        with (
+            airflow_failures(),
+            recorded_stage(self.record, self.stage, resumed=True, leaves_out=self.leaves_out),
+        ):
             self._describe_pod(ticket)
             return self._finished(
                 ticket, lambda: super(ReleasePodOperator, self).trigger_reentry(context, event)

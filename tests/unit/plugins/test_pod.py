@@ -12,7 +12,7 @@ from kubernetes.client import ApiClient
 from slipway.operators.convert import ConvertModelOperator
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.errors import ParityRefusedError, SpecError
+from include.model_release.errors import ModelInvalidError, ParityRefusedError, SlipwayError, SpecError
 from include.model_release.spec import apply_overrides, parse_release_spec
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
@@ -115,25 +115,30 @@ def test_a_variant_has_a_pod_and_a_place_of_its_own() -> None:
     assert pods["whole"][1] == "convert-whole"
 
 
-@pytest.mark.parametrize(("variant", "fails"), [("quick", False), ("", True)])
-def test_one_of_several_that_misses_its_tolerance_fails_nothing(
-    monkeypatch: pytest.MonkeyPatch, variant: str, fails: bool
+@pytest.mark.parametrize(
+    "error", [ParityRefusedError("row 17 differs"), ModelInvalidError("no int8 of this")]
+)
+@pytest.mark.parametrize("variant", ["quick", ""])
+def test_one_of_several_that_cannot_be_released_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, variant: str, error: SlipwayError
 ) -> None:
-    """The only conversion of a release fails its task; one of several is recorded as refused, and the task is green."""
+    """The only conversion of a release fails its task; one of several is recorded as left out, and nothing fails."""
     told: list[tuple[str, str]] = []
 
-    def refused(operator: ConvertModelOperator, *_: Any) -> None:
-        raise ParityRefusedError("row 17 differs")
+    def ends(operator: ConvertModelOperator, *_: Any) -> None:
+        raise error
 
     record = SimpleNamespace(append=lambda kind, **data: told.append((kind, data.get("outcome", ""))))
-    monkeypatch.setattr(ConvertModelOperator, "_finished", refused)
+    monkeypatch.setattr(ConvertModelOperator, "_finished", ends)
     operator = ConvertModelOperator(
         task_id="convert", variant=variant, release=_ticket_with_variants().model_dump_json()
     )
     operator.__dict__.update(record=record, store=SimpleNamespace(delete=lambda key: None))
-    if fails:
-        with pytest.raises(AirflowFailException, match="row 17 differs"):
-            operator.execute({})  # type: ignore[typeddict-item]
-    else:
+    if variant:
         assert operator.execute({}) is None  # type: ignore[typeddict-item,func-returns-value]
-    assert told == [("stage_started", ""), ("stage_finished", "refused")]
+        outcome = "left_out"
+    else:
+        with pytest.raises(AirflowFailException):
+            operator.execute({})  # type: ignore[typeddict-item]
+        outcome = "refused" if isinstance(error, ParityRefusedError) else "failed"
+    assert told == [("stage_started", ""), ("stage_finished", outcome)]
