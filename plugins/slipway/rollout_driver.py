@@ -142,8 +142,9 @@ def drive(
     """
     began, told = time.monotonic(), ""
     deadline = began + timeout_s
+    noted_by = began + min(NOTE_TIMEOUT_S, timeout_s / 2)
     while True:
-        if isinstance(goal, RollBack) and time.monotonic() - began > NOTE_TIMEOUT_S:
+        if isinstance(goal, RollBack) and time.monotonic() > noted_by:
             goal = replace(goal, unnoted_may_go=True)
         turn = take_turn(hook, goal, permit)
         if turn.action.reason != told:
