@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -13,17 +13,26 @@ from include.model_release.config_checks import EngineProfile
 from include.model_release.engine import EngineBuild, engine_of
 from include.model_release.errors import ModelInvalidError
 from include.model_release.manifest import FileEntry, RelativePath, Sha256
+from include.model_release.publication import PartsDigest
 from include.model_release.signature import ModelSignature
 
 REPOSITORY = "repository/"
 
 
-class _File(BaseModel):
+class _Measured(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    path: RelativePath
     size_bytes: int
     sha256: Sha256
+    parts: PartsDigest | None = None
+
+    @property
+    def entry(self) -> FileEntry:
+        return FileEntry(size_bytes=self.size_bytes, sha256=self.sha256)
+
+
+class _File(_Measured):
+    path: RelativePath
 
 
 class _Repository(BaseModel):
@@ -33,12 +42,8 @@ class _Repository(BaseModel):
     configs: dict[str, str] = {}
 
 
-class _SingleFile(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
+class _SingleFile(_Measured):
     file: RelativePath
-    size_bytes: int
-    sha256: Sha256
 
 
 class _Result(BaseModel):
@@ -49,6 +54,7 @@ class _Result(BaseModel):
     profiles: tuple[dict[str, Any], ...] = ()
     model: _SingleFile | None = None
     repository: _Repository | None = None
+    inputs: dict[str, FileEntry] = {}
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,8 @@ class Converted:
     `files` are by their path in the repository, `places` say where each lies below the work prefix.
     `config_texts` has the config.pbtxt of each model that brought one; it is empty for a model whose
     configuration is made from the release file. `engine` and `profiles` are those of a TensorRT engine.
+    `parts` says how S3 knows a file that was written in parts; `inputs` are the objects that the converter has
+    read, by their address, as they were then.
     """
 
     files: dict[str, FileEntry]
@@ -65,6 +73,8 @@ class Converted:
     config_texts: dict[str, str]
     signature: ModelSignature
     tools: dict[str, str]
+    parts: dict[str, PartsDigest] = field(default_factory=dict)
+    inputs: dict[str, FileEntry] = field(default_factory=dict)
     engine: EngineBuild | None = None
     profiles: tuple[EngineProfile, ...] = ()
 
@@ -84,14 +94,15 @@ def parse_converted(result: Mapping[str, Any], model: str, version: int) -> Conv
         made = _of_one_file(read, read.model, f"{model}/{version}/")
     else:
         made = _of_repository(read, read.repository, model)
-    return replace(made, engine=engine_of(result), profiles=read.profiles)
+    return replace(made, engine=engine_of(result), profiles=read.profiles, inputs=read.inputs)
 
 
 def _of_one_file(result: _Result, file: _SingleFile, folder: str) -> Converted:
     path = folder + file.file
     return Converted(
-        files={path: FileEntry(size_bytes=file.size_bytes, sha256=file.sha256)},
+        files={path: file.entry},
         places={path: file.file},
+        parts={} if file.parts is None else {path: file.parts},
         config_texts={},
         signature=result.signature,
         tools=result.tools,
@@ -106,10 +117,9 @@ def _of_repository(result: _Result, repository: _Repository, model: str) -> Conv
             f"files of no model: {', '.join(strange)}" if strange else f"no configuration of {model!r}"
         )
     return Converted(
-        files={
-            file.path: FileEntry(size_bytes=file.size_bytes, sha256=file.sha256) for file in repository.files
-        },
+        files={file.path: file.entry for file in repository.files},
         places={file.path: REPOSITORY + file.path for file in repository.files},
+        parts={file.path: file.parts for file in repository.files if file.parts is not None},
         config_texts=dict(repository.configs),
         signature=result.signature,
         tools=result.tools,

@@ -27,13 +27,31 @@ DECISION_FILE = "publication.json"
 _REPOSITORY = "repository/"
 
 
+class PartsDigest(BaseModel):
+    """How S3 knows an object that came in parts: by a digest of the parts' digests.
+
+    `sha256` is the SHA-256 of the concatenated SHA-256 of the parts, in base64.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    size_bytes: Annotated[int, Field(ge=1)]
+    """Of every part but the last."""
+    sha256: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{43}=$")]
+
+
 class Origin(BaseModel):
-    """Where a file's bytes lie and stay: a version of an object, or an object whose key is its SHA-256."""
+    """Where a file's bytes lie and stay: a version of an object, or an object whose key is its SHA-256.
+
+    `parts` is there where S3 knows them by that alone.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     key: Annotated[str, Field(min_length=1)]
     version_id: str | None = None
+    parts: PartsDigest | None = None
 
 
 class Publication(BaseModel):

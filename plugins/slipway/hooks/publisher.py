@@ -15,6 +15,7 @@ from include.model_release.errors import InputMissingError, SlipwayError, Versio
 from include.model_release.manifest import FileEntry, Manifest
 from include.model_release.publication import (
     Origin,
+    PartsDigest,
     Publication,
     decision_key,
     origin_prefix,
@@ -23,7 +24,7 @@ from include.model_release.publication import (
 from include.model_release.repository import RepositoryPaths, repository_paths
 from include.model_release.spec import Publishing
 from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.transfer import SINGLE_COPY_LIMIT_BYTES, ObjectSettings
+from slipway.hooks.transfer import SINGLE_COPY_LIMIT_BYTES, ObjectFacts, ObjectSettings
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -37,10 +38,12 @@ class StoredSource:
     """A file that lies in the bucket already, to be copied on the server's side.
 
     :param measured: what whoever wrote it says that it is; it is held against what S3 finds before anything is decided.
+    :param parts: how S3 should know it, where it was written in parts.
     """
 
     key: str
     measured: FileEntry | None = None
+    parts: PartsDigest | None = None
 
 
 Source = bytes | StoredSource
@@ -98,7 +101,8 @@ class Publisher:
         try:
             for entry in self._store.entries(origin_prefix(paths)):
                 self._store.delete(entry.key)
-            for prefix in (paths.repository, origin_prefix(paths)):
+            # Also what a converter that died has begun to write.
+            for prefix in (paths.repository, paths.work, origin_prefix(paths)):
                 self._store.abort_uploads(prefix)
         except SlipwayError as error:
             log.warning("the version is published, but not everything was tidied up: %s", error)
@@ -126,7 +130,7 @@ class Publisher:
         safe = Origin(key=f"{origin_prefix(paths)}{expected.sha256}")
         if isinstance(source, bytes):
             self._require(safe.key, FileEntry.of(source), expected)
-            self._store.write(safe.key, source)
+            self._store.write(safe.key, source, settings=self._aside)
             return safe
         facts = self._store.stat(source.key)
         if facts is None:
@@ -136,23 +140,40 @@ class Publisher:
                 found="none",
                 remedy="check the bucket, the model and the version",
             )
-        if facts.version_id is not None:
-            sha256 = facts.sha256
-            if sha256 is None and facts.size_bytes > SINGLE_COPY_LIMIT_BYTES:
-                sha256, _ = self._store.sha256(source.key, facts.version_id)
-            if sha256 is not None:
-                found = FileEntry(sha256=sha256, size_bytes=facts.size_bytes)
-                self._require(source.key, found, expected)
-                return Origin(key=source.key, version_id=facts.version_id)
         self._require_size(source.key, facts.size_bytes, expected)
+        if facts.version_id is not None:
+            origin = self._version(source, facts, facts.version_id, expected)
+            if origin is not None:
+                return origin
         if facts.size_bytes > SINGLE_COPY_LIMIT_BYTES:
             # S3 has no condition for copies in parts: nobody else may know the key.
-            safe = Origin(key=f"{safe.key}-{secrets.token_hex(8)}")
+            safe = Origin(key=f"{safe.key}-{secrets.token_hex(8)}", parts=source.parts)
         return self._copied_aside(source.key, expected, safe)
+
+    def _version(
+        self, source: StoredSource, facts: ObjectFacts, version_id: str, expected: FileEntry
+    ) -> Origin | None:
+        """The version of the source itself, if S3 knows what it holds; a large one that S3 does not know is read."""
+        sha256 = facts.sha256
+        if sha256 is None and _is_known_by(source.parts, facts):
+            return Origin(key=source.key, version_id=version_id, parts=source.parts)
+        if sha256 is None and facts.size_bytes > SINGLE_COPY_LIMIT_BYTES:
+            sha256, _ = self._store.sha256(source.key, version_id)
+        if sha256 is None:
+            return None
+        self._require(source.key, FileEntry(sha256=sha256, size_bytes=facts.size_bytes), expected)
+        return Origin(key=source.key, version_id=version_id)
 
     def _copied_aside(self, source: str, expected: FileEntry, safe: Origin) -> Origin:
         """Copies a file to where nothing is ever replaced, unless it is there already."""
-        sha256 = self._store.copy(source, safe.key, size_bytes=expected.size_bytes, only_new=True)
+        sha256 = self._store.copy(
+            source,
+            safe.key,
+            size_bytes=expected.size_bytes,
+            settings=self._aside,
+            only_new=True,
+            parts=safe.parts,
+        )
         if sha256 == expected.sha256:
             return safe
         facts = self._store.stat(safe.key)
@@ -161,7 +182,7 @@ class Publisher:
                 f"{self._store.uri(safe.key)} was removed while the version was being published",
                 remedy="run the task again",
             )
-        found = self._found(safe.key)
+        found = self._found(safe, expected, facts)
         if found != expected:
             # The source changed after it was measured. Nobody may take this copy for what its key says.
             self._store.delete_this(safe.key, facts.etag)
@@ -178,7 +199,15 @@ class Publisher:
         settings = self._object_settings(manifest, decision_key(paths), None)
         if self._store.write_once(decision_key(paths), own.to_bytes(), settings=settings):
             return own
-        return self._decided(paths) or own
+        decided = self._decided(paths)
+        if decided is None:
+            raise VersionConflictError(
+                f"{self._store.uri(decision_key(paths))} was there a moment ago",
+                expected="a decision about the version, which is never removed",
+                found="none",
+                remedy="find out who removed it, then release the version again",
+            )
+        return decided
 
     def _decided(self, paths: RepositoryPaths) -> Publication | None:
         key = decision_key(paths)
@@ -198,7 +227,7 @@ class Publisher:
 
         def place(path: str) -> None:
             key, expected = paths.root + path, entries[path]
-            if key in there and self._holds(key, expected):
+            if key in there and self._holds(decided.origins[path], key, expected):
                 return
             try:
                 self._copy(decided.origins[path], key, expected, decided.manifest)
@@ -221,44 +250,54 @@ class Publisher:
             version_id=origin.version_id,
             size_bytes=expected.size_bytes,
             settings=self._object_settings(manifest, key, expected),
+            has_sha256=origin.parts is None,
+            parts=origin.parts,
         )
         if sha256 != expected.sha256:
-            self._require(key, self._found(key), expected)
+            self._require(key, self._found(_at(origin, key), expected, self._store.stat(key)), expected)
 
-    def _holds(self, key: str, expected: FileEntry) -> bool:
+    def _holds(self, origin: Origin, key: str, expected: FileEntry) -> bool:
         """Whether the file is there; read only if the store has no digest of it."""
         facts = self._store.stat(key)
         if facts is None or facts.size_bytes != expected.size_bytes:
             return False
-        return (facts.sha256 or self._store.sha256(key)[0]) == expected.sha256
+        return self._found(_at(origin, key), expected, facts) == expected
 
-    def _found(self, key: str) -> FileEntry:
+    def _found(self, there: Origin, expected: FileEntry, facts: ObjectFacts | None) -> FileEntry:
         """What lies there, by the store's word, or read where it has none."""
-        facts = self._store.stat(key)
         if facts is not None and facts.sha256 is not None:
             return FileEntry(sha256=facts.sha256, size_bytes=facts.size_bytes)
-        sha256, size_bytes = self._store.sha256(key)
+        if facts is not None and _is_known_by(there.parts, facts):
+            return expected
+        sha256, size_bytes = self._store.sha256(there.key)
         return FileEntry(sha256=sha256, size_bytes=size_bytes)
+
+    @property
+    def _aside(self) -> ObjectSettings:
+        """What publishing lays aside is encrypted as what it publishes."""
+        return ObjectSettings(encryption=self._encryption)
 
     def _object_settings(self, manifest: Manifest, key: str, entry: FileEntry | None) -> ObjectSettings:
         """What people who browse the bucket see, and how the object is encrypted."""
         told = {"model": manifest.model, "version": str(manifest.version)}
         digest = {} if entry is None else {"sha256": entry.sha256}
         suffix = f".{key.rpartition('.')[2]}"
-        encryption = self._settings.encryption
-        arguments: dict[str, Any] = {}
-        if encryption is not None:
-            arguments["ServerSideEncryption"] = encryption.algorithm
-            if encryption.kms_key_id is not None:
-                arguments["SSEKMSKeyId"] = encryption.kms_key_id
-            if encryption.bucket_key:
-                arguments["BucketKeyEnabled"] = True
         return ObjectSettings(
             content_type=_CONTENT_TYPES.get(suffix, "application/octet-stream"),
             metadata={f"slipway-{name}": value for name, value in {**told, **digest}.items()},
             tags=self._tags(manifest, told) if self._settings.tag_objects else "",
-            encryption=arguments,
+            encryption=self._encryption,
         )
+
+    @property
+    def _encryption(self) -> dict[str, Any]:
+        """boto's arguments for what the release file asks for; empty: as the connection says."""
+        asked = self._settings.encryption
+        if asked is None:
+            return {}
+        key = {} if asked.kms_key_id is None else {"SSEKMSKeyId": asked.kms_key_id}
+        bucket_key = {"BucketKeyEnabled": True} if asked.bucket_key else {}
+        return {"ServerSideEncryption": asked.algorithm, **key, **bucket_key}
 
     def _tags(self, manifest: Manifest, told: Mapping[str, str]) -> str:
         source = manifest.source
@@ -299,3 +338,13 @@ class Publisher:
             return [future.result() for future in futures]
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _at(origin: Origin, key: str) -> Origin:
+    """A copy of what lies at an origin."""
+    return Origin(key=key, parts=origin.parts)
+
+
+def _is_known_by(parts: PartsDigest | None, facts: ObjectFacts) -> bool:
+    """Whether S3 has taken the very parts whose digests were computed where the file was written."""
+    return parts is not None and facts.parts_sha256 == parts.sha256

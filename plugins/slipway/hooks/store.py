@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk import BaseHook
@@ -18,6 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from urllib3.exceptions import HTTPError  # botocore lets it through where an answer in XML breaks off
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError
+from include.model_release.publication import PartsDigest
 from slipway.hooks.transfer import (
     ObjectFacts,
     ObjectSettings,
@@ -27,10 +29,16 @@ from slipway.hooks.transfer import (
     stream_sha256,
 )
 
+T = TypeVar("T")
+
 _MISSING = frozenset({"404", "NoSuchKey", "NoSuchVersion", "NotFound"})
-_PRECONDITION = frozenset({"412", "PreconditionFailed", "409", "ConditionalRequestConflict"})
+_PRECONDITION = frozenset({"412", "PreconditionFailed"})
+# Another conditional write to the key was under way: it says nothing of how that ends, and is to be asked again.
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+_UNDECIDED = frozenset({"409", "ConditionalRequestConflict"})
 # S3 asks for patience with 503 SlowDown; botocore's default is 3. AWS_MAX_ATTEMPTS and the connection overrule it.
 _ATTEMPTS = 6
+_FIRST_PAUSE_S = 0.05
 _CONNECTIONS = 32
 
 
@@ -186,7 +194,7 @@ class ModelStoreHook(BaseHook):
         """Deletes the object if it is still the one with this entity tag."""
         with self._translated(key):
             try:
-                self.client.delete_object(Bucket=self.bucket, Key=key, IfMatch=etag)
+                self._decided(partial(self.client.delete_object, Bucket=self.bucket, Key=key, IfMatch=etag))
             except ClientError as error:
                 if _code(error) not in _MISSING | _PRECONDITION:
                     raise
@@ -211,6 +219,8 @@ class ModelStoreHook(BaseHook):
         size_bytes: int | None = None,
         settings: ObjectSettings | None = None,
         only_new: bool = False,
+        has_sha256: bool = False,
+        parts: PartsDigest | None = None,
     ) -> str | None:
         """Copies inside the bucket, on the server's side.
 
@@ -218,7 +228,9 @@ class ModelStoreHook(BaseHook):
         :param size_bytes: the source's size, where the caller knows it.
         :param settings: what the copy is stored with.
         :param only_new: never replace what is there.
-        :return: the SHA-256 of the copy, in hex, if the store computed it; None: it did not, or nothing was copied.
+        :param has_sha256: the store has the source's SHA-256; it is taken over, not computed anew.
+        :param parts: what the store has of a source that came in parts; a copy in parts is made of the same.
+        :return: the SHA-256 of the copy, in hex, by the store's word; None: it has none, or nothing was copied.
         :raises InputMissingError: there is no such source.
         """
         origin = {"Bucket": self.bucket, "Key": source}
@@ -228,13 +240,18 @@ class ModelStoreHook(BaseHook):
             try:
                 if size_bytes is None:
                     size_bytes = int(self.client.head_object(**origin)["ContentLength"])
-                return copy_object(
-                    self.client,
-                    origin,
-                    {"Bucket": self.bucket, "Key": destination},
-                    self._encrypted(settings or ObjectSettings()),
-                    size_bytes=size_bytes,
-                    only_new=only_new,
+                return self._decided(
+                    partial(
+                        copy_object,
+                        self.client,
+                        origin,
+                        {"Bucket": self.bucket, "Key": destination},
+                        self._encrypted(settings or ObjectSettings()),
+                        size_bytes=size_bytes,
+                        only_new=only_new,
+                        has_sha256=has_sha256,
+                        **({} if parts is None else {"part_bytes": parts.size_bytes}),
+                    )
                 )
             except ClientError as error:
                 if only_new and _code(error) in _PRECONDITION:
@@ -266,13 +283,25 @@ class ModelStoreHook(BaseHook):
     def _write_if(self, key: str, body: bytes, settings: ObjectSettings, **condition: str) -> bool:
         with self._translated(key):
             try:
-                self._put(key, body, settings, **condition)
+                self._decided(partial(self._put, key, body, settings, **condition))
             except ClientError as error:
                 gone = "IfMatch" in condition and _code(error) in _MISSING
                 if gone or _code(error) in _PRECONDITION:
                     return False
                 raise
         return True
+
+    @staticmethod
+    def _decided(act: Callable[[], T]) -> T:
+        """Does it again, after a pause that doubles, while S3 cannot say whether a condition holds."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return act()
+            except ClientError as error:
+                if _code(error) not in _UNDECIDED:
+                    raise
+                time.sleep(_FIRST_PAUSE_S * 2**attempt)
+        return act()
 
     @contextmanager
     def _translated(self, key: str) -> Iterator[None]:

@@ -27,6 +27,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-
 """
 
 _CHUNK_BYTES = 1 << 20
+_PART_BYTES = 512 * 2**20
 # botocore tries a request again whose answer does not begin; an answer that breaks off is tried again here.
 _BROKEN_OFF = (
     FlexibleChecksumError,
@@ -67,23 +68,29 @@ class ObjectSettings:
 class ObjectFacts:
     """What the store says of an object. `sha256` is its own, of the whole object, or None where it keeps none.
 
-    `version_id` is None in a bucket without versioning.
+    `version_id` is None in a bucket without versioning. `parts_sha256` is what it keeps of an object that came in
+    parts, as `PartsDigest` has it.
     """
 
     size_bytes: int
     etag: str
     version_id: str | None
     sha256: str | None
+    parts_sha256: str | None
 
 
 def facts_of(answer: Mapping[str, Any]) -> ObjectFacts:
     """Reads the answer to a HeadObject that asked for checksums."""
-    version_id = answer.get("VersionId")
+    version_id, etag = answer.get("VersionId"), answer["ETag"]
+    sha256 = whole_sha256(answer, etag=etag)
+    # S3 writes the number of parts behind it, other stores do not.
+    of_parts = None if sha256 else str(answer.get("ChecksumSHA256", "")).partition("-")[0]
     return ObjectFacts(
         size_bytes=int(answer["ContentLength"]),
-        etag=answer["ETag"],
+        etag=etag,
         version_id=None if version_id in (None, "null") else version_id,
-        sha256=whole_sha256(answer, etag=answer["ETag"]),
+        sha256=sha256,
+        parts_sha256=of_parts or None,
     )
 
 
@@ -155,30 +162,37 @@ def copy_object(
     *,
     size_bytes: int,
     only_new: bool = False,
+    has_sha256: bool = False,
+    part_bytes: int = _PART_BYTES,
 ) -> str | None:
     """Copies inside the store, without a byte through this machine.
 
     :param source: ``Bucket``, ``Key`` and perhaps ``VersionId``.
     :param destination: ``Bucket`` and ``Key``.
     :param only_new: only where nothing lies at the destination (If-None-Match), up to `SINGLE_COPY_LIMIT_BYTES`.
-    :return: the copy's SHA-256, in hex, as the store computed it; None where it did not.
+    :param has_sha256: the store has the source's; a copy takes it over, so nothing is computed anew.
+        https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html (x-amz-checksum-algorithm)
+    :param part_bytes: how large the parts are above that limit; with the source's own, S3 comes to the same
+        digest of their digests.
+    :return: the copy's SHA-256, in hex, by the store's word; None where it has none.
     """
     if size_bytes > SINGLE_COPY_LIMIT_BYTES:
-        _copy_parts(client, source, destination, settings)
+        _copy_parts(client, source, destination, settings, part_bytes)
         return None
     condition = {"IfNoneMatch": "*"} if only_new else {}
+    digest = {} if has_sha256 else {"ChecksumAlgorithm": "SHA256"}
     answer = client.copy_object(
-        **destination,
-        CopySource=dict(source),
-        ChecksumAlgorithm="SHA256",
-        **settings.copy_arguments(),
-        **condition,
+        **destination, CopySource=dict(source), **digest, **settings.copy_arguments(), **condition
     )["CopyObjectResult"]
     return whole_sha256(answer, etag=answer["ETag"])
 
 
 def _copy_parts(
-    client: Any, source: Mapping[str, str], destination: Mapping[str, str], settings: ObjectSettings
+    client: Any,
+    source: Mapping[str, str],
+    destination: Mapping[str, str],
+    settings: ObjectSettings,
+    part_bytes: int,
 ) -> None:
     """Copies in parts, many at once; each part names the source's entity tag."""
     client.copy(
@@ -187,7 +201,7 @@ def _copy_parts(
         destination["Key"],
         ExtraArgs={**settings.copy_arguments(), "ChecksumAlgorithm": "SHA256"},
         Config=TransferConfig(
-            multipart_threshold=SINGLE_COPY_LIMIT_BYTES, multipart_chunksize=512 * 2**20, max_concurrency=8
+            multipart_threshold=SINGLE_COPY_LIMIT_BYTES, multipart_chunksize=part_bytes, max_concurrency=8
         ),
     )
 

@@ -30,12 +30,7 @@ from include.model_release.manifest import (
     Provenance,
 )
 from include.model_release.model_config import Config, build_config, served_signature
-from include.model_release.repository import (
-    CONFIG_FILE,
-    RepositoryPaths,
-    is_source_file,
-    repository_paths,
-)
+from include.model_release.repository import CONFIG_FILE, is_source_file, repository_paths
 from include.model_release.variants import ONLY
 from include.model_release.warmup import make_warmup, needs_golden
 from include.triton_config import from_pbtxt, to_pbtxt
@@ -61,7 +56,9 @@ class _Made:
         """Where the bytes of each file of the repository come from."""
         made = self.converted
         return {
-            path: StoredSource(self.work_prefix + place, measured=made.files[path])
+            path: StoredSource(
+                self.work_prefix + place, measured=made.files[path], parts=made.parts.get(path)
+            )
             for path, place in made.places.items()
         }
 
@@ -133,7 +130,7 @@ class PublishModelOperator(ReleaseOperator):
             files={path: self._entry(body) for path, body in sources.items()},
             config_sha256=bundle_config_sha256(configs),
             signature=served_signature(configs[ticket.model]),
-            source=self._provenance(ticket, repository_paths(ticket.model, ticket.version)),
+            source=self._provenance(ticket, leading.converted.inputs),
             tools=leading.converted.tools,
             engines=tuple(engine for engine in engines if engine is not None),
             project_commit=project_commit(),
@@ -215,8 +212,12 @@ class PublishModelOperator(ReleaseOperator):
                 files[folder + MEMBERS_FILE] = members_file(configs, name, version)
         return files
 
-    def _provenance(self, ticket: ReleaseTicket, paths: RepositoryPaths) -> Provenance:
-        """What training said of the version, and the files it was made of."""
+    def _provenance(self, ticket: ReleaseTicket, read: Mapping[str, FileEntry]) -> Provenance:
+        """What training said of the version, and the files it was made of.
+
+        :param read: what the converter has read, by its address: the bytes that the model was made of.
+        """
+        paths = repository_paths(ticket.model, ticket.version)
         ready = parse_ready(
             self.store.require(paths.ready, remedy="let training write it, as the last file"),
             IncomingVersion(ticket.model, ticket.version),
@@ -227,7 +228,11 @@ class PublishModelOperator(ReleaseOperator):
             below = self.store.entries(paths.incoming + source.location)
             found = {entry.key.removeprefix(paths.incoming) for entry in below}
             names |= {name for name in found if is_source_file(name)}
-        files = {name: self._entry(StoredSource(paths.incoming + name)) for name in names}
+        keys = {name: paths.incoming + name for name in names}
+        sources = {
+            name: StoredSource(key, measured=read.get(self.store.uri(key))) for name, key in keys.items()
+        }
+        files = {name: self._entry(source) for name, source in sources.items()}
         require_untouched(ready, {name: entry.sha256 for name, entry in files.items()})
         return Provenance(
             dataset_version=ready.dataset_version,

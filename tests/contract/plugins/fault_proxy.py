@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 _ERRORS = {
     "500": (500, "InternalError"),
     "503": (503, "SlowDown"),
+    "409": (409, "ConditionalRequestConflict"),
     "bad digest": (400, "BadDigest"),
 }
 FAULTS = (*_ERRORS, "reset", "reset after", "truncated", "corrupted")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
 import itertools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from boto3.s3.transfer import TransferConfig
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from slipway.hooks import publisher, transfer
@@ -18,6 +22,7 @@ from slipway.hooks.verification import verify_version
 from include.model_release.errors import SlipwayError, VersionConflictError
 from include.model_release.manifest import FileEntry
 from include.model_release.model_config import config_sha256
+from include.model_release.publication import PartsDigest
 from include.model_release.spec import Encryption, Publishing
 from include.triton_config import from_pbtxt
 from tests.contract.plugins.conftest import Publication
@@ -231,9 +236,98 @@ def test_file_above_the_limit_of_one_copy(
     assert left_over(store, 1) == []
 
 
+class Parts:
+    """A file written in parts of 5 MiB, as a converter does, and what is known of it where it was written."""
+
+    def __init__(self, store: ModelStoreHook, key: str) -> None:
+        self.body = bytes(range(256)) * 4096 * 12  # 12 MiB
+        size = 5 * 2**20
+        store.client.upload_fileobj(
+            io.BytesIO(self.body),
+            store.bucket,
+            key,
+            ExtraArgs={"ChecksumAlgorithm": "SHA256"},
+            Config=TransferConfig(multipart_threshold=size, multipart_chunksize=size),
+        )
+        pieces = [self.body[start : start + size] for start in range(0, len(self.body), size)]
+        inner = b"".join(hashlib.sha256(piece).digest() for piece in pieces)
+        outer = base64.b64encode(hashlib.sha256(inner).digest()).decode()
+        self.digest = PartsDigest(size_bytes=size, sha256=outer)
+
+    def version_of(self, prepare: Prepare, **changes: Any) -> Publication:
+        """A version with this file as its model."""
+        one = prepared(prepare, 1, model=self.body)
+        path = "digits/1/model.onnx"
+        told = {"measured": FileEntry.of(self.body), "parts": self.digest, **changes}
+        source = StoredSource("work/digits/1/convert/in-parts.onnx", **told)
+        return Publication(one.manifest, {**one.sources, path: source}, one.golden)
+
+
+@pytest.fixture
+def parts(store: ModelStoreHook) -> Parts:
+    """A file in parts, in a bucket with versioning."""
+    store.client.put_bucket_versioning(Bucket=store.bucket, VersioningConfiguration={"Status": "Enabled"})
+    return Parts(store, "work/digits/1/convert/in-parts.onnx")
+
+
+@pytest.mark.parametrize("in_one_copy", [True, False])
+def test_file_that_came_in_parts_is_copied_once_and_never_read(
+    store: ModelStoreHook,
+    prepare_version: Prepare,
+    parts: Parts,
+    monkeypatch: pytest.MonkeyPatch,
+    in_one_copy: bool,
+) -> None:
+    """S3's digest of the parts' digests shows what a large file is, before the copy and, where it has parts, after."""
+    if not in_one_copy:
+        monkeypatch.setattr(transfer, "SINGLE_COPY_LIMIT_BYTES", 8 * 2**20)
+        monkeypatch.setattr(publisher, "SINGLE_COPY_LIMIT_BYTES", 8 * 2**20)
+    reads: list[str] = []
+    store.client.meta.events.register(
+        "before-call.s3.GetObject", lambda params, **_: reads.append(params["url_path"])
+    )
+    assert publish(store, parts.version_of(prepare_version)) is True
+    assert [path for path in reads if "onnx" in path] == []
+    place = "models/digits/1/repository/digits/1/model.onnx"
+    facts = store.stat(place)
+    assert facts is not None
+    whole = hashlib.sha256(parts.body).hexdigest()
+    assert (facts.sha256, facts.parts_sha256) == (
+        (whole, None) if in_one_copy else (None, parts.digest.sha256)
+    )
+    origin = store.read_json("models/digits/1/publication.json")["origins"]["repository/digits/1/model.onnx"]
+    assert origin["key"] == "work/digits/1/convert/in-parts.onnx"
+    assert verify_version(store, "digits", 1) == []
+
+
+def test_other_parts_than_were_written_are_refused(
+    store: ModelStoreHook, prepare_version: Prepare, parts: Parts
+) -> None:
+    """A large file that was replaced after its converter had measured it is not published."""
+    other = parts.digest.model_copy(update={"sha256": f"{'A' * 43}="})
+    measured = FileEntry(size_bytes=len(parts.body), sha256="0" * 64)
+    one = parts.version_of(prepare_version, parts=other, measured=measured)
+    files = {**one.manifest.files, "digits/1/model.onnx": measured}
+    manifest = one.manifest.model_copy(update={"files": files})
+    with pytest.raises(VersionConflictError, match=r"in-parts\.onnx"):
+        publish(store, Publication(manifest, one.sources, one.golden))
+    assert not store.exists("models/digits/1/publication.json")
+
+
+def test_decision_that_vanishes_is_no_own_decision(
+    store: ModelStoreHook, prepare_version: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is told that another was first, and finds no decision, lays nothing in place."""
+    monkeypatch.setattr(store, "write_once", lambda *_, **__: False)
+    with pytest.raises(VersionConflictError, match=r"publication\.json was there a moment ago"):
+        publish(store, prepared(prepare_version, 1))
+    assert store.entries("models/digits/1/repository/") == []
+
+
 def test_begun_uploads_are_dropped(store: ModelStoreHook, prepare_version: Prepare) -> None:
-    """Parts that a publisher which died has left in the repository are dropped, and no others."""
-    for key in ("models/digits/1/repository/digits/1/model.onnx", "models/digits/2/repository/x"):
+    """Parts that a publisher or a converter which died has left of this version are dropped, and no others."""
+    ours = ("models/digits/1/repository/digits/1/model.onnx", "work/digits/1/convert/model.onnx")
+    for key in (*ours, "models/digits/2/repository/x"):
         store.client.create_multipart_upload(Bucket=store.bucket, Key=key)
     publish(store, prepared(prepare_version, 1))
     uploads = store.client.list_multipart_uploads(Bucket=store.bucket)["Uploads"]

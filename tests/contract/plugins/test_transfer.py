@@ -46,7 +46,7 @@ def faulty(
         yield ModelStoreHook(store.bucket, "faulty")
 
 
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "bad digest"])
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in ("bad digest", "409")])
 def test_read_outlives_faults(
     store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, fault: str
 ) -> None:
@@ -101,6 +101,33 @@ def test_write_outlives_faults(
         assert faulty.copy("source", "k") == hashlib.sha256(BODY).hexdigest()
     assert faults.met == 3
     assert store.read("k") == BODY
+
+
+def test_undecided_condition_is_asked_again(
+    store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults
+) -> None:
+    """A 409 says only that another conditional write was under way: the question is put again, until it is answered."""
+    store.write("source", BODY)
+    faults.matches = lambda method, path: method == "PUT"
+    faults.plan = ["409"] * 3
+    assert faulty.write_once("k", BODY) is True
+    faults.plan = ["409"] * 3
+    assert faulty.write_once("k", b"another") is False
+    faults.plan = ["409"] * 3
+    assert faulty.copy("source", "copied", only_new=True) == hashlib.sha256(BODY).hexdigest()
+    assert faults.met == 9
+    assert store.read("k") == BODY
+
+
+def test_condition_that_stays_undecided_is_never_an_answer(
+    store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where S3 never says who was first, nobody is told that he was, nor that he was not."""
+    monkeypatch.setattr("slipway.hooks.store._FIRST_PAUSE_S", 0.001)
+    faults.plan = ["409"] * 100
+    with pytest.raises(StoreUnavailableError, match="ConditionalRequestConflict"):
+        faulty.write_once("k", BODY)
+    assert not store.exists("k")
 
 
 def test_refused_checksum_is_told(store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults) -> None:

@@ -9,6 +9,7 @@ import pytest
 from include.model_release.converted import parse_converted
 from include.model_release.errors import ModelInvalidError
 from include.model_release.manifest import FileEntry
+from include.model_release.publication import PartsDigest
 
 DIGEST = "a" * 64
 SIGNATURE: dict[str, Any] = {
@@ -42,6 +43,17 @@ def test_repository_keeps_its_paths() -> None:
         "part/labels.txt": "repository/part/labels.txt",
     }
     assert converted.config_texts.keys() == {"top", "part"}
+
+
+def test_large_files_and_inputs_keep_what_was_measured() -> None:
+    """How S3 knows a file that went up in parts, and what the converter has read, travel with the result."""
+    parts = {"size_bytes": 16777216, "sha256": f"{'A' * 43}="}
+    read = {"size_bytes": 9, "sha256": DIGEST}
+    one = {"file": "model.onnx", "size_bytes": 3, "sha256": DIGEST, "parts": parts}
+    result = {**BASE, "model": one, "inputs": {"s3://b/incoming/top/4/model.pt": read}}
+    converted = parse_converted(result, "top", 4)
+    assert converted.parts == {"top/4/model.onnx": PartsDigest(**parts)}
+    assert converted.inputs == {"s3://b/incoming/top/4/model.pt": FileEntry(**read)}
 
 
 @pytest.mark.parametrize(
