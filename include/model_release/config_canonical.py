@@ -13,19 +13,24 @@ from typing import Any
 from include.model_release.config_schema import MESSAGES, ROOT, FieldKind, with_numbers
 
 _BACKEND_FILE = re.compile(r"model\.py|(lib)?triton_\w+\.(so|dll)")
-# Outside oneofs, messages whose mere presence says something: without `reshape` a tensor keeps its shape, and
-# without a word on pinned memory it is on, which `{}` (enable: false) turns off.
+# Outside oneofs, messages whose mere presence says something: without `reshape` a tensor keeps its shape,
+# without a word on pinned memory it is on, which `{}` (enable: false) turns off, without a lower bound a CUDA graph
+# is for its own size alone, and without a version policy the latest version is served, with `{}` every one.
 _PRESENT = {
+    ("ModelConfig", "version_policy"),
     ("ModelInput", "reshape"),
     ("ModelOutput", "reshape"),
     ("ModelOptimizationPolicy", "input_pinned_memory"),
     ("ModelOptimizationPolicy", "output_pinned_memory"),
+    ("ModelOptimizationPolicy.Cuda.GraphSpec", "graph_lower_bound"),
 }
 # Lists that are sets to Triton: tensors go by name, groups of instances are all started, steps of an ensemble
 # run when their inputs are there. Warm-ups run in turn and accelerators are tried in turn: those stay ordered.
 _UNORDERED = {
     ("ModelConfig", "input"),
     ("ModelConfig", "output"),
+    ("ModelConfig", "batch_input"),
+    ("ModelConfig", "batch_output"),
     ("ModelConfig", "instance_group"),
     ("ModelVersionPolicy.Specific", "versions"),
     ("ModelOptimizationPolicy.Cuda", "graph_spec"),
@@ -38,6 +43,19 @@ _UNORDERED = {
     ("ModelInstanceGroup", "gpus"),
     ("ModelInstanceGroup", "profile"),
     ("ModelRateLimiter", "resources"),
+    ("ModelMetrics", "metric_control"),
+}
+# Sets in which it does not matter either how often something is named.
+_ONCE = {
+    ("ModelVersionPolicy.Specific", "versions"),
+    ("ModelDynamicBatching", "preferred_batch_size"),
+    ("ModelSequenceBatching.StrategyOldest", "preferred_batch_size"),
+}
+# Choices that are made by being named, whatever their value.
+_CHOSEN = {
+    ("ModelWarmup.Input", "zero_data"),
+    ("ModelWarmup.Input", "random_data"),
+    ("ModelSequenceBatching.InitialState", "zero_data"),
 }
 # LibTorch may take tensors by their place in the list.
 _BY_POSITION = {"pytorch", "pytorch_libtorch"}
@@ -50,7 +68,9 @@ MODEL_FILES = {
     "tensorrt_plan": "model.plan",
     "pytorch_libtorch": "model.pt",
     "python": "model.py",
+    "openvino": "model.xml",
 }
+_ONE_INSTANCE = {"tensorrt", "pytorch", "python"}
 
 
 def config_sha256(config: Mapping[str, Any]) -> str:
@@ -67,21 +87,65 @@ def canonical_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the form of `config` that is hashed; good for showing a difference to a person."""
     plain = with_numbers(config)
     _drop_instance_names(plain)
-    ordered = {plain.get("backend"), plain.get("platform")} & _BY_POSITION
-    canonical = _message(plain, ROOT, ordered_tensors=bool(ordered))
-    _fill_platform(canonical)
+    _fill_platform(plain)
+    canonical = _message(plain, ROOT, ordered_tensors=not is_set(ROOT, "input", plain))
+    _fill_choices(canonical)
+    _fill_counts(canonical)
     _drop_served_defaults(canonical)
+    _drop_ones(canonical)
+    if "instance_group" in canonical:
+        canonical["instance_group"].sort(key=_text)
     return canonical
 
 
+def is_set(message: str, field: str, config: Mapping[str, Any]) -> bool:
+    """Whether the order of a list means nothing to Triton; `config` is the whole configuration it is part of."""
+    if message == ROOT and field in ("input", "output"):
+        return not {config.get("backend"), config.get("platform")} & _BY_POSITION
+    return (message, field) in _UNORDERED
+
+
+def model_file(config: Mapping[str, Any]) -> str | None:
+    """Return the name of the file that Triton derives from platform and backend; None where it derives none."""
+    backend = str(config.get("backend") or "")
+    return MODEL_FILES.get(str(config.get("platform") or _PLATFORMS.get(backend, backend)))
+
+
 def _fill_platform(config: dict[str, Any]) -> None:
-    if config.get("platform") in BACKENDS:
-        config.setdefault("backend", BACKENDS[config["platform"]])
-    if config.get("backend") in _PLATFORMS:
-        config.setdefault("platform", _PLATFORMS[config["backend"]])
-    kind = config.get("platform") or config.get("backend")
-    if kind in MODEL_FILES:
-        config.setdefault("default_model_filename", MODEL_FILES[kind])
+    """Write out what Triton derives: the backend from the platform or the file, the platform, the file's name."""
+    if not (config.get("platform") or config.get("backend")):
+        for kind, file in MODEL_FILES.items():
+            if file == config.get("default_model_filename"):
+                config["backend"] = BACKENDS.get(kind, kind)
+    if config.get("platform") in BACKENDS and not config.get("backend"):
+        config["backend"] = BACKENDS[config["platform"]]
+    if config.get("backend") in _PLATFORMS and not config.get("platform"):
+        config["platform"] = _PLATFORMS[config["backend"]]
+    if model_file(config) and not config.get("default_model_filename"):
+        config["default_model_filename"] = model_file(config)
+
+
+def _fill_choices(canonical: dict[str, Any]) -> None:
+    """Name the choice that an empty oneof is. Seen with Triton 2.51: `version_policy {}` serves all versions."""
+    if canonical.get("version_policy") == {}:
+        canonical["version_policy"] = {"all": {}}
+    sequences = canonical.get("sequence_batching")
+    if sequences is not None and "oldest" not in sequences:
+        sequences.setdefault("direct", {})
+
+
+def _fill_counts(canonical: dict[str, Any]) -> None:
+    """Write out how many instances a group has that does not say.
+
+    ONNX Runtime has two on the CPU, where KIND_AUTO is the server's to decide; of other backends than these it is
+    not known.
+    """
+    backend = canonical.get("backend")
+    for group in canonical.get("instance_group", ()):
+        if backend in _ONE_INSTANCE or (backend == "onnxruntime" and group.get("kind") == "KIND_GPU"):
+            group.setdefault("count", 1)
+        elif backend == "onnxruntime" and group.get("kind") == "KIND_CPU":
+            group.setdefault("count", 2)
 
 
 def _drop_served_defaults(canonical: dict[str, Any]) -> None:
@@ -106,6 +170,19 @@ def _drop_served_defaults(canonical: dict[str, Any]) -> None:
             del batching["preferred_batch_size"]
 
 
+def _drop_ones(canonical: dict[str, Any]) -> None:
+    """Remove the 1 where Triton takes 0 for it: how often a warm-up is sent, an instance's priority."""
+    for sample in canonical.get("model_warmup", ()):
+        if sample.get("count") == 1:
+            del sample["count"]
+    for group in canonical.get("instance_group", ()):
+        limiter = group.get("rate_limiter", {})
+        if limiter.get("priority") == 1:
+            del limiter["priority"]
+        if limiter == {}:
+            group.pop("rate_limiter", None)
+
+
 def _drop_instance_names(config: dict[str, Any]) -> None:
     """Remove the names that Triton makes of the model's name and the group's place; the lists are copies."""
     name = config.get("name")
@@ -128,6 +205,10 @@ def _message(value: Mapping[str, Any], message: str, *, ordered_tensors: bool = 
         tensors = ordered_tensors and name in ("input", "output")
         if kind.form == "list" and (message, name) in _UNORDERED and not tensors:
             below = sorted(below, key=_text)
+        if (message, name) in _ONCE:
+            below = sorted(set(below), key=_text)
+        if (message, name) in _CHOSEN:
+            below = True
         if not _says_nothing(below, kind, (message, name)):
             result[name] = below
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +25,16 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class Case:
-    """A configuration with the model's own signature, its engine's profiles and the version, where known."""
+    """A configuration with what it is held against, where that is known.
+
+    `signature` is the model file's own, `profiles` are its engine's, `files` the names in its version's folder.
+    """
 
     config: Mapping[str, Any]
     signature: ModelSignature | None
     profiles: Sequence[EngineProfile]
     version: int | None
+    files: Collection[str] = ()
 
     @property
     def max_batch_size(self) -> int:

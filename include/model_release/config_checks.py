@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from include.model_release.config_case import Case, Contradiction, EngineProfile
+from include.model_release.config_engine_checks import profile_contradictions
+from include.model_release.config_files import file_contradictions
 from include.model_release.config_tensor_checks import tensor_contradictions, warmup_contradictions
 from include.model_release.errors import ModelInvalidError
 from include.model_release.signature import ModelSignature
@@ -22,12 +24,14 @@ def contradictions(
     signature: ModelSignature | None = None,
     profiles: Sequence[EngineProfile] = (),
     version: int | None = None,
+    files: Collection[str] = (),
 ) -> list[Contradiction]:
     """Return what does not fit together in `config`, and with the model and engine where they are given.
 
-    `signature` is the model file's own, with the batch dimension; `profiles` are the engine's.
+    `signature` is the model file's own, with the batch dimension; `profiles` are the engine's; `files` are the
+    names of what is published in the version's folder.
     """
-    case = Case(config, signature, profiles, version)
+    case = Case(config, signature, profiles, version, files)
     return [found for check in _CHECKS for found in check(case)]
 
 
@@ -37,9 +41,10 @@ def require_consistent(
     signature: ModelSignature | None = None,
     profiles: Sequence[EngineProfile] = (),
     version: int | None = None,
+    files: Collection[str] = (),
 ) -> None:
     """Raise ModelInvalidError for the first of `contradictions`; the others follow in its `found`."""
-    found = contradictions(config, signature=signature, profiles=profiles, version=version)
+    found = contradictions(config, signature=signature, profiles=profiles, version=version, files=files)
     if not found:
         return
     first, others = found[0], found[1:]
@@ -119,6 +124,30 @@ def _priorities(case: Case) -> Iterator[Contradiction]:
                 str(level),
                 "Correct the level, or raise `priority_levels`.",
             )
+    if batching.get("preserve_ordering"):
+        yield from _ordered(batching, levels)
+
+
+def _ordered(batching: Mapping[str, Any], levels: int) -> Iterator[Contradiction]:
+    """What would let one request overtake another."""
+    field, remedy = (
+        "dynamic_batching.preserve_ordering",
+        "Turn one of the two off in the release file's `serving`.",
+    )
+    if levels > 1:
+        yield Contradiction(
+            field, "does not go with priorities", "one priority level", f"priority_levels {levels}", remedy
+        )
+    policies = [batching.get("default_queue_policy"), *(batching.get("priority_queue_policy") or {}).values()]
+    if any(
+        policy
+        and policy.get("timeout_action") == "DELAY"
+        and int(policy.get("default_timeout_microseconds") or 0)
+        for policy in policies
+    ):
+        yield Contradiction(
+            field, "does not go with requests that are delayed", "REJECT", "timeout_action DELAY", remedy
+        )
 
 
 def _responses(case: Case) -> Iterator[Contradiction]:
@@ -204,20 +233,6 @@ def _accelerated(case: Case) -> Iterator[Contradiction]:
             )
 
 
-def _profile_sizes(case: Case) -> Iterator[Contradiction]:
-    if not case.profiles or case.max_batch_size == 0:
-        return
-    largest = max(min(int(shape[0]) for shape in profile["max"].values()) for profile in case.profiles)
-    if case.max_batch_size > largest:
-        yield Contradiction(
-            "max_batch_size",
-            "is larger than the engine's profile",
-            f"at most {largest}",
-            str(case.max_batch_size),
-            f"Set `serving.max_batch_size: {largest}`, or build the engine for larger batches.",
-        )
-
-
 def _versions(case: Case) -> Iterator[Contradiction]:
     policy = case.message("version_policy")
     served = (policy.get("specific") or {}).get("versions")
@@ -240,8 +255,9 @@ def _versions(case: Case) -> Iterator[Contradiction]:
 
 
 _CHECKS: tuple[Callable[[Case], Iterator[Contradiction]], ...] = (
+    file_contradictions,
     _scheduling,
-    _profile_sizes,
+    profile_contradictions,
     _preferred,
     _priorities,
     _responses,

@@ -1,15 +1,16 @@
 """The release file's serving options as fields of Triton's ModelConfig, and how they are laid over a base.
 
 Where there is a base, only what the release file says counts; a value that is written empties the field when
-it is the zero of its kind, and `null` removes it.
+it is the zero of its kind, and `null` removes it. In the fields returned here `None` stands for that.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
+from include.model_release.errors import ModelInvalidError
 from include.model_release.spec_batching import (
     DynamicBatching,
     QueuePolicy,
@@ -17,10 +18,17 @@ from include.model_release.spec_batching import (
     SequenceControl,
     SequenceState,
 )
-from include.model_release.spec_instances import Accelerator, CudaOptions, InstanceGroup, Optimization
+from include.model_release.spec_instances import (
+    Accelerator,
+    CudaGraph,
+    CudaOptions,
+    InstanceGroup,
+    Optimization,
+)
 from include.model_release.spec_parts import SpecPart
 
 Config = dict[str, Any]
+Part = TypeVar("Part", bound=SpecPart)
 
 _KINDS = {"cpu": "KIND_CPU", "gpu": "KIND_GPU", "auto": "KIND_AUTO", "model": "KIND_MODEL"}
 _CONTROLS = {
@@ -52,6 +60,12 @@ _OLDEST = {
     "preserve_ordering": "preserve_ordering",
 }
 _OPTIMIZATION = ("gather_kernel_buffer_threshold", "eager_batching")
+_QUEUE = {
+    "default_timeout_us": "default_timeout_microseconds",
+    "allow_timeout_override": "allow_timeout_override",
+    "max_queue_size": "max_queue_size",
+}
+_SEQUENCE = {"max_sequence_idle_us": "max_sequence_idle_microseconds", "iterative": "iterative_sequence"}
 _CUDA = {
     "graphs": "graphs",
     "busy_wait_events": "busy_wait_events",
@@ -65,8 +79,9 @@ def laid_over(base: Mapping[str, Any], options: Mapping[str, Any]) -> Config:
     for key, value in options.items():
         if value is None:
             result.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
-            result[key] = laid_over(result[key], value)
+        elif isinstance(value, Mapping):
+            below = result.get(key)
+            result[key] = laid_over(below if isinstance(below, Mapping) else {}, value)
         else:
             result[key] = copy.deepcopy(value)
     return result
@@ -80,32 +95,47 @@ def data_type(datatype: str) -> str:
 def batching_fields(batching: DynamicBatching, *, whole: bool) -> Config:
     """Return `dynamic_batching`'s fields; with `whole` the defaults too that say something."""
     fields = _renamed(batching, _BATCHING, whole)
-    if batching.queue_policy is not None:
+    given = batching.model_fields_set
+    if "queue_policy" in given:
         fields["default_queue_policy"] = _queue_policy(batching.queue_policy, whole)
-    if batching.priority_queue_policies:
-        fields["priority_queue_policy"] = {
-            level: _queue_policy(policy, whole) for level, policy in batching.priority_queue_policies.items()
+    if "priority_queue_policies" in given:
+        policies = batching.priority_queue_policies
+        fields["priority_queue_policy"] = policies and {
+            level: _queue_policy(policy, whole) for level, policy in policies.items()
         }
     return fields
 
 
-def sequence_fields(batching: SequenceBatching, *, whole: bool) -> Config:
-    """Return `sequence_batching`'s fields; the other strategy of a base is removed."""
-    fields = _renamed(
-        batching,
-        {"max_sequence_idle_us": "max_sequence_idle_microseconds", "iterative": "iterative_sequence"},
-        whole,
+def sequence_fields(batching: SequenceBatching, base: Mapping[str, Any] | None) -> Config:
+    """Return `sequence_batching`'s fields; `base` is the one of a base, None where there is no base at all.
+
+    Without a word on the strategy that of `base` stays; the other one is removed. Raises ModelInvalidError for an
+    option of the other strategy.
+    """
+    whole = base is None
+    strategy: Literal["direct", "oldest"] = batching.strategy or (
+        "oldest" if "oldest" in (base or {}) else "direct"
     )
-    if whole or "strategy" in batching.model_fields_set:
-        names, other = (_DIRECT, "oldest") if batching.strategy == "direct" else (_OLDEST, "direct")
-        fields[batching.strategy] = _renamed(batching, names, whole)
-        if not whole:
-            fields[other] = None
-    if batching.controls:
-        fields["control_input"] = [_control(control) for control in batching.controls]
-    if batching.states:
-        fields["state"] = [_state(state) for state in batching.states]
+    _require_own(batching, strategy)
+    fields = _renamed(batching, _SEQUENCE, whole)
+    names, other = (_DIRECT, "oldest") if strategy == "direct" else (_OLDEST, "direct")
+    fields[strategy] = _renamed(batching, names, whole)
+    fields[other] = None
+    if "controls" in batching.model_fields_set:
+        fields["control_input"] = _listed(batching.controls, _control)
+    if "states" in batching.model_fields_set:
+        fields["state"] = _listed(batching.states, _state)
     return fields
+
+
+def _require_own(batching: SequenceBatching, strategy: Literal["direct", "oldest"]) -> None:
+    for name in batching.foreign_to(strategy):
+        raise ModelInvalidError(
+            f"`serving.sequence_batching.{name}` does not go with `strategy: {strategy}`",
+            expected="the options of that strategy",
+            found=name,
+            remedy="Write the other `strategy`, or take the option out.",
+        )
 
 
 def instance_fields(group: InstanceGroup) -> Config:
@@ -132,27 +162,32 @@ def instance_fields(group: InstanceGroup) -> Config:
     return fields
 
 
-def optimization_fields(optimization: Optimization) -> Config:
-    """Return `optimization`'s fields, those that the release file says."""
-    fields: Config = {
-        name: getattr(optimization, name) for name in _OPTIMIZATION if getattr(optimization, name) is not None
-    }
-    if optimization.priority is not None:
-        fields["priority"] = f"PRIORITY_{optimization.priority.upper()}"
-    if optimization.graph_level is not None:
-        fields["graph"] = {"level": optimization.graph_level}
-    if optimization.cuda is not None:
-        fields["cuda"] = _cuda(optimization.cuda)
+def optimization_fields(optimization: Optimization, base: Mapping[str, Any]) -> Config:
+    """Return `optimization`'s fields, those that the release file says; `base` is the one of a base, or empty."""
+    given = optimization.model_fields_set
+    fields = _renamed(optimization, {name: name for name in _OPTIMIZATION}, False)
+    if "priority" in given:
+        level = optimization.priority
+        fields["priority"] = None if level is None else f"PRIORITY_{level.upper()}"
+    if "graph_level" in given:
+        fields["graph"] = None if optimization.graph_level is None else {"level": optimization.graph_level}
+    if "cuda" in given:
+        cuda = optimization.cuda
+        fields["cuda"] = None if cuda is None else _cuda(cuda, whole=not base.get("cuda"))
     for side in ("input_pinned_memory", "output_pinned_memory"):
-        if getattr(optimization, side) is not None:
-            fields[side] = {"enable": getattr(optimization, side)}
-    accelerators = {
-        "gpu_execution_accelerator": [_accelerator(one) for one in optimization.gpu_accelerators],
-        "cpu_execution_accelerator": [_accelerator(one) for one in optimization.cpu_accelerators],
-    }
-    if any(accelerators.values()):
-        fields["execution_accelerators"] = {name: list_ for name, list_ in accelerators.items() if list_}
+        if side in given:
+            enable = getattr(optimization, side)
+            fields[side] = None if enable is None else {"enable": enable}
+    for kind in ("gpu", "cpu"):
+        if f"{kind}_accelerators" in given:
+            listed = _listed(getattr(optimization, f"{kind}_accelerators"), _accelerator)
+            fields.setdefault("execution_accelerators", {})[f"{kind}_execution_accelerator"] = listed
     return fields
+
+
+def parameter_fields(parameters: Mapping[str, str | None]) -> Config:
+    """Return `parameters`' fields."""
+    return {key: None if value is None else {"string_value": value} for key, value in parameters.items()}
 
 
 def _renamed(part: SpecPart, names: Mapping[str, str], whole: bool) -> Config:
@@ -165,18 +200,17 @@ def _renamed(part: SpecPart, names: Mapping[str, str], whole: bool) -> Config:
     }
 
 
-def _queue_policy(policy: QueuePolicy, whole: bool) -> Config:
-    fields = _renamed(
-        policy,
-        {
-            "default_timeout_us": "default_timeout_microseconds",
-            "allow_timeout_override": "allow_timeout_override",
-            "max_queue_size": "max_queue_size",
-        },
-        whole,
-    )
+def _listed(parts: Sequence[Part] | None, made: Callable[[Part], Config]) -> list[Config] | None:
+    return None if parts is None else [made(part) for part in parts]
+
+
+def _queue_policy(policy: QueuePolicy | None, whole: bool) -> Config | None:
+    if policy is None:
+        return None
+    fields = _renamed(policy, _QUEUE, whole)
     if "timeout_action" in policy.model_fields_set:
-        fields["timeout_action"] = policy.timeout_action.upper()
+        action = policy.timeout_action
+        fields["timeout_action"] = None if action is None else action.upper()
     return fields
 
 
@@ -208,17 +242,16 @@ def _state(state: SequenceState) -> Config:
     return fields
 
 
-def _cuda(cuda: CudaOptions) -> Config:
-    fields: Config = _renamed(cuda, _CUDA, True)
-    if cuda.graph_sizes:
-        fields["graph_spec"] = [
-            {
-                "batch_size": size.batch_size,
-                "input": {name: {"dim": list(shape)} for name, shape in size.inputs.items()},
-            }
-            for size in cuda.graph_sizes
-        ]
+def _cuda(cuda: CudaOptions, *, whole: bool) -> Config:
+    fields: Config = _renamed(cuda, _CUDA, whole)
+    if "graph_sizes" in cuda.model_fields_set:
+        fields["graph_spec"] = _listed(cuda.graph_sizes, _graph_spec)
     return fields
+
+
+def _graph_spec(size: CudaGraph) -> Config:
+    shapes = {name: {"dim": list(shape)} for name, shape in size.inputs.items()}
+    return {"batch_size": size.batch_size, "input": shapes}
 
 
 def _accelerator(one: Accelerator) -> Config:

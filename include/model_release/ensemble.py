@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from include.model_release.config_departures import departures_of
 from include.model_release.errors import ModelInvalidError
 from include.model_release.model_config import (
     Config,
@@ -101,18 +102,8 @@ def departures(wanted: Mapping[str, Any], served: Mapping[str, Any]) -> list[str
 
     What the server has filled in beyond `wanted` is no departure.
     """
-    return list(_departures(canonical_config(wanted), canonical_config(served), ""))
-
-
-def _departures(wanted: Any, served: Any, place: str) -> Iterator[str]:
-    if isinstance(wanted, dict) and isinstance(served, dict):
-        for key, value in wanted.items():
-            yield from _departures(value, served.get(key), f"{place}.{key}" if place else key)
-    elif isinstance(wanted, list) and isinstance(served, list) and len(wanted) == len(served):
-        for index, (one, other) in enumerate(zip(wanted, served, strict=True)):
-            yield from _departures(one, other, f"{place}[{index}]")
-    elif wanted != served:
-        yield f"{place} is {_shown(served)} instead of {_shown(wanted)}"
+    asked = canonical_config(wanted)
+    return list(departures_of(asked, canonical_config(served), asked))
 
 
 def _visit(name: str, configs: Mapping[str, Config], order: list[str], above: tuple[str, ...]) -> None:
@@ -159,8 +150,3 @@ def _naming_parameters(config: Mapping[str, Any]) -> list[tuple[str, str]]:
         for key, parameter in (config.get("parameters") or {}).items()
         if key.endswith(CALLED_BY_PARAMETER)
     ]
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 120 else f"{text[:117]}…"

@@ -7,7 +7,7 @@ of a load.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from include.model_release.config_canonical import (
@@ -15,8 +15,10 @@ from include.model_release.config_canonical import (
     MODEL_FILES,
     canonical_config,
     config_sha256,
+    model_file,
 )
 from include.model_release.config_checks import EngineProfile, require_consistent
+from include.model_release.config_files import platform_of
 from include.model_release.config_options import (
     Config,
     batching_fields,
@@ -24,12 +26,13 @@ from include.model_release.config_options import (
     instance_fields,
     laid_over,
     optimization_fields,
+    parameter_fields,
     sequence_fields,
 )
 from include.model_release.errors import ModelInvalidError
 from include.model_release.names import parse_version
 from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.spec import ReleaseSpec, Serving
+from include.model_release.spec import InstanceGroup, ReleaseSpec, Serving, VersionPolicy
 from include.model_release.warmup import make_warmup
 
 __all__ = [
@@ -53,13 +56,21 @@ def build_config(
     base: Mapping[str, Any] | None = None,
     profiles: Sequence[EngineProfile] = (),
     golden: Mapping[str, Any] | None = None,
+    files: Collection[str] = (),
 ) -> Config:
     """Return the configuration of one version of the release's model, as it is published.
 
     See `build_model_config`.
     """
     return build_model_config(
-        spec.model, spec.serving, signature, version, base=base, profiles=profiles, golden=golden
+        spec.model,
+        spec.serving,
+        signature,
+        version,
+        base=base,
+        profiles=profiles,
+        golden=golden,
+        files=files,
     )
 
 
@@ -72,25 +83,29 @@ def build_model_config(
     base: Mapping[str, Any] | None = None,
     profiles: Sequence[EngineProfile] = (),
     golden: Mapping[str, Any] | None = None,
+    files: Collection[str] = (),
 ) -> Config:
     """Return the configuration of one version of the model called `name`, as it is published.
 
     `base` is what training left as config.pbtxt: the release file's options are laid over it, and what the
     release file does not mention stays. `profiles` are those of an engine. `golden` has the golden set's
-    arrays, (rows, …) each, and is needed only for warm-up with golden rows.
+    arrays, (rows, …) each, and is needed only for warm-up with golden rows. `files` are the names of what is
+    published in the version's folder: without a word on the platform they say which it is.
 
     Raises ModelInvalidError, which names the field, when the signature does not suit the release file, such
     as a fixed batch dimension, or when two fields contradict each other; GoldenSetError as `make_warmup`.
     """
-    config = _identity(name, serving, base)
+    config = _identity(name, serving, base, files)
     config["max_batch_size"] = _max_batch_size(serving, base)
     config.update(_tensors(serving, config, signature))
     _set_instances(config, serving)
     _set_version_policy(config, serving, version, base)
     config = laid_over(config, _options(serving, base))
+    if "warmup" in serving.model_fields_set:
+        config.pop("model_warmup", None)
     if serving.warmup:
         config["model_warmup"] = list(make_warmup(serving.warmup, config, golden or {}).entries)
-    require_consistent(config, signature=signature, profiles=profiles, version=version)
+    require_consistent(config, signature=signature, profiles=profiles, version=version, files=files)
     return config
 
 
@@ -144,7 +159,12 @@ def _says(serving: Serving, field: str, base: Mapping[str, Any] | None) -> bool:
     return base is None or field in serving.model_fields_set
 
 
-def _identity(name: str, serving: Serving, base: Mapping[str, Any] | None) -> Config:
+def _removes(serving: Serving, field: str) -> bool:
+    """Whether the release file says `null`."""
+    return field in serving.model_fields_set and getattr(serving, field) is None
+
+
+def _identity(name: str, serving: Serving, base: Mapping[str, Any] | None, files: Collection[str]) -> Config:
     config: Config = copy.deepcopy(dict(base or {}))
     if config.get("name") not in (None, "", name):
         raise ModelInvalidError(
@@ -154,26 +174,32 @@ def _identity(name: str, serving: Serving, base: Mapping[str, Any] | None) -> Co
             remedy="Leave `name` out of the config.pbtxt that training writes, or correct it.",
         )
     config = {"name": name, **{key: value for key, value in config.items() if key != "name"}}
-    kinds = _kind_fields(serving.platform)
+    if _removes(serving, "platform"):
+        config = laid_over(config, {"platform": None, "backend": None})
     told = {key: config[key] for key in ("platform", "backend") if config.get(key)}
-    if _says(serving, "platform", base):
-        for key, value in told.items():
-            if kinds.get(key, value) != value:
-                raise ModelInvalidError(
-                    f"config.pbtxt of {name}: `{key}` contradicts the release file",
-                    expected=f"{kinds[key]}, for `serving.platform: {serving.platform}`",
-                    found=value,
-                    remedy="Correct one of the two.",
-                )
-        config.update(kinds)
+    if serving.platform is not None:
+        _require_same_kind(name, serving.platform, told)
+        config.update(_kind_fields(serving.platform))
     elif not told:
-        config.update(kinds)
+        config.update(_kind_fields(platform_of(files) or "onnxruntime_onnx"))
     elif config.get("platform") in BACKENDS:
         config.setdefault("backend", BACKENDS[config["platform"]])
-    file = MODEL_FILES.get(config.get("platform") or config.get("backend") or "")
+    file = model_file(config)
     if file and not config.get("default_model_filename"):
         config["default_model_filename"] = file
     return config
+
+
+def _require_same_kind(name: str, platform: str, told: Mapping[str, str]) -> None:
+    kinds = _kind_fields(platform)
+    for key, value in told.items():
+        if kinds.get(key, value) != value:
+            raise ModelInvalidError(
+                f"config.pbtxt of {name}: `{key}` contradicts the release file",
+                expected=f"{kinds[key]}, for `serving.platform: {platform}`",
+                found=value,
+                remedy="Correct one of the two.",
+            )
 
 
 def _kind_fields(platform: str) -> Config:
@@ -236,23 +262,23 @@ def _tensor(tensor: TensorSpec, max_batch_size: int) -> Config:
 
 def _set_instances(config: Config, serving: Serving) -> None:
     """What is written counts, then what the base has; else one instance where the model can run."""
-    if "instances" not in serving.model_fields_set:
-        if config.get("instance_group") or config.get("platform") == "ensemble":
-            return
-        if config.get("backend") == "tensorrt":
-            config["instance_group"] = [{"kind": "KIND_GPU", "count": 1}]
-            return
-    config["instance_group"] = [instance_fields(group) for group in serving.instances]
+    if _removes(serving, "instances"):
+        config.pop("instance_group", None)
+    if serving.instances is not None:
+        config["instance_group"] = [instance_fields(group) for group in serving.instances]
+    elif not config.get("instance_group") and config.get("platform") != "ensemble":
+        group = InstanceGroup(kind="gpu" if config.get("backend") == "tensorrt" else "cpu")
+        config["instance_group"] = [instance_fields(group)]
 
 
 def _set_version_policy(
     config: Config, serving: Serving, version: int, base: Mapping[str, Any] | None
 ) -> None:
     """A base may say `latest` or `all`; the number of a `specific` one is the release's to know."""
-    told = (base or {}).get("version_policy") or {}
-    if "version_policy" not in serving.model_fields_set and told and "specific" not in told:
+    told = (base or {}).get("version_policy")
+    if "version_policy" not in serving.model_fields_set and told is not None and "specific" not in told:
         return
-    policy = serving.version_policy
+    policy = serving.version_policy or VersionPolicy()
     config["version_policy"] = {
         "specific": {"specific": {"versions": [parse_version(version)]}},
         "latest": {"latest": {"num_versions": policy.count}},
@@ -262,26 +288,31 @@ def _set_version_policy(
 
 def _options(serving: Serving, base: Mapping[str, Any] | None) -> Config:
     """What the release file says besides tensors, instances, versions and warm-up; `None` removes a field."""
-    whole = base is None
+    given, whole = serving.model_fields_set, base is None
     fields: Config = {}
     if _says(serving, "dynamic_batching", base):
-        if serving.dynamic_batching is not None:
-            fields["dynamic_batching"] = batching_fields(serving.dynamic_batching, whole=whole)
-        elif not whole:
-            fields["dynamic_batching"] = None
+        batching = serving.dynamic_batching
+        fields["dynamic_batching"] = None if batching is None else batching_fields(batching, whole=whole)
     if _says(serving, "sequence_batching", base):
-        if serving.sequence_batching is not None:
-            fields["sequence_batching"] = sequence_fields(serving.sequence_batching, whole=whole)
-        elif not whole:
-            fields["sequence_batching"] = None
-    if serving.optimization is not None:
-        fields["optimization"] = optimization_fields(serving.optimization)
-    if serving.response_cache or "response_cache" in serving.model_fields_set:
-        fields["response_cache"] = {"enable": serving.response_cache}
-    if serving.decoupled or "decoupled" in serving.model_fields_set:
-        fields["model_transaction_policy"] = {"decoupled": serving.decoupled}
-    if serving.parameters:
-        fields["parameters"] = {key: {"string_value": value} for key, value in serving.parameters.items()}
-    if serving.metric_tags:
-        fields["metric_tags"] = dict(serving.metric_tags)
+        fields["sequence_batching"] = _sequence(serving, base)
+    if "optimization" in given:
+        told, wanted = (base or {}).get("optimization") or {}, serving.optimization
+        fields["optimization"] = None if wanted is None else optimization_fields(wanted, told)
+    if "response_cache" in given:
+        cached = serving.response_cache
+        fields["response_cache"] = None if cached is None else {"enable": cached}
+    if "decoupled" in given:
+        decoupled = serving.decoupled
+        fields["model_transaction_policy"] = None if decoupled is None else {"decoupled": decoupled}
+    if "parameters" in given:
+        fields["parameters"] = None if serving.parameters is None else parameter_fields(serving.parameters)
+    if "metric_tags" in given:
+        fields["metric_tags"] = serving.metric_tags
     return fields
+
+
+def _sequence(serving: Serving, base: Mapping[str, Any] | None) -> Config | None:
+    if serving.sequence_batching is None:
+        return None
+    told = None if base is None else base.get("sequence_batching") or {}
+    return sequence_fields(serving.sequence_batching, told)

@@ -142,6 +142,12 @@ class ReleaseSpec(SpecPart):
                 f"`conversion.target: {conversion.target}` is made of `source.format: "
                 f"{' or '.join(conversion.source_formats)}`, not of `{source.format}`"
             )
+        policy = self.serving.version_policy
+        if conversion.lays_out_repository and policy is not None and policy.mode != "specific":
+            raise ValueError(
+                f"`serving.version_policy`: `conversion.target: {conversion.target}` is pinned to the released "
+                f"version, with its members; leave `mode: {policy.mode}` out"
+            )
 
 
 def parse_release_spec(text: str, source: str) -> ReleaseSpec:

@@ -1,4 +1,7 @@
-"""The release file's `instances` and `optimization`: on what a model runs, and how it is sped up."""
+"""The release file's `instances` and `optimization`: on what a model runs, and how it is sped up.
+
+`null` under `optimization` stands where the option of a config.pbtxt that training left is to be removed.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +72,11 @@ class CudaGraph(SpecPart):
 class CudaOptions(SpecPart):
     """CUDA graphs: a whole inference is launched at once, which saves launch time of small kernels."""
 
-    graphs: bool = True
-    graph_sizes: tuple[CudaGraph, ...] = ()
+    graphs: bool | None = True
+    graph_sizes: tuple[CudaGraph, ...] | None = ()
     """Besides batch sizes 1 and the preferred ones, which the TensorRT backend captures anyway."""
-    busy_wait_events: bool = False
-    output_copy_stream: bool = False
+    busy_wait_events: bool | None = False
+    output_copy_stream: bool | None = False
 
 
 class Optimization(SpecPart):
@@ -83,8 +86,8 @@ class Optimization(SpecPart):
     graph_level: Annotated[int, Field(ge=-1, le=3)] | None = None
     """How far the backend rewrites the graph; the backend's own documentation says what each number means."""
     cuda: CudaOptions | None = None
-    gpu_accelerators: tuple[Accelerator, ...] = ()
-    cpu_accelerators: tuple[Accelerator, ...] = ()
+    gpu_accelerators: tuple[Accelerator, ...] | None = ()
+    cpu_accelerators: tuple[Accelerator, ...] | None = ()
     input_pinned_memory: bool | None = None
     output_pinned_memory: bool | None = None
     gather_kernel_buffer_threshold: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None

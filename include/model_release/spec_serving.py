@@ -76,26 +76,30 @@ class Serving(SpecPart):
     """What becomes the model's config.pbtxt.
 
     Where training left a config.pbtxt of its own, what is written here is laid over it, and what is not
-    written stays as it was.
+    written stays as it was; `null` removes what training wrote, and what a release must have is then filled
+    in as if training had not.
     """
 
-    platform: Platform = "onnxruntime_onnx"
+    platform: Platform | None = None
+    """Left out: that of config.pbtxt, else that of the file which the conversion made."""
     max_batch_size: Annotated[int, Field(ge=0, le=65536)] = 64
-    """0: the model takes no batch dimension."""
+    """0: the model takes no batch dimension. Cannot be removed: write the number."""
     dynamic_batching: DynamicBatching | None = DynamicBatching()
     sequence_batching: SequenceBatching | None = None
     """For models that keep a state between requests; in place of dynamic batching."""
-    instances: Annotated[tuple[InstanceGroup, ...], Field(min_length=1)] = (InstanceGroup(),)
-    version_policy: VersionPolicy = VersionPolicy()
-    warmup: tuple[WarmupSample, ...] = ()
-    response_cache: bool = False
+    instances: Annotated[tuple[InstanceGroup, ...], Field(min_length=1)] | None = None
+    """Left out: those of config.pbtxt, else one, on a GPU for an engine and on the CPU for all else."""
+    version_policy: VersionPolicy | None = VersionPolicy()
+    """Only `specific` for the targets python, ensemble and tensorrt_llm, which are pinned with their members."""
+    warmup: tuple[WarmupSample, ...] | None = ()
+    response_cache: bool | None = False
     """Answer equal requests from memory; the server needs `--cache-config`."""
-    decoupled: bool = False
+    decoupled: bool | None = False
     """The model may send none or several responses to one request."""
     optimization: Optimization | None = None
-    parameters: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[str, str | None] | None = Field(default_factory=dict)
     """Passed to the backend as they are."""
-    metric_tags: dict[str, str] = Field(default_factory=dict)
+    metric_tags: dict[str, str | None] | None = Field(default_factory=dict)
     """Labels on the model's metrics."""
     hardware: ServerHardware | None = None
 
@@ -108,13 +112,15 @@ class Serving(SpecPart):
         if self.response_cache and self.decoupled:
             raise ValueError("`response_cache` and `decoupled` exclude each other: a cache keeps one answer")
         self._batches_fit()
-        names = [sample.name for sample in self.warmup]
+        names = [sample.name for sample in self.warmup or ()]
         if len(set(names)) != len(names):
             raise ValueError(f"two samples of `warmup` have the same name: {names}")
         return self
 
     def _batches_fit(self) -> None:
-        preferred: tuple[Count, ...] = ()
+        if "max_batch_size" not in self.model_fields_set:
+            return  # config.pbtxt may say another one; what is published is held against that
+        preferred: tuple[Count, ...] | None = ()
         if self.dynamic_batching is not None:
             if self.max_batch_size == 0:
                 raise ValueError(
@@ -123,9 +129,10 @@ class Serving(SpecPart):
             preferred = self.dynamic_batching.preferred_batch_sizes
         elif self.sequence_batching is not None:
             preferred = self.sequence_batching.preferred_batch_sizes
-        if any(size > max(self.max_batch_size, 1) for size in preferred):
+        limit = max(self.max_batch_size, 1)
+        if any(size > limit for size in preferred or ()):
             raise ValueError(f"`preferred_batch_sizes` go above `max_batch_size: {self.max_batch_size}`")
-        large = [sample.name for sample in self.warmup if sample.batch_size > max(self.max_batch_size, 1)]
+        large = [sample.name for sample in self.warmup or () if sample.batch_size > limit]
         if large:
             raise ValueError(
                 f"`batch_size` of the warm-up {large[0]!r} is above `max_batch_size: {self.max_batch_size}`"

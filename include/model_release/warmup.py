@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from include.model_release.config_files import WARMUP_FOLDER
 from include.model_release.config_options import Config
 from include.model_release.errors import GoldenSetError, ModelInvalidError
 from include.model_release.names import nearest
 from include.model_release.spec_serving import WarmupSample
-
-FOLDER = "warmup"
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Warmup:
 
 
 def make_warmup(
-    samples: Sequence[WarmupSample], config: Mapping[str, Any], golden: Mapping[str, Any]
+    samples: Sequence[WarmupSample] | None, config: Mapping[str, Any], golden: Mapping[str, Any]
 ) -> Warmup:
     """Return the warm-up of a model with `config`; `golden` has an array (rows, …) for each input's name.
 
@@ -39,7 +38,7 @@ def make_warmup(
     inputs = {str(tensor["name"]): tensor for tensor in config.get("input", ())}
     entries: list[Config] = []
     files: dict[str, bytes] = {}
-    for sample in samples:
+    for sample in samples or ():
         _require_known(sample, inputs)
         values: Config = {}
         for number, (name, tensor) in enumerate(sorted(inputs.items())):
@@ -50,7 +49,7 @@ def make_warmup(
             if data == "golden":
                 row = _golden_row(sample, tensor, golden, batched=bool(config.get("max_batch_size")))
                 file = f"{sample.name}.{number}.bin"
-                files[f"{FOLDER}/{file}"] = _bytes(row, str(tensor["data_type"]))
+                files[f"{WARMUP_FOLDER}/{file}"] = _bytes(row, str(tensor["data_type"]))
                 value.update(dims=list(row.shape) or [1], input_data_file=file)
             else:
                 value[f"{data}_data"] = True
@@ -60,9 +59,9 @@ def make_warmup(
     return Warmup(tuple(entries), files)
 
 
-def needs_golden(samples: Sequence[WarmupSample]) -> bool:
+def needs_golden(samples: Sequence[WarmupSample] | None) -> bool:
     """Say whether the golden set must be read for these samples."""
-    return any("golden" in (sample.data, *sample.inputs.values()) for sample in samples)
+    return any("golden" in (sample.data, *sample.inputs.values()) for sample in samples or ())
 
 
 def _require_known(sample: WarmupSample, inputs: Mapping[str, Any]) -> None:

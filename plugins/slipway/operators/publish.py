@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from include.model_release.config_files import named_files
 from include.model_release.converted import Converted, parse_converted
 from include.model_release.ensemble import (
     MEMBERS_FILE,
@@ -21,6 +22,7 @@ from include.model_release.ensemble import (
     members_file,
     pin_bundle,
 )
+from include.model_release.errors import InputMissingError
 from include.model_release.intake import IncomingVersion, parse_ready, require_untouched
 from include.model_release.manifest import (
     SBOM_FILE,
@@ -166,8 +168,10 @@ class PublishModelOperator(ReleaseOperator):
         config["cc_model_filenames"] = names
         return sources
 
-    def _configs(self, ticket: ReleaseTicket, converted: Converted) -> tuple[Configs, Mapping[str, bytes]]:
-        """The configuration of each model, and the files that the warm-up of the released one reads.
+    def _configs(
+        self, ticket: ReleaseTicket, converted: Converted
+    ) -> tuple[Configs, Mapping[str, bytes | StoredSource]]:
+        """The configuration of each model, and the files beside the released one's, which Triton reads with it.
 
         The released model's is the release file's, laid over the one that its source brought, if it did. Members'
         are their own. A repository of several is pinned to this version.
@@ -175,6 +179,7 @@ class PublishModelOperator(ReleaseOperator):
         serving, model = ticket.spec.serving, ticket.model
         configs = {name: from_pbtxt(text) for name, text in converted.config_texts.items()}
         golden = self._golden(ticket) if needs_golden(serving.warmup) else {}
+        folder = f"{model}/{ticket.version}/"
         configs[model] = build_config(
             ticket.spec,
             converted.signature,
@@ -182,12 +187,44 @@ class PublishModelOperator(ReleaseOperator):
             base=configs.get(model) or self._config_of_training(ticket),
             profiles=converted.profiles,
             golden=golden,
+            files=[path.removeprefix(folder) for path in converted.files if path.startswith(folder)],
         )
         warmup = make_warmup(serving.warmup, configs[model], golden).files or {}
+        beside: dict[str, bytes | StoredSource] = {
+            **self._named_files(ticket, converted, configs, warmup),
+            **warmup,
+        }
         if not converted.config_texts:
-            return configs, warmup
+            return configs, beside
         load_order(configs)  # nothing is published that calls what is not in it
-        return pin_bundle(configs, ticket.version), warmup
+        return pin_bundle(configs, ticket.version), beside
+
+    def _named_files(
+        self, ticket: ReleaseTicket, converted: Converted, configs: Configs, made: Mapping[str, bytes]
+    ) -> dict[str, StoredSource]:
+        """Where the files lie that the released model's configuration names, such as labels, and nobody made.
+
+        Training leaves them as in a Triton repository, beside its config.pbtxt; a converter that passes a folder
+        through may leave them in the version's own. Members bring theirs.
+        """
+        found: dict[str, StoredSource] = {}
+        for name, config in configs.items():
+            released = name == ticket.model
+            for path, field in named_files(config).items():
+                if f"{name}/{path}" in converted.files or (released and path in made):
+                    continue
+                passed = converted.places.get(f"{name}/{ticket.version}/{path}")
+                work = ticket.of_variant(self._chosen[0]).work_prefix
+                key = ticket.incoming_prefix + path if passed is None else work + passed
+                if not released or not self.store.exists(key):
+                    raise InputMissingError(
+                        f"config.pbtxt of {name}: `{field}` names a file that is not there",
+                        expected=self.store.uri(key) if released else f"{name}/{path} in the repository",
+                        found="no such file",
+                        remedy="Upload it, as a new version with ready.json last, or take the field out.",
+                    )
+                found[path] = StoredSource(key)
+        return found
 
     def _config_of_training(self, ticket: ReleaseTicket) -> Config | None:
         """The config.pbtxt that training may leave beside a model of one file."""

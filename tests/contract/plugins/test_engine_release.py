@@ -61,12 +61,16 @@ def converted(store: ModelStoreHook) -> ModelStoreHook:
     incoming = {"model.onnx": b"onnx", "golden.npz": golden.getvalue(), "config.pbtxt": _BASE.encode()}
     for name, body in incoming.items():
         store.write(f"incoming/ranker/1/{name}", body)
-    ready: dict[str, Any] = {"model": "ranker", "version": 1}
-    ready["files"] = {name: hashlib.sha256(body).hexdigest() for name, body in incoming.items()}
-    store.write("incoming/ranker/1/ready.json", json.dumps(ready).encode())
+    _ready(store, incoming)
     store.write("work/ranker/1/convert/model.plan", _ENGINE)
     store.write_json("work/ranker/1/convert/result.json", _RESULT)
     return store
+
+
+def _ready(store: ModelStoreHook, files: dict[str, bytes]) -> None:
+    """Write ready.json, with the digests of these files."""
+    digests = {name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
+    store.write_json("incoming/ranker/1/ready.json", {"model": "ranker", "version": 1, "files": digests})
 
 
 def _published(store: ModelStoreHook, ticket: ReleaseTicket) -> Manifest:
@@ -91,6 +95,38 @@ def test_an_engine_is_published_with_its_machine(converted: ModelStoreHook, buck
     assert config["model_warmup"][0]["inputs"]["x"]["input_data_file"] == "first.0.bin"
     row = converted.read("models/ranker/1/repository/ranker/warmup/first.0.bin")
     assert row == np.array([3, 4], dtype="<f4").tobytes()
+
+
+def test_an_engine_needs_no_word_on_its_platform(converted: ModelStoreHook, bucket: str) -> None:
+    """Platform, backend, file name and kind of instance follow from the file that the converter made."""
+    converted.write("incoming/ranker/1/config.pbtxt", b"max_batch_size: 16")
+    _ready(converted, {"config.pbtxt": b"max_batch_size: 16"})
+    spec = apply_overrides(_SPEC, {"serving": {"hardware": _HARDWARE}}, "the test")
+    ticket = _ticket(bucket).model_copy(update={"spec": spec})
+    manifest = _published(converted, ticket)
+    config = from_pbtxt(ModelRegistry(converted).config_text(manifest))
+    assert (config["platform"], config["backend"]) == ("tensorrt_plan", "tensorrt")
+    assert config["default_model_filename"] == "model.plan"
+    assert config["instance_group"] == [{"kind": "KIND_GPU", "count": 1}]
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [
+        ('platform: "onnxruntime_onnx" max_batch_size: 16', r"`platform` wants a file `model\.onnx`"),
+        ('default_model_filename: "net.plan" max_batch_size: 16', r"`default_model_filename` wants a file"),
+    ],
+)
+def test_a_configuration_for_another_file_is_not_published(
+    converted: ModelStoreHook, bucket: str, base: str, words: str
+) -> None:
+    """What training's config.pbtxt says of platform and file must be what the converter made."""
+    converted.write("incoming/ranker/1/config.pbtxt", base.encode())
+    _ready(converted, {"config.pbtxt": base.encode()})
+    spec = apply_overrides(_SPEC, {"serving": {"hardware": _HARDWARE}}, "the test")
+    with pytest.raises(ModelInvalidError, match=words):
+        _published(converted, _ticket(bucket).model_copy(update={"spec": spec}))
+    assert not converted.exists("models/ranker/1/manifest.json")
 
 
 def test_a_batch_beyond_the_engines_profile_is_not_published(converted: ModelStoreHook, bucket: str) -> None:

@@ -170,7 +170,14 @@ def written(tmp_path_factory: pytest.TempPathFactory, log: Path) -> dict[str, di
     base = from_pbtxt('backend: "python" max_batch_size: 4 sequence_batching { }')
     bare = build_model_config("bare", Serving(), _ONE, 1, base=base)
     _write(repository, bare, _REPEATER)
-    names = {"echo": echo, "counter": counter, "repeater": repeater, "bare": bare}
+    base = from_pbtxt(
+        'backend: "python" max_batch_size: 4 version_policy { } instance_group { kind: KIND_CPU }'
+    )
+    every = build_model_config("every", Serving(), _ONE, 1, base=base)
+    _write(repository, every, _REPEATER)
+    (repository / "every" / "2").mkdir()
+    (repository / "every" / "2" / "model.py").write_text(_REPEATER)
+    names = {"echo": echo, "counter": counter, "repeater": repeater, "bare": bare, "every": every}
     return {**names, "": {"repository": str(repository)}}
 
 
@@ -188,7 +195,7 @@ def client(
         server.stop(grace_s=0.5)
 
 
-@pytest.mark.parametrize("name", ["echo", "counter", "repeater", "bare"])
+@pytest.mark.parametrize("name", ["echo", "counter", "repeater", "bare", "every"])
 def test_what_is_served_hashes_as_what_was_written(
     client: triton_http.InferenceServerClient, written: dict[str, dict[str, Any]], name: str
 ) -> None:
@@ -196,6 +203,14 @@ def test_what_is_served_hashes_as_what_was_written(
     assert client.is_model_ready(name)
     assert canonical_config(client.get_model_config(name)) == canonical_config(written[name])
     assert config_sha256(client.get_model_config(name)) == config_sha256(written[name])
+
+
+def test_an_empty_version_policy_serves_every_version(client: triton_http.InferenceServerClient) -> None:
+    """`version_policy {}` is a choice, and not that of no policy, which is the latest version."""
+    assert client.is_model_ready("every", "1")
+    assert client.is_model_ready("every", "2")
+    assert config_sha256({"version_policy": {}}) == config_sha256({"version_policy": {"all": {}}})
+    assert config_sha256({"version_policy": {}}) != config_sha256({})
 
 
 def test_each_instance_was_warmed_up_with_the_golden_row(

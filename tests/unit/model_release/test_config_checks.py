@@ -125,6 +125,81 @@ def test_each_contradiction_names_its_field(change: dict[str, Any], field: str) 
     assert f"`{field}`" in str(refused.value)
 
 
+def _profile(least: int, most: int, width: int = 4) -> dict[str, dict[str, list[int]]]:
+    return {"min": {"x": [least, width]}, "opt": {"x": [most, width]}, "max": {"x": [most, width]}}
+
+
+@pytest.mark.parametrize(
+    ("groups", "profiles", "size", "fields"),
+    [
+        ([{"kind": "KIND_GPU"}], [_profile(1, 4), _profile(1, 16)], 16, ["max_batch_size"]),
+        ([{"kind": "KIND_GPU", "profile": ["1"]}], [_profile(1, 4), _profile(1, 16)], 16, []),
+        ([{"kind": "KIND_GPU", "profile": ["0", "1"]}], [_profile(1, 4), _profile(1, 16)], 16, ["max_batch_size"]),
+        (
+            [{"kind": "KIND_GPU", "profile": ["1"]}, {"kind": "KIND_GPU"}],
+            [_profile(1, 4), _profile(1, 16)],
+            16,
+            ["max_batch_size"],
+        ),
+        ([], [_profile(1, 4), _profile(1, 16)], 16, ["max_batch_size"]),
+        ([], [_profile(1, 16)], 16, []),
+        ([{"kind": "KIND_GPU"}], [_profile(4, 16)], 16, ["instance_group[0].profile"]),
+        ([{"kind": "KIND_GPU", "profile": ["0", "1"]}], [_profile(4, 16), _profile(1, 16)], 16, []),
+        ([{"kind": "KIND_GPU"}], [_profile(8, 16)], 4, ["max_batch_size", "instance_group[0].profile"]),
+        ([{"kind": "KIND_GPU"}], [_profile(1, 16, width=5)], 16, ["input[0].dims"]),
+        ([{"kind": "KIND_GPU", "profile": ["1"]}], [_profile(1, 16, width=5), _profile(1, 16)], 16, []),
+    ],
+    ids=[
+        "profile 0 is the default", "the group's own", "each of the group's", "each group", "no group at all",
+        "one profile", "no single row", "single rows elsewhere", "too small", "sizes", "sizes of its own",
+    ],
+)  # fmt: skip
+def test_sizes_are_held_against_the_profiles_that_are_used(
+    groups: list[dict[str, Any]], profiles: list[Any], size: int, fields: list[str]
+) -> None:
+    """Each group of instances over its own profiles, profile 0 where it names none; both ends of the batch count."""
+    config = {**from_pbtxt(_GOOD), "max_batch_size": size, "instance_group": groups, "model_warmup": []}
+    assert _found(config, profiles=profiles) == fields
+
+
+@pytest.mark.parametrize(
+    ("change", "files", "fields"),
+    [
+        ({}, ["model.plan"], []),
+        ({}, ["model.plan/1", "model.plan/2"], []),
+        ({}, [], []),
+        ({"platform": "tensorrt_plan"}, ["model.onnx"], ["platform"]),
+        ({}, ["model.onnx"], ["backend"]),
+        ({"default_model_filename": "net.plan"}, ["model.plan"], ["default_model_filename"]),
+        ({"default_model_filename": "net.plan"}, ["net.plan"], []),
+        ({"cc_model_filenames": {"8.9": "ada.plan"}}, ["model.plan"], ["cc_model_filenames[8.9]"]),
+        ({"platform": "onnxruntime_onnx"}, [], ["backend"]),
+    ],
+)
+def test_the_file_that_is_published_is_the_one_that_is_served(
+    change: dict[str, Any], files: list[str], fields: list[str]
+) -> None:
+    """Platform, backend and file names have to be those of what the conversion made."""
+    config = {**from_pbtxt(_GOOD), "default_model_filename": "model.plan", **change}
+    assert _found(config, files=files) == fields
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"priority_levels": 2, "default_priority_level": 1},
+        {"default_queue_policy": {"timeout_action": "DELAY", "default_timeout_microseconds": 5}},
+        {"priority_queue_policy": {"1": {"timeout_action": "DELAY", "default_timeout_microseconds": 5}},
+         "priority_levels": 1, "default_priority_level": 1},
+    ],
+)  # fmt: skip
+def test_what_overtakes_does_not_keep_its_order(more: dict[str, Any]) -> None:
+    """Triton refuses `preserve_ordering` with several priorities and with requests that are put off."""
+    config = {**from_pbtxt(_GOOD), "dynamic_batching": {"preserve_ordering": True, **more}}
+    assert _found(config) == ["dynamic_batching.preserve_ordering"]
+    assert _found({**config, "dynamic_batching": more}) == []
+
+
 def test_no_batch_dimension_leaves_nothing_to_batch() -> None:
     """`max_batch_size: 0` and dynamic batching do not go together."""
     assert _found({"max_batch_size": 0, "dynamic_batching": {}}, signature=None) == ["dynamic_batching"]
