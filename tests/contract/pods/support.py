@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from include.model_release.converted import parse_converted
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
@@ -75,6 +78,20 @@ class ObjectStore:
     def keys(self, prefix: str) -> set[str]:
         answer = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"{prefix}/")
         return {entry["Key"].removeprefix(f"{prefix}/") for entry in answer.get("Contents", [])}
+
+
+def check_software_list(run: PodRun, store: ObjectStore, prefix: str, package: str) -> None:
+    """The list of the image's packages lies beside the result, which knows its digest, and in no model repository."""
+    listed = store.read(f"{prefix}/sbom.json")
+    assert run.result is not None
+    digest = hashlib.sha256(listed).hexdigest()
+    assert run.result["files"] == [{"file": "sbom.json", "size_bytes": len(listed), "sha256": digest}]
+    document = json.loads(listed)
+    assert document["bomFormat"] == "CycloneDX"
+    assert package in {component["name"] for component in document["components"]}
+    model = next(iter(run.result["repository"]["configs"]))
+    places = parse_converted(run.result, model, 7).places
+    assert {f"repository/{path}" for path in store.keys(f"{prefix}/repository")} == set(places.values())
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 
 from include.sandbox.images import build_image
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
-from tests.contract.pods.support import ObjectStore, Pod, PodRun
+from tests.contract.pods.support import ObjectStore, Pod, PodRun, check_software_list
 from tests.contract.serving.ensembles import PROGRAM, TENSORS, ensemble_files, write_files
 
 pytestmark = pytest.mark.timeout(180)
@@ -54,6 +54,7 @@ def test_good_ensemble_is_laid_out_as_it_will_be_served(
         "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}],
         "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 2]}],
     }
+    check_software_list(done, store, f"{prefix}/out", "tritonclient")
 
 
 def test_ensemble_gets_the_released_models_name(ensemble_pod: Pod, prefix: str) -> None:
@@ -112,7 +113,7 @@ def test_steps_that_do_not_fit_are_refused(
     assert done.exit_code == 3, done.stderr
     assert done.error["kind"] == "ModelInvalidError"
     assert words in done.error["what"] + done.error["found"]
-    assert store.keys(f"{prefix}/out") == {"result.json"}
+    assert store.keys(f"{prefix}/out") == {"result.json", "sbom.json"}
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +200,7 @@ def test_repository_that_is_no_unit_is_refused(
     assert done.exit_code == 3, done.stderr
     assert done.error["kind"] == "ModelInvalidError"
     assert words in done.error["what"] + str(done.error["found"])
-    assert store.keys(f"{prefix}/out") == {"result.json"}
+    assert store.keys(f"{prefix}/out") == {"result.json", "sbom.json"}
 
 
 def test_nothing_reads_a_tensor(ensemble_pod: Pod, prefix: str) -> None:

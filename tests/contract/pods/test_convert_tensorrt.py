@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,13 +179,3 @@ def test_int8_without_scales_is_wrong_usage(pod: _Pod, inputs: list[str], prefix
     run = convert(pod, inputs, prefix, "--precision", "int8")
     assert run.exit_code == 2
     assert "--calibration" in run.stderr
-
-
-def test_the_program_stands_alone() -> None:
-    """`--help` needs nothing but Python."""
-    import subprocess
-    import sys
-
-    script = Path(__file__).resolve().parents[3] / "include" / "pod_scripts" / "convert_tensorrt.py"
-    done = subprocess.run([sys.executable, "-I", str(script), "--help"], capture_output=True, check=False)
-    assert done.returncode == 0

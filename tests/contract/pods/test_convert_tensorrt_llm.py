@@ -13,7 +13,7 @@ from include.model_release.engine import engine_of
 from include.model_release.signature import ModelSignature
 from include.triton_config import from_pbtxt
 from tests.contract.pods.doubles import TensorRtLlmDouble
-from tests.contract.pods.support import ObjectStore, Pod, PodRun
+from tests.contract.pods.support import ObjectStore, Pod, PodRun, check_software_list
 
 _TEMPLATES = Path(__file__).parent / "inflight_batcher"
 _CHECKPOINT = {
@@ -83,6 +83,7 @@ def test_the_repository(pod: _Pod, store: ObjectStore, prefix: str) -> None:
     }
     assert {entry["path"] for entry in run.result["repository"]["files"]} == files
     assert store.keys(f"{prefix}/repository") == files
+    check_software_list(run, store, prefix, "tritonclient")
     assert set(run.result["repository"]["configs"]) == {
         "chat",
         "chat_preprocessing",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +19,6 @@ from include.model_release.spec_targets import (
     tool_memory_mib,
 )
 
-PROGRAMS = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
 COMMAND = ["--source", "s3://b/m", "--golden", "s3://b/g", "--destination", "s3://b/d"]
 STATIC = {
     "method": "static",
@@ -60,12 +57,7 @@ def uri(name: str) -> str:
 def test_the_program_understands_the_release_file(kind: Any, given: dict[str, Any]) -> None:
     """Every option of the release file is an argument of its program, and arrives there with its value."""
     options = kind.model_validate_json(json.dumps(given))
-    name = f"slipway_{kind.program.removesuffix('.py')}"
-    description = importlib.util.spec_from_file_location(name, PROGRAMS / kind.program)
-    assert description is not None
-    assert description.loader is not None
-    program = sys.modules[name] = importlib.util.module_from_spec(description)
-    description.loader.exec_module(program)
+    program = importlib.import_module(kind.program.removesuffix(".py"))
     arguments = program.arguments([*COMMAND, *ParityRules().arguments(), *options.target_arguments(uri)])
     seen = {**vars(arguments), "trusted_types": getattr(arguments, "trusted_type", None)}
     assert seen.get("library") == getattr(kind, "library", None)

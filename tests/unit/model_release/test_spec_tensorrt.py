@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import convert_tensorrt
+import convert_tensorrt_llm
 import pytest
 from pydantic import ValidationError
 
 from include.model_release.spec_tensorrt import TensorRtLlmOptions, TensorRtOptions
+from slipway_pod import calibration
 
-_SCRIPTS = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
-
-
-def _program(name: str) -> ModuleType:
-    found = importlib.util.spec_from_file_location(f"tested_{name}", _SCRIPTS / f"{name}.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module  # dataclasses look their module up
-    found.loader.exec_module(module)
-    return module
-
-
-_TENSORRT, _LLM = _program("convert_tensorrt"), _program("convert_tensorrt_llm")
 _PLACES = ["--source", "s3://bkt/m.onnx", "--golden", "s3://bkt/g.npz", "--destination", "s3://bkt/work"]
 
 
@@ -62,7 +48,7 @@ def test_an_engine_with_everything() -> None:
         max_aux_streams=2,
         memory_mib=20000,
     )
-    read = _TENSORRT.arguments([*_PLACES, *options.arguments()])
+    read = convert_tensorrt.arguments([*_PLACES, *options.arguments()])
     assert read.profile == [{"min": {"x": [1, 4]}, "opt": {"x": [8, 4]}, "max": {"x": [16, 4]}}]
     assert read.timing_cache == "s3://bkt/timings"
     for name in TensorRtOptions.model_fields:
@@ -73,7 +59,7 @@ def test_an_engine_with_everything() -> None:
 
 def test_an_engine_with_nothing_said() -> None:
     """The defaults: half precision, a profile up to 64, no caches."""
-    read = _TENSORRT.arguments([*_PLACES, *_trt().arguments()])
+    read = convert_tensorrt.arguments([*_PLACES, *_trt().arguments()])
     assert (read.precision, read.max_batch_size, read.profile, read.timing_cache) == ("fp16", 64, [], None)
 
 
@@ -123,13 +109,13 @@ def test_a_language_model_with_everything() -> None:
         memory_mib=1000,
     )
     places = ["--destination", "s3://bkt/work", "--model", "chat", "--version", "3"]
-    read = _LLM.arguments([*places, *options.arguments()])
+    read = convert_tensorrt_llm.arguments([*places, *options.arguments()])
     assert (read.hub_model, read.hub_revision) == ("meta-llama/Llama-3.2-1B-Instruct", "a" * 40)
     for name in TensorRtLlmOptions.model_fields:
         if name not in ("hub", "paged_kv_cache", "paged_context_fmha"):
             assert getattr(read, name) == getattr(options, name), name
     assert not read.no_paged_kv_cache
-    off = _LLM.arguments(
+    off = convert_tensorrt_llm.arguments(
         [*places, "--source", "s3://bkt/c", *_llm(paged_kv_cache=False, paged_context_fmha=False).arguments()]
     )
     assert off.no_paged_kv_cache
@@ -157,9 +143,10 @@ def test_a_language_model_that_cannot_be(options: dict[str, Any], word: str) -> 
 
 def _commands(options: TensorRtLlmOptions) -> tuple[list[str], list[str]]:
     places = ["--source", "s3://bkt/c", "--destination", "s3://bkt/w", "--model", "chat", "--version", "3"]
-    read = _LLM.arguments([*places, *options.arguments()])
+    read = convert_tensorrt_llm.arguments([*places, *options.arguments()])
     folder = Path("/w")
-    return _LLM.convert_command(read, folder), _LLM.build_command(read, folder, has_timings=True)
+    build = convert_tensorrt_llm.engine_command(read, folder, has_timings=True)
+    return convert_tensorrt_llm.checkpoint_command(read, folder), build
 
 
 def test_the_command_lines_of_a_language_model() -> None:
@@ -197,8 +184,8 @@ def test_without_a_paged_cache() -> None:
 
 
 def _build(options: TensorRtOptions, profiles: list[Any], **more: bool) -> str:
-    read = _TENSORRT.arguments([*_PLACES, *options.arguments()])
-    return " ".join(_TENSORRT.build_command(read, Path("/w"), profiles, **more))
+    read = convert_tensorrt.arguments([*_PLACES, *options.arguments()])
+    return " ".join(convert_tensorrt.build_command(read, Path("/w"), profiles, **more))
 
 
 _PROFILE = {"min": {"x": [1, 4]}, "opt": {"x": [8, 4]}, "max": {"x": [16, 4]}}
@@ -242,6 +229,7 @@ def test_the_command_line_of_a_tuned_engine() -> None:
 
 
 def test_new_scales_are_taken_from_rows() -> None:
-    """Without a cache the builder reads calibration rows from the program itself."""
+    """Without a cache the builder reads calibration rows by a file of the pods' package, which names the function."""
     command = _build(_trt(precision="int8", calibration="s3://bkt/c.npz"), [_PROFILE], calibrates=True)
-    assert f"--data-loader-script {_SCRIPTS / 'convert_tensorrt.py'}:calibration_batches" in command
+    assert f"--data-loader-script {calibration.__file__}:calibration_batches" in command
+    assert callable(calibration.calibration_batches)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import convert_onnx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,29 +14,16 @@ from hypothesis.extra import numpy as arrays
 
 from include.model_release.parity import parse_parity
 from include.model_release.spec_targets import ParityRules
+from slipway_pod.errors import PodError
+from slipway_pod.parity import compare_output, require_parity
+from slipway_pod.rules import Rule, rule_for
 
-PROGRAM = Path(__file__).resolve().parents[3] / "include" / "pod_scripts" / "convert_onnx.py"
 COMMAND = ["--source", "s3://b/m", "--golden", "s3://b/g", "--destination", "s3://b/d"]
-
-
-def load_program() -> ModuleType:
-    description = importlib.util.spec_from_file_location("slipway_convert_onnx", PROGRAM)
-    assert description is not None
-    assert description.loader is not None
-    module = importlib.util.module_from_spec(description)
-    # Its dataclasses look their module up.
-    sys.modules[description.name] = module
-    description.loader.exec_module(module)
-    return module
-
-
-program = load_program()
 SOURCE = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]])
 
 
 def compare(source: Any, converted: Any, **rule: Any) -> dict[str, Any]:
-    entry: dict[str, Any] = program.compare_output("y", source, converted, program.Rule(**rule))
-    return entry
+    return compare_output("y", source, converted, Rule(**rule))
 
 
 def test_tolerance_names_the_rows_that_are_off() -> None:
@@ -139,10 +123,10 @@ def test_the_release_file_reaches_each_output() -> None:
     rules = ParityRules.model_validate_json(
         '{"measure": "cosine", "cosine_min": 0.98, "outputs": {"label": {"measure": "top_k", "agreement_min": 0.9}}}'
     )
-    options = program.arguments([*COMMAND, *rules.arguments()])
-    assert program.rule_for("other", options) == program.Rule(measure="cosine", cosine_min=0.98)
-    label = program.Rule(measure="top_k", agreement_min=0.9, cosine_min=0.98)
-    assert program.rule_for("label", options) == label
+    options = convert_onnx.arguments([*COMMAND, *rules.arguments()])
+    assert rule_for("other", options) == Rule(measure="cosine", cosine_min=0.98)
+    label = Rule(measure="top_k", agreement_min=0.9, cosine_min=0.98)
+    assert rule_for("label", options) == label
 
 
 @pytest.mark.parametrize(
@@ -152,13 +136,21 @@ def test_the_release_file_reaches_each_output() -> None:
 def test_rules_that_cannot_be_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A rule that is none ends the program with exit code 2 before anything is done."""
     with pytest.raises(SystemExit) as ended:
-        program.arguments([*COMMAND, "--output-parity", text])
+        convert_onnx.arguments([*COMMAND, "--output-parity", text])
     assert ended.value.code == 2
     assert "--output-parity" in capsys.readouterr().err
 
 
-def test_a_small_batch_of_golden_rows_is_cut_in_batches() -> None:
-    """Signatures say how many rows a model wants; 0 is any number."""
-    free = program.Signature((program.Tensor("x", "FP32", (-1, 4)),), ())
-    fixed = program.Signature((program.Tensor("x", "FP32", (8, 4)),), ())
-    assert (program.fixed_batch(free), program.fixed_batch(fixed)) == (0, 8)
+def test_a_refusal_names_output_limit_and_worst_rows() -> None:
+    """Only outputs that fail are told, each with its own limit and its worst rows; exit code 4."""
+    converted = SOURCE.copy()
+    converted[3, 1] = 0.1
+    options = convert_onnx.arguments([*COMMAND, "--output-parity", '{"output": "y", "abs_tolerance": 0.25}'])
+    fine = compare_output("fine", SOURCE, SOURCE, Rule())
+    with pytest.raises(PodError) as raised:
+        require_parity([fine, compare_output("y", SOURCE, converted, rule_for("y", options))], options)
+    error = raised.value
+    assert (error.kind, error.exit_code) == ("ParityRefusedError", 4)
+    assert error.expected == "y: a difference of at most 0.25 + 0.001 × |source| in 100 % of the rows"
+    assert error.found == "y: 1 of 4 rows off, by up to 0.4 (row 3: expected 0.5, found 0.1)"
+    require_parity([fine], options)

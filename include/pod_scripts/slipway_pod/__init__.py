@@ -1,0 +1,1 @@
+"""What the programs beside this package share. It imports libraries only, and none of the programs."""

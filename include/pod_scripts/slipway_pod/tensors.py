@@ -1,0 +1,48 @@
+"""Tensors and signatures, in Triton's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+# NumPy's name for a datatype, where it is not the same in small letters.
+NUMPY_NAMES = {"FP16": "float16", "FP32": "float32", "FP64": "float64", "BYTES": "str"}
+
+
+def numpy_name(datatype: str) -> str:
+    """NumPy's name for Triton's datatype; `str` for text."""
+    return NUMPY_NAMES.get(datatype, datatype.lower())
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One input or output. A dimension that is not fixed is -1; `shape` is empty when the rank is unknown."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The value as JSON holds it."""
+        return {"name": self.name, "datatype": self.datatype, "shape": list(self.shape)}
+
+    def __str__(self) -> str:
+        return f"{self.datatype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a model takes and answers."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The value as JSON holds it."""
+        roles = {"inputs": self.inputs, "outputs": self.outputs}
+        return {role: [tensor.to_json() for tensor in tensors] for role, tensors in roles.items()}
+
+
+def fixed_batch(signature: Signature) -> int:
+    """How many rows a model wants at a time, 0 when it takes any number."""
+    return next((tensor.shape[0] for tensor in signature.inputs if tensor.shape and tensor.shape[0] > 0), 0)

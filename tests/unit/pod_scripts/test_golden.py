@@ -1,0 +1,96 @@
+"""The golden set: what is wrong with one is told before a model sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slipway_pod.errors import PodError
+from slipway_pod.golden import read_arrays, read_golden
+from slipway_pod.tensors import Signature, Tensor, fixed_batch
+
+PIXELS = Tensor("pixels", "FP32", (-1, 4))
+WORDS = Tensor("words", "BYTES", (-1, 1))
+FLOATS = np.zeros((3, 4), np.float32)
+
+
+def golden_set(folder: Path, **arrays: Any) -> Path:
+    np.savez(folder / "golden.npz", **arrays)
+    return folder / "golden.npz"
+
+
+def problem_of(path: Path, *inputs: Tensor) -> PodError:
+    with pytest.raises(PodError) as raised:
+        read_golden(path, "s3://b/golden.npz", inputs)
+    assert raised.value.kind == "GoldenSetError"
+    assert "s3://b/golden.npz" in raised.value.what
+    assert raised.value.remedy
+    return raised.value
+
+
+def test_inputs_are_read_and_labels_left(tmp_path: Path) -> None:
+    """What comes back is one array for each input, text as well as numbers."""
+    path = golden_set(tmp_path, pixels=FLOATS, words=np.array([["a"], ["b"], ["c"]]), label=np.zeros(3))
+    found = read_golden(path, "golden", (PIXELS, WORDS))
+    assert {name: array.shape for name, array in found.items()} == {"pixels": (3, 4), "words": (3, 1)}
+
+
+def test_a_missing_column_is_told_with_what_looks_like_it(tmp_path: Path) -> None:
+    """A column of nearly the right name is hinted at."""
+    error = problem_of(golden_set(tmp_path, pixel=FLOATS), PIXELS)
+    assert (error.expected, error.found) == ("one array for each of pixels", "pixel")
+    assert "'pixel' looks like 'pixels'" in str(error.remedy)
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (FLOATS.astype(np.float64), "float64 of shape [3, 4]"),
+        (FLOATS[:, :2], "float32 of shape [3, 2]"),
+        (FLOATS[0], "float32 of shape [4]"),
+        (FLOATS.astype(str), "str1024 of shape [3, 4]"),
+    ],
+)
+def test_a_column_of_another_type_or_shape_is_told(tmp_path: Path, array: Any, found: str) -> None:
+    """Type and shape must be the input's, but for the number of rows."""
+    error = problem_of(golden_set(tmp_path, pixels=array), PIXELS)
+    assert error.expected == "float32 of shape ['rows', 4] (-1: any size)"
+    assert error.found == found
+
+
+def test_an_input_of_unknown_rank_takes_any(tmp_path: Path) -> None:
+    """Where the model does not state a rank, the golden set's is taken."""
+    path = golden_set(tmp_path, pixels=FLOATS)
+    assert set(read_golden(path, "golden", (Tensor("pixels", "FP32", ()),))) == {"pixels"}
+
+
+@pytest.mark.parametrize("words", [np.empty((0, 1), "U1"), np.array([["a"], ["b"]])])
+def test_rows_must_be_there_and_as_many_in_each_column(tmp_path: Path, words: Any) -> None:
+    """An empty set, or columns of different length, are told with their rows."""
+    pixels = FLOATS[: len(words)] if len(words) == 0 else FLOATS
+    error = problem_of(golden_set(tmp_path, pixels=pixels, words=words), PIXELS, WORDS)
+    assert error.found == f"pixels: {len(pixels)}, words: {len(words)}"
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04broken"])
+def test_what_is_no_archive_is_told(tmp_path: Path, content: bytes) -> None:
+    """A file that NumPy cannot read is named with its size."""
+    path = tmp_path / "golden.npz"
+    path.write_bytes(content)
+    assert f"{len(content)} bytes" in str(problem_of(path, PIXELS).found)
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    """An archive of objects would be a pickle, and is refused."""
+    path = golden_set(tmp_path, pixels=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(PodError, match="without pickled objects"):
+        read_arrays(path, "golden")
+
+
+def test_a_model_says_how_many_rows_it_wants() -> None:
+    """A fixed first dimension is the number of rows at a time; 0 is any number."""
+    fixed = Tensor("pixels", "FP32", (8, 4))
+    assert (fixed_batch(Signature((PIXELS,), ())), fixed_batch(Signature((fixed,), ()))) == (0, 8)

@@ -1,0 +1,87 @@
+"""The programs and their package: what is shared is written once, and nothing else is needed to start one."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS_DIR = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
+IMAGES_DIR = PROGRAMS_DIR.parent / "images"
+PROGRAMS = sorted(path for path in PROGRAMS_DIR.glob("*.py") if path.name != "__init__.py")
+MODULES = sorted((PROGRAMS_DIR / "slipway_pod").glob("*.py"))
+# What every program defines for itself.
+OWN = {"PACKAGES", "arguments", "check", "check_arguments", "convert", "main", "measure", "work"}
+
+programs = pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+
+
+def definitions(path: Path) -> set[str]:
+    """The functions, classes and constants that a file defines."""
+    body = ast.parse(path.read_text()).body
+    named = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return named | {
+        target.id
+        for node in body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def imported(path: Path) -> set[str]:
+    """The top names of the modules that a file imports when it is imported itself."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(str(node.module).split(".")[0])
+    return found
+
+
+@programs
+def test_what_the_package_has_no_program_defines(program: Path) -> None:
+    """A program takes what is shared from the package, and defines none of it again."""
+    shared = set[str]().union(*map(definitions, MODULES))
+    assert definitions(program) & shared <= OWN
+
+
+def test_nothing_is_written_twice() -> None:
+    """What two programs do word for word belongs into the package, by whatever name."""
+    seen: dict[str, str] = {}
+    for path in (*PROGRAMS, *MODULES):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and len(node.body) > 2:
+                body = "\n".join(map(ast.unparse, node.body[1:]))
+                assert body not in seen, f"{node.name} of {path.stem} stands in {seen[body]} too"
+                seen[body] = path.stem
+
+
+@pytest.mark.parametrize("path", [*PROGRAMS, *MODULES], ids=lambda path: path.stem)
+def test_libraries_are_imported_where_they_are_used(path: Path) -> None:
+    """A file needs Python and the package to be imported: `--help` answers at once, and the limits come first."""
+    assert imported(path) <= sys.stdlib_module_names | {"slipway_pod"}
+
+
+@programs
+def test_a_program_starts_from_any_folder(program: Path, tmp_path: Path) -> None:
+    """Run by its path, without any library, a program finds its package and tells its arguments."""
+    command = [sys.executable, "-S", "-B", str(program), "--help"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--destination" in done.stdout
+    assert "Exit codes: 0 done" in " ".join(done.stdout.split())
+
+
+@programs
+def test_an_image_has_the_program_and_the_package(program: Path) -> None:
+    """Each program is in one image, with the package beside it."""
+    texts = [path.read_text() for path in IMAGES_DIR.glob("*/Dockerfile")]
+    (dockerfile,) = (text for text in texts if f"pod_scripts/{program.name} /opt/slipway/bin/" in text)
+    assert "COPY pod_scripts/slipway_pod /opt/slipway/bin/slipway_pod\n" in dockerfile
