@@ -12,6 +12,10 @@ from include.model_release.spec_parts import SpecPart, Text
 
 # What S3 takes in a tag: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html
 _TAG = re.compile(r"[\w\s+\-=.:/@]*")
+_KEPT_PREFIXES = (
+    "aws:",
+    "slipway:",
+)  # S3 refuses the first; under the other stands what is known of the version
 _RESERVED_TAGS = 5  # what every object of a version is tagged with, of the 10 that S3 allows
 
 
@@ -28,8 +32,14 @@ def _tag_text(text: str) -> str:
     return text
 
 
+def _tag_key(text: str) -> str:
+    if text.startswith(_KEPT_PREFIXES):
+        raise ValueError("must not begin with " + " or ".join(_KEPT_PREFIXES))
+    return _tag_text(text)
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
-TagKey = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_tag_text)]
+TagKey = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_tag_key)]
 TagValue = Annotated[str, Field(max_length=256), AfterValidator(_tag_text)]
 ObjectTags = Annotated[dict[TagKey, TagValue], Field(max_length=10 - _RESERVED_TAGS)]
 

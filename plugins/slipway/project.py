@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -26,3 +27,13 @@ def project_commit() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+@cache
+def project_version() -> str:
+    """The version in pyproject.toml; empty where that file is not beside the code."""
+    try:
+        project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        return str(project["version"])
+    except (OSError, ValueError, KeyError):
+        return ""

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode
 
 from include.model_release.errors import InputMissingError, SlipwayError, VersionConflictError
@@ -24,7 +24,12 @@ from include.model_release.publication import (
 from include.model_release.repository import RepositoryPaths, repository_paths
 from include.model_release.spec import Publishing
 from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.transfer import SINGLE_COPY_LIMIT_BYTES, ObjectFacts, ObjectSettings
+from slipway.hooks.transfer import (
+    SINGLE_COPY_LIMIT_BYTES,
+    ObjectFacts,
+    ObjectSettings,
+    encryption_arguments,
+)
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -290,14 +295,10 @@ class Publisher:
         )
 
     @property
-    def _encryption(self) -> dict[str, Any]:
+    def _encryption(self) -> Mapping[str, str | bool]:
         """boto's arguments for what the release file asks for; empty: as the connection says."""
         asked = self._settings.encryption
-        if asked is None:
-            return {}
-        key = {} if asked.kms_key_id is None else {"SSEKMSKeyId": asked.kms_key_id}
-        bucket_key = {"BucketKeyEnabled": True} if asked.bucket_key else {}
-        return {"ServerSideEncryption": asked.algorithm, **key, **bucket_key}
+        return {} if asked is None else encryption_arguments(asked)
 
     def _tags(self, manifest: Manifest, told: Mapping[str, str]) -> str:
         source = manifest.source

@@ -16,14 +16,18 @@ from airflow.sdk import BaseHook
 from boto3.exceptions import Boto3Error
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from pydantic import ValidationError
 from urllib3.exceptions import HTTPError  # botocore lets it through where an answer in XML breaks off
 
-from include.model_release.errors import InputMissingError, StoreUnavailableError
+from include.model_release.errors import InputMissingError, StoreUnavailableError, UserError
 from include.model_release.publication import PartsDigest
+from include.model_release.spec import Encryption
 from slipway.hooks.transfer import (
     ObjectFacts,
     ObjectSettings,
     copy_object,
+    distrust_short_answers,
+    encryption_arguments,
     facts_of,
     read_whole,
     stream_sha256,
@@ -58,14 +62,18 @@ class ModelStoreHook(BaseHook):
 
     :param bucket: name of the bucket.
     :param aws_conn_id: an Airflow connection of type ``aws``; its endpoint may be any S3. Under
-        ``service_config.s3`` its extra may say ``server_side_encryption`` (``AES256``, ``aws:kms``) and
-        ``sse_kms_key_id`` for everything that is written.
+        ``service_config.s3`` its extra may say ``server_side_encryption`` (``AES256``, ``aws:kms``),
+        ``sse_kms_key_id`` and ``bucket_key_enabled`` for everything that is written.
+    :param encryption: how everything is encrypted that is written; None: as the connection says.
     """
 
-    def __init__(self, bucket: str, aws_conn_id: str = "aws_default") -> None:
+    def __init__(
+        self, bucket: str, aws_conn_id: str = "aws_default", *, encryption: Encryption | None = None
+    ) -> None:
         super().__init__()
         self.bucket = bucket
         self.aws_conn_id = aws_conn_id
+        self._asked = encryption
 
     @cached_property
     def client(self) -> Any:
@@ -75,14 +83,41 @@ class ModelStoreHook(BaseHook):
         if "AWS_MAX_ATTEMPTS" not in os.environ:
             retries["total_max_attempts"] = _ATTEMPTS
         ours = Config(retries=retries, max_pool_connections=_CONNECTIONS)
-        return hook.get_client_type(config=ours.merge(hook.config))
+        client = hook.get_client_type(config=ours.merge(hook.config))
+        client.meta.events.register("before-parse.s3", distrust_short_answers)
+        return client
 
     @cached_property
-    def encryption(self) -> dict[str, str]:
-        """boto's arguments for the server-side encryption that the connection asks for; empty: the bucket's own."""
-        asked = self._connection.service_config
-        names = {"ServerSideEncryption": "server_side_encryption", "SSEKMSKeyId": "sse_kms_key_id"}
-        return {argument: asked[name] for argument, name in names.items() if name in asked}
+    def encryption(self) -> dict[str, Any]:
+        """boto's arguments for the server-side encryption of what is written; empty: the bucket's own.
+
+        :raises UserError: the connection asks for one that there is not.
+        """
+        asked = self._asked or self._encryption_of_connection()
+        return {} if asked is None else encryption_arguments(asked)
+
+    def _encryption_of_connection(self) -> Encryption | None:
+        names = {
+            "algorithm": "server_side_encryption",
+            "kms_key_id": "sse_kms_key_id",
+            "bucket_key": "bucket_key_enabled",
+        }
+        extra = self._connection.service_config
+        asked = {field: extra[name] for field, name in names.items() if name in extra}
+        if not asked:
+            return None
+        try:
+            return Encryption.model_validate(asked)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = "".join(names[str(part)] for part in first["loc"]) or ", ".join(names.values())
+            raise UserError(
+                f"the encryption that the connection {self.aws_conn_id!r} asks for cannot be had",
+                expected="under `service_config.s3`: `server_side_encryption` of AES256, aws:kms or aws:kms:dsse, and "
+                "for the latter two, if wanted, `sse_kms_key_id` and `bucket_key_enabled`",
+                found=f"{place}: {first['msg']}",
+                remedy="correct the connection's extra",
+            ) from error
 
     @cached_property
     def _connection(self) -> S3Hook:
@@ -250,7 +285,7 @@ class ModelStoreHook(BaseHook):
                         size_bytes=size_bytes,
                         only_new=only_new,
                         has_sha256=has_sha256,
-                        **({} if parts is None else {"part_bytes": parts.size_bytes}),
+                        part_bytes=None if parts is None else parts.size_bytes,
                     )
                 )
             except ClientError as error:

@@ -7,9 +7,9 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from boto3.s3.transfer import TransferConfig
+from boto3.s3.transfer import TransferConfig, TransferManager
 from botocore.exceptions import (
     FlexibleChecksumError,
     IncompleteReadError,
@@ -17,6 +17,8 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 from urllib3.exceptions import ProtocolError
+
+from include.model_release.spec import Encryption
 
 T = TypeVar("T")
 
@@ -26,8 +28,9 @@ SINGLE_COPY_LIMIT_BYTES = 5 * 2**30
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
 """
 
+PART_BYTES = 512 * 2**20
+"""Of a copy in parts."""
 _CHUNK_BYTES = 1 << 20
-_PART_BYTES = 512 * 2**20
 # botocore tries a request again whose answer does not begin; an answer that breaks off is tried again here.
 _BROKEN_OFF = (
     FlexibleChecksumError,
@@ -79,6 +82,16 @@ class ObjectFacts:
     parts_sha256: str | None
 
 
+def encryption_arguments(encryption: Encryption) -> dict[str, Any]:
+    """boto's arguments for a server-side encryption, for PutObject, CopyObject and CreateMultipartUpload."""
+    arguments: dict[str, Any] = {"ServerSideEncryption": encryption.algorithm}
+    if encryption.kms_key_id is not None:
+        arguments["SSEKMSKeyId"] = encryption.kms_key_id
+    if encryption.bucket_key:
+        arguments["BucketKeyEnabled"] = True
+    return arguments
+
+
 def facts_of(answer: Mapping[str, Any]) -> ObjectFacts:
     """Reads the answer to a HeadObject that asked for checksums."""
     version_id, etag = answer.get("VersionId"), answer["ETag"]
@@ -100,6 +113,18 @@ def whole_sha256(answer: Mapping[str, Any], *, etag: str) -> str | None:
     if not encoded or "-" in encoded or "-" in etag or answer.get("ChecksumType") == "COMPOSITE":
         return None
     return base64.b64decode(encoded).hex()
+
+
+def distrust_short_answers(response_dict: dict[str, Any], operation_model: Any, **_: Any) -> None:
+    """For botocore's event ``before-parse``: an answer shorter than it says counts as error 500, and is tried again.
+
+    botocore does not compare, and takes a body that broke off before its first byte for an answer without content:
+    a listing in which nothing lies.
+    """
+    body, told = response_dict["body"], response_dict["headers"].get("Content-Length")
+    is_read = isinstance(body, bytes) and operation_model.http["method"] != "HEAD"
+    if is_read and told is not None and len(body) < int(told) and response_dict["status_code"] < 300:
+        response_dict["status_code"] = 500
 
 
 def read_whole(client: Any, request: Mapping[str, Any]) -> tuple[bytes, str]:
@@ -163,7 +188,7 @@ def copy_object(
     size_bytes: int,
     only_new: bool = False,
     has_sha256: bool = False,
-    part_bytes: int = _PART_BYTES,
+    part_bytes: int | None = None,
 ) -> str | None:
     """Copies inside the store, without a byte through this machine.
 
@@ -172,12 +197,12 @@ def copy_object(
     :param only_new: only where nothing lies at the destination (If-None-Match), up to `SINGLE_COPY_LIMIT_BYTES`.
     :param has_sha256: the store has the source's; a copy takes it over, so nothing is computed anew.
         https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html (x-amz-checksum-algorithm)
-    :param part_bytes: how large the parts are above that limit; with the source's own, S3 comes to the same
-        digest of their digests.
+    :param part_bytes: how large the parts are above that limit, if not `PART_BYTES`; with the source's own, S3 comes
+        to the same digest of their digests.
     :return: the copy's SHA-256, in hex, by the store's word; None where it has none.
     """
     if size_bytes > SINGLE_COPY_LIMIT_BYTES:
-        _copy_parts(client, source, destination, settings, part_bytes)
+        _copy_parts(client, source, destination, settings, part_bytes or PART_BYTES)
         return None
     condition = {"IfNoneMatch": "*"} if only_new else {}
     digest = {} if has_sha256 else {"ChecksumAlgorithm": "SHA256"}
@@ -195,15 +220,18 @@ def _copy_parts(
     part_bytes: int,
 ) -> None:
     """Copies in parts, many at once; each part names the source's entity tag."""
-    client.copy(
-        dict(source),
-        destination["Bucket"],
-        destination["Key"],
-        ExtraArgs={**settings.copy_arguments(), "ChecksumAlgorithm": "SHA256"},
-        Config=TransferConfig(
-            multipart_threshold=SINGLE_COPY_LIMIT_BYTES, multipart_chunksize=part_bytes, max_concurrency=8
-        ),
+    config = TransferConfig(
+        multipart_threshold=SINGLE_COPY_LIMIT_BYTES, multipart_chunksize=part_bytes, max_concurrency=8
     )
+    arguments = {**settings.copy_arguments(), "ChecksumAlgorithm": "SHA256"}
+    with _CopyManager(client, config) as manager:
+        manager.copy(dict(source), destination["Bucket"], destination["Key"], arguments).result()
+
+
+class _CopyManager(TransferManager):  # type: ignore[misc]  # boto3 comes without types
+    """boto3's own, which does not know the argument for the bucket's key, though CreateMultipartUpload takes it."""
+
+    ALLOWED_COPY_ARGS: ClassVar = [*TransferManager.ALLOWED_COPY_ARGS, "BucketKeyEnabled"]
 
 
 def _patiently(act: Callable[[], T]) -> T:

@@ -38,7 +38,8 @@ class ReleaseStep:
     @cached_property
     def store(self) -> ModelStoreHook:
         """The release's bucket."""
-        return ModelStoreHook(self.ticket.bucket, self.aws_conn_id)
+        encryption = self.ticket.spec.publish.encryption
+        return ModelStoreHook(self.ticket.bucket, self.aws_conn_id, encryption=encryption)
 
     @cached_property
     def record(self) -> ReleaseRecord:
@@ -75,12 +76,14 @@ def recorded_stage(
     stage: str,
     *,
     resumed: bool = False,
+    goes_on: bool = False,
     leaves_out: tuple[type[SlipwayError], ...] = (),
 ) -> Iterator[None]:
     """Writes to the record that a stage begins, and how it ended.
 
     A task that only waits has not ended its stage; it comes back with ``resumed``.
 
+    :param goes_on: the stage has not passed yet when this has: a later task's part is to come.
     :param leaves_out: errors that end this stage as ``left_out`` and no more: the release goes on without it.
     """
     if not resumed:
@@ -99,4 +102,5 @@ def recorded_stage(
         reason = str(error) or type(error).__name__
         record.append("stage_finished", stage=stage, outcome="failed", reason=reason)
         raise
-    record.append("stage_finished", stage=stage, outcome="passed")
+    if not goes_on:
+        record.append("stage_finished", stage=stage, outcome="passed")

@@ -27,8 +27,8 @@ from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.metrics import DEFAULT_METRICS_CONN_ID, metrics_source
-from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import load_signing_key
+from slipway.hooks.verification import require_signed_repository
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.rollout_driver import Turn, drive, first_deploy, look
 from slipway.ticket import ReleaseTicket
@@ -130,9 +130,13 @@ class ArmRollbackOperator(TrafficOperator):
 
         :return: the InferenceService's generation, at which the release is decided on; None: there is none.
         :raises ForeignChangeError: another version is live than the one that the gates compared with.
-        :raises SigningRefusedError: the release file names a key, and the version is not signed with it.
+        :raises SigningRefusedError: the release file names a key, and what lies there is not signed with it.
         """
         self.take_back_canary()
+        with recorded_stage(self.record, "canary", resumed=True, goes_on=True):
+            return self._decided_generation()
+
+    def _decided_generation(self) -> int | None:
         self._require_signed()
         observed, stable = look(self.service), self.ticket.stable
         live = "" if observed is None else observed.storage_uri
@@ -149,8 +153,8 @@ class ArmRollbackOperator(TrafficOperator):
         ticket = self.ticket
         signing = ticket.spec.publish.signing
         if signing is not None:
-            registry = ModelRegistry(self.store)
-            registry.require_signed(registry.require(ticket.model, ticket.version), load_signing_key(signing))
+            key = load_signing_key(signing)
+            require_signed_repository(self.store, ticket.model, ticket.version, key)
 
 
 class ShiftTrafficOperator(TrafficOperator):

@@ -40,7 +40,7 @@ from slipway.hooks.registry import GOLDEN_FILE, ModelRegistry, StoredSource
 from slipway.hooks.signing import SigningKey, load_signing_key, sign
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.convert import RESULT_FILE
-from slipway.project import project_commit
+from slipway.project import project_commit, project_version
 from slipway.ticket import ReleaseTicket
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ class PublishModelOperator(ReleaseOperator):
             source=self._provenance(ticket, leading.converted.inputs),
             tools=leading.converted.tools,
             engines=tuple(engine for engine in engines if engine is not None),
+            project_version=project_version(),
             project_commit=project_commit(),
         )
         return manifest, sources

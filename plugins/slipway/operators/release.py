@@ -72,7 +72,7 @@ class AdmitReleaseOperator(BaseOperator):
         with airflow_failures():
             spec = self._spec(params)
             version = parse_version(params["version"])
-            store = ModelStoreHook(self.bucket, self.aws_conn_id)
+            store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
             self._require_landed(store, spec, version)
             owner = LockOwner(context["run_id"], version, context["dag"].dag_id)
             lock = model_lock(store, spec.model, context)

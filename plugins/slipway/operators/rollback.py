@@ -75,7 +75,7 @@ class NameRollbackOperator(BaseOperator):
             live, was_canary = self._end_canary(spec, str(params["reason"]))
             if was_canary and params.get("version") is None:
                 raise AirflowSkipException(f"the canary was ended; {live.storage_uri} has all traffic")
-            store = ModelStoreHook(self.bucket, self.aws_conn_id)
+            store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
             ticket = self._ticket(context, spec, store, live)
             try:
                 owner = LockOwner(ticket.release_id, ticket.version, DAG_ID)

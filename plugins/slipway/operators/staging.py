@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict
 
 from include.model_release.engine import require_loadable
 from include.model_release.ensemble import load_order, pin_bundle, rename_bundle
-from include.model_release.errors import GateRefusedError
 from include.model_release.manifest import SIGNATURE_FILE, Manifest, attachment
 from include.model_release.repository import CONFIG_FILE, Role, staged_key, staged_model, staged_name
 from include.triton_config import from_pbtxt, to_pbtxt
@@ -71,12 +70,8 @@ class PrepareStagingOperator(ReleaseOperator):
 
         :raises SigningRefusedError: a signature is demanded, and there is none or it does not hold.
         """
-        self.record.append("stage_started", stage="stage")
-        try:
+        with recorded_stage(self.record, "stage", goes_on=True):
             return self._prepare()
-        except GateRefusedError as error:
-            self.record.append("stage_finished", stage="stage", outcome="refused", reason=str(error))
-            raise
 
     def _prepare(self) -> dict[str, Any]:
         ticket = self.ticket

@@ -105,7 +105,8 @@ class CanaryStepTrigger(BaseTrigger):
         ticket = ReleaseTicket.parse(self.release)
         rollout = ticket.spec.rollout
         plan = CanaryPlan.from_rollout(rollout)
-        store = ModelStoreHook(ticket.bucket, self.aws_conn_id)
+        encryption = ticket.spec.publish.encryption
+        store = ModelStoreHook(ticket.bucket, self.aws_conn_id, encryption=encryption)
         return StepWatch(
             ticket,
             plan.held(self.step) if self.hold else plan,

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import boto3
@@ -20,7 +21,9 @@ from moto.server import ThreadedMotoServer
 
 from include.model_release.manifest import FileEntry, Manifest, Provenance
 from include.model_release.signature import ModelSignature, TensorSpec
+from include.sandbox.images import build_image
 from include.sandbox.object_store import make_conditional_writes_atomic
+from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.
 _home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
@@ -31,6 +34,7 @@ if "airflow" not in sys.modules:
 if TYPE_CHECKING:
     from slipway.hooks.registry import StoredSource
     from slipway.hooks.store import ModelStoreHook
+    from slipway.hooks.triton import TritonHook
 
 LOOPBACK = "127.0.0.1"
 _CREDENTIALS = {"login": "slipway-test", "password": "slipway-test"}
@@ -151,3 +155,43 @@ def prepare_version(store: ModelStoreHook) -> Callable[..., Publication]:
         return Publication(manifest, sources, golden)
 
     return prepare
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files above 8 MiB are copied in parts of 5 MiB; S3's limits are 5 GiB and 5 MiB."""
+    from slipway.hooks import publisher, transfer
+
+    for module in (transfer, publisher):
+        monkeypatch.setattr(module, "SINGLE_COPY_LIMIT_BYTES", 8 * 2**20)
+    monkeypatch.setattr(transfer, "PART_BYTES", 5 * 2**20)
+
+
+@pytest.fixture
+def hook(store: ModelStoreHook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TritonHook]:
+    """A staging server over this test's bucket, on which nothing is loaded yet."""
+    from slipway.hooks.triton import TritonHook
+
+    endpoint = store.client.meta.endpoint_url
+    ports = TritonPorts.free()
+    server = TritonServer(
+        TritonInstall.prepare(venv=build_image("triton")),
+        f"s3://{endpoint}/{store.bucket}/staging",
+        ports,
+        mode="explicit",
+        environment={
+            "AWS_ACCESS_KEY_ID": _CREDENTIALS["login"],
+            "AWS_SECRET_ACCESS_KEY": _CREDENTIALS["password"],
+            "AWS_DEFAULT_REGION": "us-east-1",
+        },
+        log_path=tmp_path / "triton.log",
+        exit_timeout_s=1,
+    )
+    store.write("staging/README", b"A folder of the object store is there when something is in it.")
+    server.start()
+    try:
+        server.wait_ready(30)
+        monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", triton_connection(ports.http, ports.grpc))
+        yield TritonHook(timeout_s=60)
+    finally:
+        server.stop()

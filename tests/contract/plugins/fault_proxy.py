@@ -17,10 +17,13 @@ _ERRORS = {
     "503": (503, "SlowDown"),
     "409": (409, "ConditionalRequestConflict"),
     "bad digest": (400, "BadDigest"),
+    "late error": (200, "InternalError"),
 }
-FAULTS = (*_ERRORS, "reset", "reset after", "truncated", "corrupted")
-"""`reset`: the connection breaks before S3 has the request; `reset after`: before its answer arrives. `truncated` and
-`corrupted`: the answer's body ends early, or has another byte. The rest are answers of S3.
+_KEPT = {"truncated": 0.5, "emptied": 0.0}
+FAULTS = ("500", "503", "bad digest", "reset", "reset after", "truncated", "emptied", "corrupted")
+"""`reset`: the connection breaks before S3 has the request; `reset after`: before its answer arrives. `truncated`,
+`emptied` and `corrupted`: the answer's body ends early, before its first byte, or has another byte. The rest are
+answers of S3. Copies know one more, `late error`: after the status 200 that S3 begins the answer to a long copy with.
 """
 
 
@@ -75,9 +78,9 @@ class _Handler(BaseHTTPRequestHandler):
             content = bytes([content[0] ^ 1]) + content[1:]
         dropped = {"transfer-encoding", "connection", "date", "server"}
         headers = {name: value for name, value in answer.getheaders() if name.lower() not in dropped}
-        return self._answer(answer.status, headers, content, truncated=fault == "truncated")
+        return self._answer(answer.status, headers, content, kept=_KEPT.get(fault or "", 1.0))
 
-    def _answer(self, status: int, headers: dict[str, str], body: bytes, truncated: bool = False) -> None:
+    def _answer(self, status: int, headers: dict[str, str], body: bytes, kept: float = 1.0) -> None:
         self.send_response(status)
         length = headers.get("Content-Length") if self.command == "HEAD" else None
         headers = {name: value for name, value in headers.items() if name.lower() != "content-length"}
@@ -85,8 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body[: len(body) // 2] if truncated else body)
-        self.close_connection = truncated
+            self.wfile.write(body[: int(len(body) * kept)])
+        self.close_connection = kept < 1
 
     def _reset(self) -> None:
         # With a linger of 0 seconds the kernel sends RST instead of an orderly end.

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,7 @@ from include.model_release.errors import LoadRefusedError, ModelInvalidError, Sl
 from include.model_release.manifest import Manifest
 from include.model_release.spec import parse_release_spec
 from include.sandbox.images import build_image
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
 from include.triton_config import from_pbtxt
-from tests.contract.plugins.conftest import triton_connection
 from tests.contract.serving.ensembles import ensemble_files, python_files
 
 pytestmark = pytest.mark.timeout(180)
@@ -134,34 +132,6 @@ def load_of(staged: dict[str, Any]) -> dict[str, Any]:
     """The load operator's fields as the DAG's templates render them."""
     config, members = json.dumps(staged["config"]), json.dumps(staged["members"])
     return {"model_name": staged["name"], "config": config, "members": members, "timeout_s": 60.0}
-
-
-@pytest.fixture
-def hook(store: ModelStoreHook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TritonHook]:
-    """A staging server over this test's bucket, on which nothing is loaded yet."""
-    endpoint = store.client.meta.endpoint_url
-    ports = TritonPorts.free()
-    server = TritonServer(
-        TritonInstall.prepare(venv=build_image("triton")),
-        f"s3://{endpoint}/{store.bucket}/staging",
-        ports,
-        mode="explicit",
-        environment={
-            "AWS_ACCESS_KEY_ID": "slipway-test",
-            "AWS_SECRET_ACCESS_KEY": "slipway-test",
-            "AWS_DEFAULT_REGION": "us-east-1",
-        },
-        log_path=tmp_path / "triton.log",
-        exit_timeout_s=1,
-    )
-    store.write("staging/README", b"A folder of the object store is there when something is in it.")
-    server.start()
-    try:
-        server.wait_ready(30)
-        monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", triton_connection(ports.http, ports.grpc))
-        yield TritonHook(timeout_s=60)
-    finally:
-        server.stop()
 
 
 def answers(hook: TritonHook, name: str, version: int) -> list[float]:

@@ -14,22 +14,24 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from slipway.hooks import publisher, transfer
 from slipway.hooks.registry import ModelRegistry, StoredSource
+from slipway.hooks.signing import sign
 from slipway.hooks.store import ModelStoreHook, StoredObject
 from slipway.hooks.verification import verify_version
 
 from include.model_release.errors import SlipwayError, VersionConflictError
-from include.model_release.manifest import FileEntry
+from include.model_release.manifest import SBOM_FILE, SIGNATURE_FILE, FileEntry
 from include.model_release.model_config import config_sha256
 from include.model_release.publication import PartsDigest
 from include.model_release.spec import Encryption, Publishing
 from include.triton_config import from_pbtxt
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.interleaving import Killed, MortalStore, Turns
+from tests.contract.plugins.test_signing import new_key
 
 Prepare = Callable[..., Publication]
 CONFIG = b'name: "digits"'
+KEY = new_key()
 _versions = itertools.count(100)
 patient = settings(
     max_examples=12,
@@ -50,13 +52,18 @@ def publish(store: ModelStoreHook, one: Publication, workers: int = 1, **options
     return ModelRegistry(store, workers=workers).publish(one.manifest, one.sources, one.golden, **options)
 
 
+def beside(one: Publication) -> dict[str, bytes | StoredSource]:
+    """What lies beside the repository: a signature, which is another each time, and a list of packages."""
+    return {SIGNATURE_FILE: sign(one.manifest, KEY), SBOM_FILE: StoredSource(one.golden)}
+
+
 def left_over(store: ModelStoreHook, version: int) -> list[str]:
     """What lies in work/ for publishing alone."""
     return [entry.key for entry in store.entries(f"work/digits/{version}/publish/")]
 
 
 @patient
-@given(dies_at=st.integers(1, 40), answer_lost=st.booleans(), reconverted=st.booleans())
+@given(dies_at=st.integers(1, 50), answer_lost=st.booleans(), reconverted=st.booleans())
 def test_killed_at_any_request(
     store: ModelStoreHook, prepare_version: Prepare, dies_at: int, answer_lost: bool, reconverted: bool
 ) -> None:
@@ -65,23 +72,23 @@ def test_killed_at_any_request(
     one = prepared(prepare_version, version, weight_files=2)
     mortal = MortalStore(store, dies_at=dies_at, answer_lost=answer_lost)
     try:
-        publish(mortal, one)
+        publish(mortal, one, attachments=beside(one))
     except Killed:
         pass
     else:
         assert mortal.requests < dies_at
     registry = ModelRegistry(store)
     if registry.manifest("digits", version) is not None:
-        assert verify_version(store, "digits", version) == []
+        assert verify_version(store, "digits", version, KEY) == []
     decided = store.exists(f"models/digits/{version}/publication.json")
     if reconverted:
         one = prepared(prepare_version, version, model=b"converted once more", weight_files=1)
     try:
-        publish(store, one)
+        publish(store, one, attachments=beside(one))
     except VersionConflictError:
         assert decided
         assert reconverted
-    assert verify_version(store, "digits", version) == []
+    assert verify_version(store, "digits", version, KEY) == []
     assert left_over(store, version) == []
     same = registry.require("digits", version).files == one.manifest.files
     assert same is not (decided and reconverted)
@@ -89,12 +96,12 @@ def test_killed_at_any_request(
 
 @patient
 @given(
-    order=st.lists(st.integers(0, 1), max_size=80),
+    order=st.lists(st.integers(0, 1), max_size=100),
     alike=st.booleans(),
-    dies_at=st.tuples(st.integers(0, 50), st.integers(0, 50)),
+    dies_at=st.tuples(st.integers(0, 60), st.integers(0, 60)),
 )
-@example(order=[0, 1] * 40, alike=False, dies_at=(0, 0))
-@example(order=[0, 1] * 40, alike=True, dies_at=(0, 0))
+@example(order=[0, 1] * 50, alike=False, dies_at=(0, 0))
+@example(order=[0, 1] * 50, alike=True, dies_at=(0, 0))
 def test_two_publishers_at_once(
     store: ModelStoreHook, prepare_version: Prepare, order: list[int], alike: bool, dies_at: tuple[int, int]
 ) -> None:
@@ -109,7 +116,7 @@ def test_two_publishers_at_once(
         there = store.entries(f"models/digits/{version}/")
         if any(entry.key.endswith("/manifest.json") for entry in there):
             if not sealed:
-                damage.extend(map(str, verify_version(store, "digits", version)))
+                damage.extend(map(str, verify_version(store, "digits", version, KEY)))
             sealed.append(there)
 
     turns = Turns(order, look)
@@ -117,7 +124,8 @@ def test_two_publishers_at_once(
 
     def run(me: int, one: Publication) -> None:
         try:
-            outcomes[me] = publish(MortalStore(store, turns=turns, me=me, dies_at=dies_at[me]), one)
+            mine = MortalStore(store, turns=turns, me=me, dies_at=dies_at[me])
+            outcomes[me] = publish(mine, one, attachments=beside(one))
         except (Killed, SlipwayError) as error:
             outcomes[me] = error
         finally:
@@ -138,10 +146,10 @@ def test_two_publishers_at_once(
         assert sum(isinstance(outcome, VersionConflictError) for outcome in told) == 1, "the other is told"
     for one in (first, other):
         try:
-            publish(store, one)
+            publish(store, one, attachments=beside(one))
         except VersionConflictError:
             assert not alike
-    assert verify_version(store, "digits", version) == []
+    assert verify_version(store, "digits", version, KEY) == []
     assert left_over(store, version) == []
 
 
@@ -223,14 +231,10 @@ def test_bucket_with_versions(store: ModelStoreHook, prepare_version: Prepare) -
     assert copied_aside[0]["key"] in {entry["Key"] for entry in versions}
 
 
-def test_file_above_the_limit_of_one_copy(
-    store: ModelStoreHook, prepare_version: Prepare, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("small_limit")
+def test_file_above_the_limit_of_one_copy(store: ModelStoreHook, prepare_version: Prepare) -> None:
     """A file too large for one copy is copied in parts and read once to be sure."""
-    body = bytes(range(256)) * 4096 * 12  # 12 MiB
-    one = prepared(prepare_version, 1, model=body)
-    monkeypatch.setattr(transfer, "SINGLE_COPY_LIMIT_BYTES", 8 * 2**20)
-    monkeypatch.setattr(publisher, "SINGLE_COPY_LIMIT_BYTES", 8 * 2**20)
+    one = prepared(prepare_version, 1, model=bytes(range(256)) * 4096 * 12)  # 12 MiB
     assert publish(store, one) is True
     assert verify_version(store, "digits", 1) == []
     assert left_over(store, 1) == []
@@ -275,13 +279,12 @@ def test_file_that_came_in_parts_is_copied_once_and_never_read(
     store: ModelStoreHook,
     prepare_version: Prepare,
     parts: Parts,
-    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
     in_one_copy: bool,
 ) -> None:
     """S3's digest of the parts' digests shows what a large file is, before the copy and, where it has parts, after."""
     if not in_one_copy:
-        monkeypatch.setattr(transfer, "SINGLE_COPY_LIMIT_BYTES", 8 * 2**20)
-        monkeypatch.setattr(publisher, "SINGLE_COPY_LIMIT_BYTES", 8 * 2**20)
+        request.getfixturevalue("small_limit")
     reads: list[str] = []
     store.client.meta.events.register(
         "before-call.s3.GetObject", lambda params, **_: reads.append(params["url_path"])

@@ -31,6 +31,15 @@ def pem(key: Any, passphrase: bytes | None = None) -> bytes:
     return bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock))
 
 
+def new_key() -> SigningKey:
+    """A key of its own, both halves."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    public = private.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return SigningKey(public_pem=public, private_pem=pem(private))
+
+
 def key_of(folder: Path, curve: ec.EllipticCurve | None = None, name: str = "key") -> SigningKey:
     """A new key, read from a file as a release names it."""
     path = folder / f"{name}.pem"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,7 @@ from slipway.hooks.verification import verify_version
 from include.model_release.errors import StoreUnavailableError
 from tests.contract.plugins.conftest import Publication, aws_connection
 from tests.contract.plugins.fault_proxy import FAULTS, Faults, fault_proxy
-from tests.contract.plugins.test_publisher import prepared
+from tests.contract.plugins.test_publisher import KEY, beside, left_over, prepared, publish
 
 Prepare = Callable[..., Publication]
 BODY = bytes(range(256)) * 20_000  # 5 MB: several chunks
@@ -148,6 +149,167 @@ def test_lost_answer_of_a_first_write_is_no_second_writer(
     ModelRegistry(faulty, workers=1).publish(one.manifest, one.sources, one.golden)
     assert faults.met == 1
     assert verify_version(store, "digits", 1) == []
+
+
+PASSING = tuple(fault for fault in FAULTS if fault != "bad digest")
+PUBLISHING = {
+    "facts of a source": r"HEAD .*/work/digits/\d+/convert/",
+    "copy aside": r"PUT .*/work/digits/\d+/publish/",
+    "decision": r"PUT .*/publication\.json",
+    "listing": r"GET .*list-type=2.*models",
+    "copy to its place": r"PUT .*/repository/",
+    "list of packages": r"PUT .*/sbom\.json",
+    "signature": r"PUT .*/model\.sig",
+    "manifest": r"PUT .*/manifest\.json",
+}
+"""What publishing asks of S3, in this order, by method and path."""
+READING = {
+    "manifest": (r"GET .*/manifest\.json", 0),
+    "listing": (r"GET .*list-type=2", 0),
+    "model": (r"GET .*/model\.onnx", 0),
+    "golden set": (r"GET .*/golden\.npz", 0),
+    "configuration": (r"GET .*/config\.pbtxt", 0),
+    "meaning of the configuration": (r"GET .*/config\.pbtxt", 1),
+    "signature": (r"GET .*/model\.sig", 0),
+    "validity of the signature": (r"GET .*/model\.sig", 1),
+}
+"""What verifying reads: method and path, and how many such requests come before."""
+
+
+def always(pattern: str) -> Callable[[str, str], bool]:
+    """Every request whose method and path are like this."""
+    return lambda method, path: re.search(pattern, f"{method} {path}") is not None
+
+
+def first_of_each(patterns: Iterable[str]) -> Callable[[str, str], bool]:
+    """The first request that is like each of these."""
+    left = list(patterns)
+
+    def matches(method: str, path: str) -> bool:
+        hit = next((one for one in left if re.search(one, f"{method} {path}")), None)
+        if hit is not None:
+            left.remove(hit)
+        return hit is not None
+
+    return matches
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_publishing_outlives_a_fault_in_every_phase(
+    store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, prepare_version: Prepare, fault: str
+) -> None:
+    """A fault that passes, met once in each phase of one publication, is not even noticed."""
+    one = prepared(prepare_version, 1)
+    faults.matches, faults.plan = first_of_each(PUBLISHING.values()), [fault] * len(PUBLISHING)
+    publish(faulty, one, attachments=beside(one))
+    assert faults.met == len(PUBLISHING)
+    assert verify_version(store, "digits", 1, KEY) == []
+
+
+@pytest.mark.parametrize("pattern", PUBLISHING.values(), ids=PUBLISHING)
+def test_publishing_ends_with_a_clear_error(
+    store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, prepare_version: Prepare, pattern: str
+) -> None:
+    """Under a fault without end the object is named, the version is whole or not there, and calm finishes it."""
+    for fault in ("500", "503", "bad digest", "reset", "reset after"):
+        version = next(_versions)
+        one = prepared(prepare_version, version)
+        faults.matches, faults.plan = always(pattern), [fault] * 1000
+        with pytest.raises(StoreUnavailableError, match=f"s3://{store.bucket}/") as caught:
+            publish(faulty, one, attachments=beside(one))
+        assert "slipway-test" not in str(caught.value)
+        faults.plan = []
+        if ModelRegistry(store).manifest("digits", version) is not None:
+            assert verify_version(store, "digits", version, KEY) == []
+        publish(store, one, attachments=beside(one))
+        assert verify_version(store, "digits", version, KEY) == []
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize("fault", [*PASSING, "late error"])
+def test_copy_in_parts_outlives_a_fault_in_a_part(
+    store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, prepare_version: Prepare, fault: str
+) -> None:
+    """What happens to one part, three times in a row, costs that part alone another attempt."""
+    one = prepared(prepare_version, 1, model=BODY * 3)
+    faults.matches, faults.plan = always(r"PUT .*partNumber=2"), [fault] * 3
+    publish(faulty, one)
+    assert faults.met == 3
+    assert verify_version(store, "digits", 1) == []
+
+
+@pytest.mark.usefixtures("small_limit")
+@pytest.mark.parametrize("fault", ["500", "reset", "late error"])
+def test_copy_in_parts_that_cannot_be_ended(
+    store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, prepare_version: Prepare, fault: str
+) -> None:
+    """A part that cannot be copied, and an upload that cannot be dropped either, leave nothing that lasts."""
+    one = prepared(prepare_version, 1, model=BODY * 3)
+    faults.matches, faults.plan = always(r"PUT .*partNumber=2|DELETE .*uploadId"), [fault] * 1000
+    with pytest.raises(StoreUnavailableError, match=r"model\.onnx"):
+        publish(faulty, one)
+    faults.plan = []
+    assert store.entries("models/") == []
+    publish(store, one)
+    assert verify_version(store, "digits", 1) == []
+    assert left_over(store, 1) == []
+    assert "Uploads" not in store.client.list_multipart_uploads(Bucket=store.bucket)
+
+
+@pytest.mark.parametrize("fault", ["late error", "truncated", "emptied", "corrupted"])
+def test_copy_outlives_a_broken_answer(
+    store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, fault: str
+) -> None:
+    """An error after the status 200, and an answer of which something is missing, are no success."""
+    store.write("source", BODY)
+    faults.matches, faults.plan = always("PUT"), [fault] * 3
+    assert faulty.copy("source", "k") == hashlib.sha256(BODY).hexdigest()
+    assert faults.met == 3
+    assert store.read("k") == BODY
+
+
+def test_listing_that_broke_off_is_not_empty(
+    store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults
+) -> None:
+    """Nothing received is not "nothing there": such an answer is asked for again, and in the end an error."""
+    store.write("k", b"")
+    for fault in ("truncated", "emptied"):
+        faults.plan = [fault] * 3
+        assert [entry.key for entry in faulty.entries("")] == ["k"]
+        faults.plan = [fault] * 100
+        for ask in (faulty.entries, faulty.exists):
+            with pytest.raises(StoreUnavailableError):
+                ask("k")
+
+
+@pytest.fixture
+def signed(store: ModelStoreHook, faulty: ModelStoreHook, prepare_version: Prepare) -> ModelStoreHook:
+    """The store behind the proxy, with a signed version 1 of digits."""
+    one = prepared(prepare_version, 1)
+    publish(store, one, attachments=beside(one))
+    return faulty
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_verifying_outlives_faults(signed: ModelStoreHook, faults: Faults, fault: str) -> None:
+    """Whatever happens to an answer, three times in a row, a version that is as published is found to be so."""
+    for pattern, before in READING.values():
+        faults.met = 0
+        faults.matches, faults.plan = always(pattern), [""] * before + [fault] * 3
+        assert verify_version(signed, "digits", 1, KEY) == []
+        assert faults.met == before + 3
+
+
+@pytest.mark.parametrize(("pattern", "before"), READING.values(), ids=READING)
+def test_what_cannot_be_read_is_no_difference(
+    store: ModelStoreHook, signed: ModelStoreHook, faults: Faults, pattern: str, before: int
+) -> None:
+    """Under a fault without end verifying does not call the version wrong: it says what it could not read."""
+    for fault in FAULTS:
+        faults.matches, faults.plan = always(pattern), [""] * before + [fault] * 1000
+        with pytest.raises(StoreUnavailableError, match=f"s3://{store.bucket}/") as caught:
+            verify_version(signed, "digits", 1, KEY)
+        assert "slipway-test" not in str(caught.value)
 
 
 @settings(

@@ -103,6 +103,19 @@ def test_version_that_was_never_published(store: ModelStoreHook) -> None:
         verify_version(store, "digits", 1)
 
 
+def test_program_demands_the_signature_that_the_release_file_names(
+    published: ModelStoreHook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The key is the release file's; a model that has none any more is verified without."""
+    where = ["digits", "1", "--bucket", published.bucket, "--releases", str(tmp_path)]
+    assert verify.main(where) == 0
+    key_of(tmp_path)
+    signing = f"publish: {{signing: {{private_key_file: {tmp_path}/key.pem}}}}"
+    (tmp_path / "digits.yaml").write_text(f"model: digits\nsource: {{format: onnx}}\n{signing}\n")
+    assert verify.main(where) == 1
+    assert f"{ROOT}model.sig: expected a signature" in capsys.readouterr().out
+
+
 def test_program(published: ModelStoreHook, capsys: pytest.CaptureFixture[str]) -> None:
     """The program's exit code and lines say what was found: 0 nothing, 1 differences, 2 it could not be told."""
     where = ["--bucket", published.bucket]

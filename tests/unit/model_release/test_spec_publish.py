@@ -37,6 +37,8 @@ def test_what_can_be_said(given: dict[str, Any]) -> None:
         ({"encryption": {"algorithm": "AES256", "kms_key_id": "k"}}, "need `algorithm: aws:kms`"),
         ({"tags": {"team": "a&b"}}, "must be letters"),
         ({"tags": {str(n): "" for n in range(6)}}, "at most 5"),
+        ({"tags": {"aws:team": "vision"}}, "must not begin with aws: or slipway:"),
+        ({"tags": {"slipway:version": "2"}}, "must not begin with aws: or slipway:"),
     ],
 )
 def test_what_cannot_be_said(given: dict[str, Any], words: str) -> None:
