@@ -44,8 +44,8 @@ from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperato
 from slipway.operators.preview import ShowCandidateOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
-from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
-from slipway.operators.triton import TritonLoadModelOperator, TritonUnloadModelOperator
+from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator
+from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 
 from include.model_release.names import list_models
@@ -53,7 +53,9 @@ from include.model_release.names import list_models
 RELEASES_DIR = Path(
     os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")
 )
-STAGING = "{{ ti.xcom_pull(task_ids='staging.prepare') | tojson }}"
+PREPARED = "{{ ti.xcom_pull(task_ids='staging.prepare') | tojson }}"
+# Once the stable version was loaded, or was left out.
+STAGING = "{{ (ti.xcom_pull(task_ids='staging.load_baseline') or ti.xcom_pull(task_ids='staging.prepare')) | tojson }}"
 CANDIDATE = "ti.xcom_pull(task_ids='staging.prepare')['candidate']"
 SHOWN = "ti.xcom_pull(task_ids='rollout.show_candidate')"
 BASELINE = "(ti.xcom_pull(task_ids='staging.prepare')['baseline'] or {})"
@@ -168,6 +170,7 @@ def model_release() -> None:
         publish = PublishModelOperator(
             task_id="publish",
             variants="{{ ti.xcom_pull(task_ids='prepare.choose_variant') | tojson }}",
+            execution_timeout=timedelta(hours=6),
             doc_md="Writes the Triton repository to S3, the manifest last: the version exists when it does.",
         )
         convert >> choose >> publish
@@ -175,6 +178,7 @@ def model_release() -> None:
     with TaskGroup("staging", tooltip="On a Triton of its own, before any user sees it"):
         prepare = PrepareStagingOperator(
             task_id="prepare",
+            execution_timeout=timedelta(hours=4),
             doc_md="Copies candidate and stable version into the staging server's repository.",
         )
         load = LoadCandidateOperator(
@@ -182,14 +186,17 @@ def model_release() -> None:
             model_name=f"{{{{ {CANDIDATE}['name'] }}}}",
             config=f"{{{{ {CANDIDATE}['config'] | tojson }}}}",
             members=f"{{{{ {CANDIDATE}['members'] | tojson }}}}",
+            execution_timeout=timedelta(hours=4),
             doc_md="Loads the candidate through the model-control API.",
         )
-        load_baseline = TritonLoadModelOperator(
+        load_baseline = LoadBaselineOperator(
             task_id="load_baseline",
+            staging=PREPARED,
             model_name=f"{{{{ {BASELINE}.get('name') }}}}",
             config=f"{{{{ {BASELINE}.get('config') | tojson }}}}",
             members=f"{{{{ {BASELINE}.get('members', []) | tojson }}}}",
-            doc_md="Loads the stable version beside it; skipped where nothing is live yet.",
+            execution_timeout=timedelta(hours=4),
+            doc_md="Loads the stable version beside it; skipped where nothing is live, left out where refused.",
         )
         validate = ValidateModelOperator(
             task_id="validate",
@@ -214,6 +221,7 @@ def model_release() -> None:
     with TaskGroup("rollout", tooltip="On live traffic"):
         arm = ArmRollbackOperator(
             task_id="arm_rollback",
+            execution_timeout=timedelta(hours=2),
             doc_md="From here on the rollback runs whatever happens, unless the version was promoted.",
         )
         show = ShowCandidateOperator(

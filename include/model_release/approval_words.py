@@ -29,6 +29,7 @@ def approval_body(
     parts = [
         against,
         _preview(candidate_url),
+        _not_compared(validation, benchmark),
         _stages(state),
         _validation(validation),
         _benchmark(benchmark),
@@ -41,6 +42,12 @@ def _preview(candidate_url: str) -> str:
     if not candidate_url:
         return ""
     return f"The candidate is up, without users, at `{candidate_url}`: try it before you answer."
+
+
+def _not_compared(*reports: Mapping[str, Any] | None) -> str:
+    reasons = dict.fromkeys((report or {}).get("not_compared") for report in reports)
+    told = [f"**Not compared with the stable version:** {reason}" for reason in reasons if reason]
+    return "\n\n".join(told)
 
 
 def _stages(state: ReleaseState) -> str:

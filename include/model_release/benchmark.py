@@ -102,11 +102,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class BenchmarkVerdict:
-    """Pass, or the reasons against it; `comparisons` holds every figure that was looked at."""
+    """Pass, or the reasons against it; `comparisons` holds every figure that was looked at.
+
+    `not_compared` says why a stable version that is live was not compared with; empty otherwise.
+    """
 
     passed: bool
     reasons: tuple[str, ...]
     comparisons: tuple[Comparison, ...]
+    not_compared: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict for JSON."""
@@ -125,20 +129,25 @@ class _Side:
     itl_p99_ms: float | None
 
 
-def judge_benchmark(result: BenchmarkResult, benchmark: Benchmark) -> BenchmarkVerdict:
+def judge_benchmark(
+    result: BenchmarkResult, benchmark: Benchmark, *, not_compared: str = ""
+) -> BenchmarkVerdict:
     """Hold the candidate's medians against the SLO, and against the stable version's of the same run.
 
-    No candidate round, or none with an answer, is a failure; no stable round leaves the SLO alone to decide.
+    No candidate round, or none with an answer, is a failure; no stable round, or none with an answer, leaves the
+    SLO alone to decide. `not_compared` says why a stable version that is live was not measured.
     """
     candidate = _side(result.of("candidate"))
-    if candidate is None:
-        return BenchmarkVerdict(False, ("the candidate did not answer a single request",), ())
     stable = _side(result.of("stable"))
+    if stable is None and result.of("stable"):
+        not_compared = "the stable version did not answer a single request"
+    if candidate is None:
+        return BenchmarkVerdict(False, ("the candidate did not answer a single request",), (), not_compared)
     comparisons = [*_against_slo(candidate, stable, benchmark)]
     if stable is not None:
         comparisons += _against_stable(candidate, stable, benchmark)
     reasons = tuple(_in_words(comparison) for comparison in comparisons if not comparison.passed)
-    return BenchmarkVerdict(not reasons, reasons, tuple(comparisons))
+    return BenchmarkVerdict(not reasons, reasons, tuple(comparisons), not_compared)
 
 
 def require_benchmark(verdict: BenchmarkVerdict, model: str, version: int) -> None:

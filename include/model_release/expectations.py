@@ -171,11 +171,12 @@ def validation_report(
     validation: Validation,
     results: Sequence[Mapping[str, Any]],
     signature: ModelSignature | None = None,
+    not_compared: str = "",
 ) -> dict[str, Any]:
     """Return the report, ready for JSON and for `report_html.render_report_html`.
 
-    `results` are the suite's expectations as they went: `{"type", "kwargs", "meaning", "success",
-    "observed"}`.
+    `not_compared` says why a stable version that is live was not asked. `results` are the suite's expectations
+    as they went: `{"type", "kwargs", "meaning", "success", "observed"}`.
     """
     failed = [
         str(result.get("meaning") or result.get("type")) for result in results if not result.get("success")
@@ -184,6 +185,7 @@ def validation_report(
         "model": model,
         "version": version,
         "stable_version": stable_version,
+        "not_compared": not_compared or None,
         "created_at": created_at,
         "outcome": "pass" if results and not failed else "refused",
         "reasons": failed if results else ["no expectation was checked"],

@@ -41,11 +41,15 @@ def _header(report: Mapping[str, Any]) -> str:
     stable = report.get("stable_version")
     at = str(report.get("created_at", "")).removesuffix("Z").removesuffix("+00:00").replace("T", " ")
     compared = f"compared with version {text(stable)}" if stable else "no stable version to compare with"
+    left_out = report.get("not_compared")
+    if left_out:
+        compared = "not compared with the stable version"
     reasons = "".join(f"<li>{text(reason)}</li>" for reason in report.get("reasons") or ())
     return (
         f"<header><h1>{text(report.get('model', 'model'))} <span class=soft>version</span> "
         f"{text(report.get('version', '?'))} {verdict}</h1>"
         f"<p class=soft>{text(at)} UTC, {compared}</p>"
+        + (f"<p>Not compared: {text(left_out)}</p>" if left_out else "")
         + (f"<p>Not met:</p><ul>{reasons}</ul>" if reasons else "")
         + "</header>"
     )

@@ -16,6 +16,7 @@ _KEPT_PREFIXES = (
     "aws:",
     "slipway:",
 )  # S3 refuses the first; under the other stands what is known of the version
+_PEM = "-----BEGIN "
 _RESERVED_TAGS = 5  # what every object of a version is tagged with, of the 10 that S3 allows
 
 
@@ -38,7 +39,13 @@ def _tag_key(text: str) -> str:
     return _tag_text(text)
 
 
+def _public_key(text: str) -> str:
+    # What stands in a PEM is looked at where it is used, by an error that never quotes it.
+    return text if text.startswith(_PEM) else _absolute(text)
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+PublicKey = Annotated[str, AfterValidator(_public_key)]
 TagKey = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_tag_key)]
 TagValue = Annotated[str, Field(max_length=256), AfterValidator(_tag_text)]
 ObjectTags = Annotated[dict[TagKey, TagValue], Field(max_length=10 - _RESERVED_TAGS)]
@@ -63,7 +70,8 @@ class Encryption(SpecPart):
 class Signing(SpecPart):
     """The elliptic-curve key that signs the version (OpenSSF model signing); each load verifies with it.
 
-    Naming a key demands a signature: a version without a valid one is refused.
+    Naming a key demands a signature: a version without a valid one is refused. It may be of one of `verify_keys`, so
+    that a new key can take the place of an old one while versions of both are in use.
     """
 
     connection: Text | None = None
@@ -74,6 +82,8 @@ class Signing(SpecPart):
     """Of a worker's own files, such as a mounted secret. As PEM, without a passphrase."""
     public_key_file: AbsolutePath | None = None
     """What signatures are verified with; without it, the public half of the private key."""
+    verify_keys: tuple[PublicKey, ...] = ()
+    """Public keys whose signatures are accepted too, such as the one before: each a PEM, or the path of its file."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:

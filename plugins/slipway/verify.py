@@ -48,14 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         version = parse_version(options.version)
         store = ModelStoreHook(options.bucket or Variable.get(BUCKET_VARIABLE), options.aws_conn_id)
-        findings = verify_version(store, options.model, version, _key(options.releases, options.model))
+        key = _key(options.releases, options.model)
+        findings = verify_version(store, options.model, version, key)
     except SlipwayError as error:
         print(error, file=sys.stderr)
         return 2
     for finding in findings:
         print(finding)
     if not findings:
-        print(f"{options.model} version {version} is what was published")
+        signed = (
+            "signed as demanded" if key is not None else "no key is named, its signature was not looked at"
+        )
+        print(f"{options.model} version {version} is what was published; {signed}")
     return 1 if findings else 0
 
 

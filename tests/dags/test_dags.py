@@ -7,7 +7,9 @@ import json
 import socket
 import warnings
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.dag import DAG
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
+from jinja2.sandbox import SandboxedEnvironment
 
 from include.model_release.names import list_models
 
@@ -315,3 +318,32 @@ def test_a_pause_is_one_task_with_two_answers(bag: DagBag) -> None:
     fill_in(dag, {"model": "digits", "action": "resume"})
     with pytest.raises(ParamValidationError):
         fill_in(dag, {"model": "digits", "action": "stop"})
+
+
+@pytest.mark.parametrize(
+    "task_id",
+    [
+        "prepare.publish",
+        "staging.prepare",
+        "staging.load_candidate",
+        "staging.load_baseline",
+        "rollout.arm_rollback",
+    ],
+)
+def test_what_moves_or_reads_the_models_bytes_has_hours(release: DAG, task_id: str) -> None:
+    """A version of 140 GB is neither copied, loaded nor read within the limit of the tasks that only ask something."""
+    limit = release.get_task(task_id).execution_timeout
+    assert limit is not None
+    assert limit >= timedelta(hours=2)
+
+
+@pytest.mark.parametrize("loaded", [None, {"baseline": None, "not_compared": "an engine of old"}])
+def test_gates_take_staging_as_it_was_loaded(release: DAG, loaded: dict[str, Any] | None) -> None:
+    """The gates see what the baseline's load left; where nothing is live that task is skipped, and has left nothing."""
+    prepared = {"baseline": {"name": "digits_baseline"}, "not_compared": ""}
+    answers = {"staging.prepare": prepared, "staging.load_baseline": loaded}
+    ti = SimpleNamespace(xcom_pull=lambda task_ids: answers[task_ids])
+    for task_id in ("staging.validate", "staging.benchmark"):
+        template = getattr(release.get_task(task_id), "staging")  # noqa: B009  no attribute of every operator
+        text = SandboxedEnvironment().from_string(template).render(ti=ti)
+        assert json.loads(text) == (loaded or prepared)

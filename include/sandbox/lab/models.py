@@ -6,10 +6,13 @@ the router sees HTTP 500 or a gRPC status.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from include.model_release.repository import repository_paths
+from include.model_release.manifest import FileEntry, Manifest
+from include.model_release.repository import config_sha256, repository_paths, served_signature
+from include.triton_config import from_pbtxt
 
 PROGRAM = Path(__file__).with_name("triton_model.py")
 
@@ -40,8 +43,21 @@ def repository_files(
 def publish(
     s3: Any, bucket: str, name: str, version: int, *, error_percent: float = 0.0, seed: int = 0
 ) -> str:
-    """Puts a version where releases put theirs, and returns its storageUri."""
+    """Puts a version where releases put theirs, its manifest last, and returns its storageUri."""
     paths = repository_paths(name, version)
-    for path, content in repository_files(name, version, error_percent=error_percent, seed=seed).items():
-        s3.put_object(Bucket=bucket, Key=f"{paths.repository}{path}", Body=content)
+    files = repository_files(name, version, error_percent=error_percent, seed=seed)
+    for path, content in files.items():
+        s3.put_object(
+            Bucket=bucket, Key=f"{paths.repository}{path}", Body=content, ChecksumAlgorithm="SHA256"
+        )
+    config = from_pbtxt(files[paths.config_file].decode())
+    manifest = Manifest(
+        model=name,
+        version=version,
+        created_at=datetime.now(UTC),
+        files={path: FileEntry.of(content) for path, content in files.items()},
+        config_sha256=config_sha256(config),
+        signature=served_signature(config),
+    )
+    s3.put_object(Bucket=bucket, Key=paths.manifest, Body=manifest.to_bytes())
     return paths.storage_uri(bucket)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 from urllib.parse import urlencode
 
 from include.model_release.errors import InputMissingError, SlipwayError, VersionConflictError
@@ -23,6 +21,7 @@ from include.model_release.publication import (
 )
 from include.model_release.repository import RepositoryPaths, repository_paths
 from include.model_release.spec import Publishing
+from slipway.concurrency import each
 from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.transfer import (
     SINGLE_COPY_LIMIT_BYTES,
@@ -31,7 +30,6 @@ from slipway.hooks.transfer import (
     encryption_arguments,
 )
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _CONTENT_TYPES = {".json": "application/json", ".pbtxt": "text/plain", ".sig": "application/json"}
@@ -199,7 +197,7 @@ class Publisher:
     def _decide(self, manifest: Manifest, files: Mapping[str, Source], paths: RepositoryPaths) -> Publication:
         """Decides for these files, unless somebody has decided meanwhile; returns what holds."""
         entries = placed_files(manifest)
-        pinned = self._each(lambda path: self._pinned(files[path], entries[path], paths), entries)
+        pinned = each(lambda path: self._pinned(files[path], entries[path], paths), entries, self._workers)
         own = Publication(manifest=manifest, origins=dict(zip(entries, pinned, strict=True)))
         settings = self._object_settings(manifest, decision_key(paths), None)
         if self._store.write_once(decision_key(paths), own.to_bytes(), settings=settings):
@@ -243,7 +241,7 @@ class Publisher:
                 origin = self._pinned(own[path], expected, paths)
                 self._copy(origin, key, expected, decided.manifest)
 
-        self._each(place, entries)
+        each(place, entries, self._workers)
         for key in there:
             if key.startswith(paths.repository) and key.removeprefix(paths.root) not in entries:
                 self._store.delete(key)
@@ -328,17 +326,6 @@ class Publisher:
                 found=f"{size_bytes} bytes",
                 remedy="find out who wrote it after it was measured; then run the stage again",
             )
-
-    def _each(self, act: Callable[[str], T], items: Iterable[str]) -> list[T]:
-        """Does it for each, some at once; the first error ends it, and what has not begun does not begin."""
-        if self._workers == 1:
-            return [act(item) for item in items]
-        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="publish")
-        try:
-            futures = [pool.submit(act, item) for item in items]
-            return [future.result() for future in futures]
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _at(origin: Origin, key: str) -> Origin:

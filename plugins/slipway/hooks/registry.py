@@ -21,6 +21,7 @@ from include.model_release.repository import (
     staged_prefixes,
 )
 from include.model_release.spec import Publishing
+from slipway.concurrency import each
 from slipway.hooks.publisher import Publisher, StoredSource
 from slipway.hooks.signing import SigningKey, require_signature
 from slipway.hooks.store import ModelStoreHook
@@ -122,7 +123,7 @@ class ModelRegistry:
         return self._read(golden_key(manifest), entry)
 
     def require_signed(self, manifest: Manifest, key: SigningKey) -> None:
-        """Returns when the version's files are signed with the key.
+        """Returns when the version's files are signed with the key, or with one that is accepted beside it.
 
         What is checked is that the signature is of the digests in the manifest; whoever reads a file checks it
         against those.
@@ -143,17 +144,23 @@ class ModelRegistry:
     def copy_to_staging(self, manifest: Manifest, name: str) -> None:
         """Copies the version's model folders to the staging server's repository, checked against the manifest.
 
+        The copies are encrypted as the store is told to encrypt what it writes.
+
         :param name: what the model is called there; an ensemble's members are named after it.
+        :raises VersionConflictError: a published file is not the manifest's; its copy is removed.
         """
-        for prefix in staged_prefixes(name):
-            for entry in self._store.entries(prefix):
-                self._store.delete(entry.key)
-        for path, expected in manifest.files.items():
+        there = [entry.key for prefix in staged_prefixes(name) for entry in self._store.entries(prefix)]
+        each(self._store.delete, there, self._workers)
+
+        def copy(path: str) -> None:
+            expected = manifest.files[path]
             source, destination = _paths(manifest).repository + path, staged_key(path, name, manifest.model)
             found = self._copied(source, destination)
             if found != expected:
                 self._store.delete(destination)
                 raise self._damaged(source, expected, found)
+
+        each(copy, manifest.files, self._workers)
 
     def _copied(self, source: str, destination: str) -> FileEntry:
         """What a copy holds that was just made."""

@@ -1,13 +1,14 @@
 """OpenSSF model signing of a published version, with an elliptic-curve key.
 
 The standard signs a list of files with their SHA-256. The manifest has that list, so nothing is read to sign or to
-verify; the standard's own verifier accepts the signature for a downloaded copy of the version's ``repository/``.
+verify; the standard's own verifier accepts the signature for a downloaded copy of the version's ``repository/``. It
+covers those files and nothing else: not the manifest, which names the signature and so cannot be among what is signed.
 https://github.com/ossf/model-signing-spec
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -31,22 +32,38 @@ _REMEDY = "put a PEM key there, such as `openssl ecparam -name prime256v1 -genke
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A key as PEM. `private_pem` is None for who only verifies; it is without a passphrase and never shown."""
+    """A key as PEM. `private_pem` is None for who only verifies; it is without a passphrase and never shown.
+
+    `accepted` are further public keys whose signatures hold.
+    """
 
     public_pem: bytes
     private_pem: bytes | None = field(default=None, repr=False)
+    accepted: tuple[bytes, ...] = ()
 
 
 def load_signing_key(signing: Signing) -> SigningKey:
-    """Reads the key that a release file names.
+    """Reads the key that a release file names, and those that it accepts beside it.
 
-    :raises UserError: it is not there, or is no elliptic-curve key.
+    :raises UserError: one is not there, or is no elliptic-curve key.
     """
+    accepted = tuple(_accepted(text, place) for place, text in enumerate(signing.verify_keys, 1))
+    return replace(_own_key(signing), accepted=accepted)
+
+
+def _own_key(signing: Signing) -> SigningKey:
     if signing.connection is not None:
         return _key_of_connection(signing.connection)
     private = None if signing.private_key_file is None else _read(signing.private_key_file)
     public = None if signing.public_key_file is None else _read(signing.public_key_file)
     return _key(private, None, public, signing.private_key_file or str(signing.public_key_file))
+
+
+def _accepted(text: str, place: int) -> bytes:
+    """A public key that stands in the release file, or in the file that it names."""
+    is_path = text.startswith("/")
+    where = text if is_path else f"number {place} of `publish.signing.verify_keys`"
+    return _key(None, None, _read(text) if is_path else text.encode(), where).public_pem
 
 
 def sign(manifest: Manifest, key: SigningKey) -> bytes:
@@ -72,26 +89,40 @@ def sign(manifest: Manifest, key: SigningKey) -> bytes:
 
 
 def require_signature(manifest: Manifest, signature: bytes, key: SigningKey) -> None:
-    """Returns when the signature is the key's, and of exactly the manifest's files.
+    """Returns when the signature is of exactly the manifest's files, and the key's or one's that is accepted beside it.
 
     :raises SigningRefusedError: it is not.
     """
+    troubles = []
+    for public_pem in (key.public_pem, *key.accepted):
+        trouble = _trouble(manifest, signature, public_pem)
+        if trouble is None:
+            return
+        troubles.append(trouble)
+    keys = "the key that the release file names" + (", or one of its `verify_keys`" if key.accepted else "")
+    raise SigningRefusedError(
+        f"the signature of version {manifest.version} of {manifest.model!r} does not hold",
+        expected=f"the signature of these files with {keys}",
+        found="; ".join(dict.fromkeys(troubles)),
+        remedy="find out who published the version; release the model under a new version. If it was signed with a key "
+        "that was replaced since, put that key's public half under `publish.signing.verify_keys`",
+    )
+
+
+def _trouble(manifest: Manifest, signature: bytes, public_pem: bytes) -> str | None:
+    """Why the signature is not this key's of the manifest's files; None: it is."""
     from model_signing.verifying import Config
 
     with TemporaryDirectory(prefix="slipway-verify-") as folder:
         public, path = Path(folder, "key.pem"), Path(folder, "model.sig")
-        public.write_bytes(key.public_pem)
+        public.write_bytes(public_pem)
         path.write_bytes(signature)
         config = Config().set_hashing_config(_measured(manifest)).use_elliptic_key_verifier(public_key=public)
         try:
             config.verify("repository", path)
         except (InvalidSignature, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise SigningRefusedError(
-                f"the signature of version {manifest.version} of {manifest.model!r} does not hold",
-                expected="the signature of these files with the key that the release file names",
-                found=str(error).strip() or type(error).__name__,
-                remedy="find out who published the version; release the model under a new version",
-            ) from error
+            return str(error).strip() or type(error).__name__
+    return None
 
 
 def _measured(manifest: Manifest) -> HashingConfig:

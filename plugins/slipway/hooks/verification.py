@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 
-from include.model_release.errors import SigningRefusedError, SlipwayError, TransientError
+from include.model_release.ensemble import bundle_config_sha256
+from include.model_release.errors import (
+    InputMissingError,
+    SigningRefusedError,
+    SlipwayError,
+    TransientError,
+    UserError,
+    VersionConflictError,
+)
 from include.model_release.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
-from include.model_release.model_config import config_sha256
-from include.model_release.publication import placed_files
-from include.model_release.repository import RepositoryPaths, repository_paths
+from include.model_release.publication import DECISION_FILE, placed_files
+from include.model_release.repository import MANIFEST_FILE, RepositoryPaths, repository_paths
 from include.triton_config import from_pbtxt
+from slipway.concurrency import each
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import SigningKey
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.store import ModelStoreHook, StoredObject
+
+WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -29,16 +40,24 @@ class Finding:
 
 
 def verify_version(
-    store: ModelStoreHook, model: str, version: int, key: SigningKey | None = None
+    store: ModelStoreHook, model: str, version: int, key: SigningKey | None = None, *, workers: int = WORKERS
 ) -> list[Finding]:
     """Reads every byte of a published version and says what differs; nothing, if it is what was published.
 
+    Files are read as streams: memory does not depend on their size.
+
     :param key: the key that must have signed it; None: no signature is demanded.
+    :param workers: how many files are read at once.
     :raises InputMissingError: the version was never published.
     :raises StoreUnavailableError: it could not be read.
     """
     registry, paths = ModelRegistry(store), repository_paths(model, version)
-    manifest = registry.require(model, version)
+    try:
+        manifest = registry.require(model, version)
+    except InputMissingError:
+        raise
+    except UserError as error:
+        return [Finding(paths.manifest, "a manifest", str(error))]
     if (manifest.model, manifest.version) != (model, version):
         named = f"{manifest.model} version {manifest.version}"
         return [Finding(paths.manifest, f"{model} version {version}", named)]
@@ -46,7 +65,11 @@ def verify_version(
     golden = attachment(manifest, GOLDEN_FILE)
     if golden is not None:
         expected[GOLDEN_FILE] = golden
-    findings = [*_files(store, paths, expected, _read_entry), *_extra(store, paths, manifest)]
+    there = store.entries(paths.root)
+    findings = [
+        *_files(paths.root, expected, there, partial(_read_entry, store), workers),
+        *_extra(paths.root, {*expected, MANIFEST_FILE, DECISION_FILE}, there, besides=paths.evidence),
+    ]
     if not findings:
         findings += _configuration(registry, paths, manifest)
     if key is not None:
@@ -54,77 +77,105 @@ def verify_version(
     return findings
 
 
-def require_signed_repository(store: ModelStoreHook, model: str, version: int, key: SigningKey) -> None:
-    """Returns when the version is signed with the key, and its repository holds the signed files and no others.
+def require_published_repository(
+    store: ModelStoreHook,
+    model: str,
+    version: int,
+    key: SigningKey | None,
+    *,
+    read: bool = True,
+    workers: int = WORKERS,
+) -> tuple[str, ...]:
+    """Returns when the version's repository holds the published files and no others, signed with the key.
 
-    An inference server downloads the repository as it lies there. The digests are the store's own; only a file of
-    which it keeps none is read.
+    An inference server downloads the repository as it lies there, long after it was published and staged. The digests
+    are the store's own, which it computed of the bytes that it holds.
 
-    :raises SigningRefusedError: it is not, or does not.
+    :param key: None: no signature is demanded.
+    :param read: read a file of which the store keeps no digest; False: only its size is compared.
+    :param workers: how many files are looked at at once.
+    :return: the keys of the files of which only the size was compared.
+    :raises SigningRefusedError: it is not signed with the key, or not what was signed.
+    :raises VersionConflictError: no signature is demanded, and it is not what was published.
     :raises InputMissingError: the version was never published.
     """
     registry, paths = ModelRegistry(store), repository_paths(model, version)
     manifest = registry.require(model, version)
-    registry.require_signed(manifest, key)
-    expected = {f"repository/{path}": entry for path, entry in manifest.files.items()}
-    findings = [*_files(store, paths, expected, _stored_entry), *_extra(store, paths, manifest)]
+    if key is not None:
+        registry.require_signed(manifest, key)
+    unread: list[str] = []
+
+    def measure(name: str, expected: FileEntry) -> FileEntry:
+        facts = store.stat(name)
+        if facts is not None and facts.sha256 is not None:
+            return FileEntry(sha256=facts.sha256, size_bytes=facts.size_bytes)
+        if read or facts is None:
+            return _read_entry(store, name, expected)
+        unread.append(name)
+        return FileEntry(sha256=expected.sha256, size_bytes=facts.size_bytes)
+
+    there = store.entries(paths.repository)
+    findings = [
+        *_files(paths.repository, manifest.files, there, measure, workers),
+        *_extra(paths.repository, set(manifest.files), there),
+    ]
     if findings:
-        raise SigningRefusedError(
-            f"the repository of version {version} of {model!r} is not what was signed",
+        refusal, what = (
+            (VersionConflictError, "published") if key is None else (SigningRefusedError, "signed")
+        )
+        raise refusal(
+            f"the repository of version {version} of {model!r} is not what was {what}",
             expected=f"{store.uri(findings[0].key)}: {findings[0].expected}",
             found=findings[0].found + (f"; and {len(findings) - 1} more" if findings[1:] else ""),
             remedy="find out who wrote to this prefix; release the model under a new version",
         )
+    return tuple(sorted(unread))
 
 
-def _read_entry(store: ModelStoreHook, key: str) -> FileEntry:
+def _read_entry(store: ModelStoreHook, key: str, expected: FileEntry) -> FileEntry:
     """What lies there, read."""
     sha256, size_bytes = store.sha256(key)
     return FileEntry(sha256=sha256, size_bytes=size_bytes)
 
 
-def _stored_entry(store: ModelStoreHook, key: str) -> FileEntry:
-    """What lies there by the store's word, or read where it has none."""
-    facts = store.stat(key)
-    if facts is None or facts.sha256 is None:
-        return _read_entry(store, key)
-    return FileEntry(sha256=facts.sha256, size_bytes=facts.size_bytes)
-
-
 def _files(
-    store: ModelStoreHook,
-    paths: RepositoryPaths,
+    prefix: str,
     expected: Mapping[str, FileEntry],
-    measure: Callable[[ModelStoreHook, str], FileEntry],
+    there: Sequence[StoredObject],
+    measure: Callable[[str, FileEntry], FileEntry],
+    workers: int,
 ) -> list[Finding]:
     """Files that are missing or changed."""
-    there = {entry.key for entry in store.entries(paths.root)}
-    findings = []
-    for path, entry in sorted(expected.items()):
-        key = paths.root + path
-        if key not in there:
-            findings.append(Finding(key, _text(entry), "no object"))
-            continue
-        found = measure(store, key)
-        if found != entry:
-            findings.append(Finding(key, _text(entry), _text(found)))
-    return findings
+    keys = {entry.key for entry in there}
+
+    def look(path: str) -> Finding | None:
+        key, entry = prefix + path, expected[path]
+        if key not in keys:
+            return Finding(key, _text(entry), "no object")
+        found = measure(key, entry)
+        return None if found == entry else Finding(key, _text(entry), _text(found))
+
+    return [finding for finding in each(look, sorted(expected), workers) if finding is not None]
 
 
-def _extra(store: ModelStoreHook, paths: RepositoryPaths, manifest: Manifest) -> list[Finding]:
-    """What an inference server would download and nobody published."""
+def _extra(
+    prefix: str, expected: Set[str], there: Sequence[StoredObject], *, besides: str | None = None
+) -> list[Finding]:
+    """What lies below the prefix and nobody published; `besides`: a prefix below it that others write to."""
     return [
         Finding(entry.key, "no object", f"{entry.size_bytes} bytes")
-        for entry in store.entries(paths.repository)
-        if entry.key.removeprefix(paths.repository) not in manifest.files
+        for entry in there
+        if entry.key.removeprefix(prefix) not in expected
+        and not (besides is not None and entry.key.startswith(besides))
     ]
 
 
 def _configuration(registry: ModelRegistry, paths: RepositoryPaths, manifest: Manifest) -> list[Finding]:
-    """Whether config.pbtxt means what was published."""
+    """Whether the config.pbtxt of each model means what was published."""
     key = paths.repository + paths.config_file
     try:
-        found = config_sha256(from_pbtxt(registry.config_text(manifest)))
+        texts = registry.config_texts(manifest)
+        found = bundle_config_sha256({name: from_pbtxt(text) for name, text in texts.items()})
     except TransientError:
         raise
     except SlipwayError as error:

@@ -79,8 +79,12 @@ class BenchmarkModelOperator(ReleasePodOperator):
 
     def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
         """Holds the measurements against the release file's limits."""
-        verdict = judge_benchmark(BenchmarkResult.from_json(result), ticket.spec.benchmark)
+        not_compared = Staging.model_validate_json(self.staging).not_compared
+        measured = BenchmarkResult.from_json(result)
+        verdict = judge_benchmark(measured, ticket.spec.benchmark, not_compared=not_compared)
         self.store.write_json(f"{self._prefix(ticket)}verdict.json", verdict.to_dict())
+        if verdict.not_compared:
+            self.log.warning("not compared with the stable version: %s", verdict.not_compared)
         for comparison in verdict.comparisons:
             self.log.info("%s", comparison)
         require_benchmark(verdict, ticket.model, ticket.version)

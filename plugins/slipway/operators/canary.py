@@ -28,7 +28,7 @@ from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.metrics import DEFAULT_METRICS_CONN_ID, metrics_source
 from slipway.hooks.signing import load_signing_key
-from slipway.hooks.verification import require_signed_repository
+from slipway.hooks.verification import require_published_repository
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.rollout_driver import Turn, drive, first_deploy, look
 from slipway.ticket import ReleaseTicket
@@ -131,13 +131,14 @@ class ArmRollbackOperator(TrafficOperator):
         :return: the InferenceService's generation, at which the release is decided on; None: there is none.
         :raises ForeignChangeError: another version is live than the one that the gates compared with.
         :raises SigningRefusedError: the release file names a key, and what lies there is not signed with it.
+        :raises VersionConflictError: it names none, and what lies there is not what was published.
         """
         self.take_back_canary()
         with recorded_stage(self.record, "canary", resumed=True, goes_on=True):
             return self._decided_generation()
 
     def _decided_generation(self) -> int | None:
-        self._require_signed()
+        self._require_published()
         observed, stable = look(self.service), self.ticket.stable
         live = "" if observed is None else observed.storage_uri
         if stable is not None and live != stable.storage_uri:
@@ -149,12 +150,12 @@ class ArmRollbackOperator(TrafficOperator):
             )
         return None if observed is None else observed.generation
 
-    def _require_signed(self) -> None:
+    def _require_published(self) -> None:
+        """Refuses what is not what was published, and signed where demanded: users' servers download it anew."""
         ticket = self.ticket
         signing = ticket.spec.publish.signing
-        if signing is not None:
-            key = load_signing_key(signing)
-            require_signed_repository(self.store, ticket.model, ticket.version, key)
+        key = None if signing is None else load_signing_key(signing)
+        require_published_repository(self.store, ticket.model, ticket.version, key)
 
 
 class ShiftTrafficOperator(TrafficOperator):

@@ -23,7 +23,9 @@ from slipway.hooks.lease import LeaseHook
 from slipway.hooks.lock import LockOwner
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.registry import ModelRegistry
+from slipway.hooks.signing import load_signing_key
 from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.verification import require_published_repository
 from slipway.operators.canary import RestoreStableOperator
 from slipway.operators.release import model_lock
 from slipway.rollout_driver import drive, look
@@ -131,7 +133,10 @@ class NameRollbackOperator(BaseOperator):
         )
 
     def _target(self, spec: ReleaseSpec, store: ModelStoreHook, live: Observed, version: int | None) -> str:
-        """The storageUri to go back to: that of the version asked for, else what the InferenceService notes."""
+        """The storageUri to go back to: that of the version asked for, else what the InferenceService notes.
+
+        What it notes has served until now, and the way back to it needs nothing that may be away.
+        """
         if version is None:
             before = live.annotation(STABLE_URI)
             if before not in ("", live.storage_uri):
@@ -142,12 +147,33 @@ class NameRollbackOperator(BaseOperator):
                 found=before or "none",
                 remedy="name the version to go back to",
             )
-        registry = ModelRegistry(store)
+        target = ModelRegistry(store).storage_uri(spec.model, parse_version(version))
+        if target != live.annotation(STABLE_URI):
+            self._require_published(spec, store, parse_version(version))
+        return target
+
+    def _require_published(self, spec: ReleaseSpec, store: ModelStoreHook, version: int) -> None:
+        """Refuses an earlier version that is not what was published, and signed where that is demanded.
+
+        Users wait for it, so no file is read: where the store keeps no digest its size is compared. With S3 away the
+        rollback goes on: it is a person's word, and nobody more is led away from what is live until the version is up,
+        for which the inference servers need S3 themselves.
+
+        :raises SigningRefusedError: it is not signed with the release file's key, or not what was signed.
+        :raises VersionConflictError: no signature is demanded, and it is not what was published.
+        :raises InputMissingError: it was never published.
+        """
+        signing = spec.publish.signing
+        key = None if signing is None else load_signing_key(signing)
         try:
-            registry.require(spec.model, parse_version(version))
+            unread = require_published_repository(store, spec.model, version, key, read=False)
         except StoreUnavailableError as error:
-            self.log.warning("it could not be checked that version %s is published: %s", version, error)
-        return registry.storage_uri(spec.model, parse_version(version))
+            self.log.warning("going on with version %s although it could not be checked: %s", version, error)
+            return
+        for one in unread:
+            self.log.warning(
+                "only the size of %s was compared: the store keeps no digest of it", store.uri(one)
+            )
 
 
 class RollBackVersionOperator(RestoreStableOperator):

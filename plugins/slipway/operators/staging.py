@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from include.model_release.engine import require_loadable
 from include.model_release.ensemble import load_order, pin_bundle, rename_bundle
+from include.model_release.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
 from include.model_release.manifest import SIGNATURE_FILE, Manifest, attachment
 from include.model_release.repository import CONFIG_FILE, Role, staged_key, staged_model, staged_name
 from include.triton_config import from_pbtxt, to_pbtxt
+from slipway.failures import airflow_failures
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import load_signing_key
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
@@ -20,6 +23,8 @@ from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+log = logging.getLogger(__name__)
 
 
 class StagedMember(BaseModel):
@@ -52,6 +57,8 @@ class Staging(BaseModel):
 
     candidate: StagedModel
     baseline: StagedModel | None
+    not_compared: str = ""
+    """Why there is no baseline although a version is live; empty otherwise."""
     model_names: tuple[str, ...] = ()
     """All of them with their members, in the order in which they are unloaded: who calls goes before the called."""
 
@@ -60,7 +67,8 @@ class PrepareStagingOperator(ReleaseOperator):
     """Copies the candidate and the stable version into the staging server's model repository.
 
     Each gets a folder of its own, so that each is served with its own configuration and both can be measured in
-    the same run.
+    the same run. A stable version that cannot be there is left out: it is an engine for the GPUs or the TensorRT that
+    were replaced, or signed with a key that is not accepted any more. It must not stand in its successor's way.
 
     :return: a `Staging` as a mapping.
     """
@@ -68,23 +76,32 @@ class PrepareStagingOperator(ReleaseOperator):
     def run(self, context: Context) -> dict[str, Any]:
         """Copies both; the stage goes on when the candidate is loaded.
 
-        :raises SigningRefusedError: a signature is demanded, and there is none or it does not hold.
+        :raises SigningRefusedError: a signature is demanded of the candidate, and there is none or it does not hold.
         """
         with recorded_stage(self.record, "stage", goes_on=True):
             return self._prepare()
 
     def _prepare(self) -> dict[str, Any]:
         ticket = self.ticket
-        stable = ticket.stable
         candidate = self._place(ticket, ticket.version, "candidate")
-        baseline = None if stable is None else self._place(ticket, stable.version, "stable")
+        baseline, not_compared = self._place_stable(ticket)
         staged = [candidate] if baseline is None else [candidate, baseline]
         staging = Staging(
             candidate=candidate,
             baseline=baseline,
+            not_compared=not_compared,
             model_names=tuple(name for one in staged for name in _unload_order(one)),
         )
         return staging.model_dump(mode="json")
+
+    def _place_stable(self, ticket: ReleaseTicket) -> tuple[StagedModel | None, str]:
+        """The baseline, or why there is none although a version is live."""
+        if ticket.stable is None:
+            return None, ""
+        try:
+            return self._place(ticket, ticket.stable.version, "stable"), ""
+        except (UserError, GateRefusedError) as error:
+            return None, leave_out_baseline(self, error)
 
     def _place(self, ticket: ReleaseTicket, version: int, role: Role) -> StagedModel:
         """Copies one version, checked against its manifest, and pins it in the configurations to load.
@@ -121,12 +138,25 @@ class PrepareStagingOperator(ReleaseOperator):
         registry.require_signed(manifest, load_signing_key(signing))
 
 
+def leave_out_baseline(step: ReleaseStep, error: SlipwayError) -> str:
+    """Says in the log and in the record that the gates have no stable version to compare with; returns why."""
+    stable = step.ticket.stable
+    assert stable is not None  # noqa: S101  there is a baseline to leave out
+    reason = f"version {stable.version}, which is live, cannot be on the staging server: {error}"
+    log.warning("the gates do not compare with the stable version: %s", reason)
+    step.record.append("stage_finished", stage="baseline", outcome="left_out", reason=reason)
+    return reason
+
+
 def _unload_order(staged: StagedModel) -> list[str]:
     return [staged.name, *(member.name for member in reversed(staged.members))]
 
 
-class LoadCandidateOperator(ReleaseStep, TritonLoadModelOperator):
-    """`TritonLoadModelOperator` for the candidate: whether it loads is the release's stage ``stage``."""
+class StagingLoadOperator(ReleaseStep, TritonLoadModelOperator):
+    """A load on the staging server, which may take as long as a revision may take to come up.
+
+    :param timeout_s: the limit, unless the release file's ``rollout.ready_timeout_s`` is longer.
+    """
 
     template_fields: Sequence[str] = ("release", *TritonLoadModelOperator.template_fields)
 
@@ -138,6 +168,23 @@ class LoadCandidateOperator(ReleaseStep, TritonLoadModelOperator):
         self.aws_conn_id = aws_conn_id
 
     def load(self) -> list[int]:
+        """Loads, within the release's limit."""
+        self._take_time()
+        return super().load()
+
+    def load_answered(self, event: dict[str, Any]) -> list[int]:
+        """Goes on when the server has answered the load."""
+        self._take_time()
+        return super().load_answered(event)
+
+    def _take_time(self) -> None:
+        self.timeout_s = max(self.timeout_s, float(self.ticket.spec.rollout.ready_timeout_s))
+
+
+class LoadCandidateOperator(StagingLoadOperator):
+    """`TritonLoadModelOperator` for the candidate: whether it loads is the release's stage ``stage``."""
+
+    def load(self) -> list[int]:
         """Loads the candidate and records how that went."""
         with recorded_stage(self.record, "stage", resumed=True):
             return super().load()
@@ -146,3 +193,36 @@ class LoadCandidateOperator(ReleaseStep, TritonLoadModelOperator):
         """Goes on when the server has answered the load."""
         with recorded_stage(self.record, "stage", resumed=True):
             return super().load_answered(event)
+
+
+class LoadBaselineOperator(StagingLoadOperator):
+    """`TritonLoadModelOperator` for the stable version, which is left out where this server refuses to load it.
+
+    :param staging: the `Staging` as JSON (templated).
+    :return: the `Staging` as the gates shall take it, with the baseline or without, as a mapping.
+    """
+
+    template_fields: Sequence[str] = ("staging", *StagingLoadOperator.template_fields)
+
+    def __init__(self, *, staging: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.staging = staging
+
+    def execute(self, context: Context) -> Any:
+        """Loads the stable version."""
+        with airflow_failures():
+            return self._loaded(self.load)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Goes on when the server has answered the load."""
+        with airflow_failures():
+            return self._loaded(lambda: self.load_answered(event))
+
+    def _loaded(self, load: Callable[[], object]) -> dict[str, Any]:
+        staging = Staging.model_validate_json(self.staging)
+        try:
+            load()
+        except LoadRefusedError as error:
+            left_out = {"baseline": None, "not_compared": leave_out_baseline(self, error)}
+            staging = staging.model_copy(update=left_out)
+        return staging.model_dump(mode="json")

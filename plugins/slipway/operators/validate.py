@@ -56,7 +56,7 @@ class ValidateModelOperator(ReleaseOperator):
             hook = TritonHook(self.triton_conn_id, ticket.spec.validation.timeout_s)
             self._check_signature(ticket, hook, staging)
             numbers = self._score(ticket, hook, staging)
-            report = self._report(ticket, numbers)
+            report = self._report(ticket, staging, numbers)
             prefix = ticket.evidence_prefix
             self.store.write_json(f"{prefix}validation.json", report)
             page = render_report_html(report).encode()
@@ -65,13 +65,23 @@ class ValidateModelOperator(ReleaseOperator):
             require_validation(report)
 
     def _check_signature(self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging) -> None:
-        """The server's word on both versions, not the manifests': it is what clients will meet."""
-        if staging.baseline is None or ticket.stable is None:
+        """The server's word on both versions, not the manifests': it is what clients will meet.
+
+        A stable version that is not on the server has its manifest's word, held against the candidate's manifest.
+        """
+        if ticket.stable is None:
             return
-        candidate, stable = (
-            signature_from_metadata(hook.metadata(staged.name, staged.version))
-            for staged in (staging.candidate, staging.baseline)
-        )
+        if staging.baseline is None:
+            registry = ModelRegistry(self.store)
+            manifest = registry.manifest(ticket.model, ticket.stable.version)
+            if manifest is None:
+                return
+            stable, candidate = manifest.signature, registry.require(ticket.model, ticket.version).signature
+        else:
+            candidate, stable = (
+                signature_from_metadata(hook.metadata(staged.name, staged.version))
+                for staged in (staging.candidate, staging.baseline)
+            )
         require_equal(stable, candidate, stable_name=f"version {ticket.stable.version}")
 
     def _score(self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging) -> ValidationNumbers:
@@ -98,17 +108,19 @@ class ValidateModelOperator(ReleaseOperator):
         self.log.info("%s version %s answered %s golden rows", staged.name, staged.version, golden.rows)
         return np.concatenate(batches)
 
-    def _report(self, ticket: ReleaseTicket, numbers: ValidationNumbers) -> dict[str, Any]:
+    def _report(self, ticket: ReleaseTicket, staging: Staging, numbers: ValidationNumbers) -> dict[str, Any]:
         """Runs the suite over the answers' table."""
         import pandas as pd  # a second, which only the task that validates shall pay
 
-        validation, stable = ticket.spec.validation, ticket.stable
+        validation = ticket.spec.validation
+        stable = None if staging.baseline is None else staging.baseline.version
         expectations = suite_definition(validation, numbers.rows, has_stable=stable is not None)
         results = run_expectations(pd.DataFrame(numbers.columns), expectations, ticket.model)
         return validation_report(
             model=ticket.model,
             version=ticket.version,
-            stable_version=None if stable is None else stable.version,
+            stable_version=stable,
+            not_compared=staging.not_compared,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             numbers=numbers,
             validation=validation,

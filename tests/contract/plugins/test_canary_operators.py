@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from slipway.hooks.ingress import Endpoint
 from slipway.hooks.metrics import EnvoyMetricsHook
 from slipway.hooks.record import ReleaseRecord
+from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.canary import (
@@ -32,6 +33,7 @@ from include.model_release.rollout import RollBack, ShiftWeight, StartCanary
 from include.model_release.samples import Counters, Reading
 from include.model_release.spec import parse_release_spec
 from include.model_release.spec_preview import Preview
+from tests.contract.plugins.conftest import Publication
 from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
@@ -39,8 +41,10 @@ Operate = Callable[..., Any]
 
 
 @pytest.fixture
-def ticket(store: ModelStoreHook) -> ReleaseTicket:
-    """Version 3 is admitted, over version 2."""
+def ticket(store: ModelStoreHook, prepare_version: Callable[..., Publication]) -> ReleaseTicket:
+    """Version 3 is admitted, over version 2, and published."""
+    one = prepare_version(3)
+    ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
     spec = parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml")
     ticket = ReleaseTicket(
         release_id="digits-3",

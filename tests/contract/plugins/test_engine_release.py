@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.convert import ChooseVariantOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import PrepareStagingOperator
-from slipway.ticket import ReleaseTicket
+from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.errors import GateRefusedError, LoadRefusedError, ModelInvalidError
 from include.model_release.manifest import Manifest
@@ -55,22 +56,28 @@ def _ticket(bucket: str, **serving: Any) -> ReleaseTicket:
 
 @pytest.fixture
 def converted(store: ModelStoreHook) -> ModelStoreHook:
+    """Version 1 is converted."""
+    return _land(store, 1, _RESULT)
+
+
+def _land(store: ModelStoreHook, version: int, result: dict[str, Any]) -> ModelStoreHook:
     """What training and the converter leave: an engine, its result, and training's own config.pbtxt."""
     golden = io.BytesIO()
     np.savez(golden, x=np.array([[1, 2], [3, 4]], dtype=np.float32), label=np.zeros(2, np.int64))
     incoming = {"model.onnx": b"onnx", "golden.npz": golden.getvalue(), "config.pbtxt": _BASE.encode()}
     for name, body in incoming.items():
-        store.write(f"incoming/ranker/1/{name}", body)
-    _ready(store, incoming)
-    store.write("work/ranker/1/convert/model.plan", _ENGINE)
-    store.write_json("work/ranker/1/convert/result.json", _RESULT)
+        store.write(f"incoming/ranker/{version}/{name}", body)
+    _ready(store, incoming, version)
+    store.write(f"work/ranker/{version}/convert/model.plan", _ENGINE)
+    store.write_json(f"work/ranker/{version}/convert/result.json", result)
     return store
 
 
-def _ready(store: ModelStoreHook, files: dict[str, bytes]) -> None:
+def _ready(store: ModelStoreHook, files: dict[str, bytes], version: int = 1) -> None:
     """Write ready.json, with the digests of these files."""
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
-    store.write_json("incoming/ranker/1/ready.json", {"model": "ranker", "version": 1, "files": digests})
+    ready = {"model": "ranker", "version": version, "files": digests}
+    store.write_json(f"incoming/ranker/{version}/ready.json", ready)
 
 
 def _published(store: ModelStoreHook, ticket: ReleaseTicket) -> Manifest:
@@ -155,6 +162,28 @@ def test_an_engine_is_not_staged_where_it_does_not_fit(
         operator.run({})  # type: ignore[typeddict-item]
     assert isinstance(refused.value, GateRefusedError)
     assert converted.entries("staging/") == []
+
+
+def test_engine_of_the_servers_before_is_left_out(converted: ModelStoreHook, bucket: str) -> None:
+    """A release that moves to another TensorRT goes on without its stable version, and the record says why."""
+    _published(converted, _ticket(bucket))
+    engine = {**_RESULT["engine"], "tensorrt": "10.14.1.2"}
+    _land(converted, 2, {**_RESULT, "engine": engine})
+    stable = StableVersion(version=1, storage_uri=f"s3://{bucket}/models/ranker/1/repository")
+    hardware = {**_HARDWARE, "tensorrt": "10.14.1"}
+    ticket = _ticket(bucket, hardware=hardware).model_copy(
+        update={"release_id": "manual__2", "version": 2, "stable": stable}
+    )
+    release = ticket.model_dump_json()
+    PublishModelOperator(task_id="publish", release=release).run({})  # type: ignore[typeddict-item]
+    staged = PrepareStagingOperator(task_id="stage", release=release).run({})  # type: ignore[typeddict-item]
+    assert (staged["candidate"]["version"], staged["baseline"]) == (2, None)
+    assert "version 1, which is live" in staged["not_compared"]
+    assert "built with TensorRT 10.13.2.6, the server has 10.14.1" in staged["not_compared"]
+    events = ReleaseRecord(converted, "ranker", 2, "manual__2").events()
+    assert [event.data for event in events if event.data.get("stage") == "baseline"] == [
+        {"stage": "baseline", "outcome": "left_out", "reason": staged["not_compared"]}
+    ]
 
 
 def test_an_engine_is_staged_where_it_fits(converted: ModelStoreHook, bucket: str) -> None:

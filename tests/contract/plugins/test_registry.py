@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -185,6 +186,23 @@ def test_staging_holds_the_version_and_nothing_else(store: ModelStoreHook, prepa
         "staging/digits/1/model.onnx": b"an onnx model",
         "staging/digits_baseline/1/model.onnx": b"stable",
     }
+
+
+def test_files_are_copied_to_staging_side_by_side(
+    store: ModelStoreHook, prepare_version: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No copy waits for the one before: five meet each other under way."""
+    publication = prepare_version(weight_files=3)
+    publish(store, publication)
+    meeting, copy = threading.Barrier(5, timeout=20), ModelStoreHook.copy
+
+    def meet(self: ModelStoreHook, *arguments: Any, **options: Any) -> str | None:
+        meeting.wait()
+        return copy(self, *arguments, **options)
+
+    monkeypatch.setattr(ModelStoreHook, "copy", meet)
+    ModelRegistry(store, workers=5).copy_to_staging(publication.manifest, "digits")
+    assert len(content(store, "staging/")) == 5
 
 
 def test_golden_set_lies_outside_the_repository(prepare_version: Prepare) -> None:

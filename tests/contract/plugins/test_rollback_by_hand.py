@@ -21,6 +21,8 @@ from slipway.ticket import ReleaseTicket
 
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.rollout import Promote, StartCanary
+from tests.contract.plugins.conftest import Publication
+from tests.contract.plugins.test_signing import key_of
 from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
@@ -128,7 +130,7 @@ def test_a_canary_under_way_is_ended_first(
     drive(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
     lease.acquire("digits-3", lease_s=60, candidate_uri="", stable_uri="")
     run = RunDouble(version=1)
-    monkeypatch.setattr(ModelRegistry, "require", lambda self, model, version: None)
+    monkeypatch.setattr(operators, "require_published_repository", lambda *arguments, **options: ())
     run.running.add("digits-3")
     operators.model_lock(store, "digits", run.context).acquire(LockOwner("digits-3", 3))
     with pytest.raises(TaskDeferred) as deferred:
@@ -171,6 +173,70 @@ def test_a_version_that_was_never_published_is_refused(
     with pytest.raises(AirflowFailException, match="version 7 of 'digits' is not published"):
         name_it(RunDouble(version=7))
     assert len(service.patches) == patches
+
+
+@pytest.fixture
+def earlier(store: ModelStoreHook, prepare_version: Callable[..., Publication]) -> int:
+    """Version 5, which was published, is not the one that was live before."""
+    one = prepare_version(5)
+    ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
+    return 5
+
+
+def test_an_earlier_version_is_live_again(
+    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook, earlier: int
+) -> None:
+    """A version that is what was published may be named."""
+    run = RunDouble(version=earlier)
+    finish(name_it(run), run)
+    assert service.model is not None
+    assert service.model.users() == {uri(store, earlier): 100}
+
+
+def test_an_earlier_version_that_was_changed_is_refused(
+    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook, earlier: int
+) -> None:
+    """Bytes that were swapped since they were published never come to users; nothing was changed for them."""
+    store.write("models/digits/5/repository/digits/5/model.onnx", b"an onnx modeL")
+    patches = len(service.patches)
+    with pytest.raises(
+        AirflowFailException, match="repository of version 5 of 'digits' is not what was published"
+    ):
+        name_it(RunDouble(version=earlier))
+    assert len(service.patches) == patches
+
+
+def test_an_earlier_version_must_be_signed_where_a_key_is_named(
+    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, earlier: int, tmp_path: Path
+) -> None:
+    """The key that the release file names counts for the way back by a person's choice too."""
+    key_of(tmp_path)
+    signing = f"publish: {{signing: {{private_key_file: {tmp_path / 'key.pem'}}}}}\n"
+    (tmp_path / "digits.yaml").write_text(RELEASE_FILE + signing)
+    with pytest.raises(AirflowFailException, match="version 5 of 'digits' is not signed"):
+        name_it(RunDouble(version=earlier))
+    assert name_it(RunDouble(version=1)).stable is not None, "what was live before is asked nothing"
+
+
+def test_an_earlier_version_is_gone_back_to_where_the_object_store_is_away(
+    name_it: Callable[..., ReleaseTicket],
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    earlier: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A person's word goes on, and the log says that the version could not be checked."""
+
+    def away(self: ModelStoreHook, *arguments: Any, **options: Any) -> Any:
+        raise StoreUnavailableError("S3 did not answer")
+
+    for method in ("read", "write_once", "entries", "read_with_etag", "stat"):
+        monkeypatch.setattr(ModelStoreHook, method, away)
+    ticket = name_it(RunDouble(version=earlier))
+    assert ticket.stable is not None
+    assert ticket.stable.storage_uri == uri(store, earlier)
+    assert "going on with version 5 although it could not be checked" in capsys.readouterr().out
 
 
 def test_users_go_first_where_the_object_store_is_away(

@@ -21,7 +21,12 @@ from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.errors import GateRefusedError, SigningRefusedError, UserError
+from include.model_release.errors import (
+    GateRefusedError,
+    SigningRefusedError,
+    UserError,
+    VersionConflictError,
+)
 from include.model_release.manifest import FileEntry, Manifest
 from include.model_release.spec import Signing
 from tests.contract.plugins.scale_release import MODEL, convert, run, state_of, ticket_of
@@ -237,6 +242,16 @@ def test_no_user_is_led_to_what_the_key_has_not_signed(
     assert service.patches == []
 
 
+def test_no_user_is_led_to_other_bytes_where_nobody_signs(
+    store: ModelStoreHook, ticket: ReleaseTicket, service: ServiceDouble, tmp_path: Path
+) -> None:
+    """Without a key the manifest is what the repository is held against."""
+    file_changed(store, ticket, tmp_path)
+    unsigned = ticket_of(store, stable=9)
+    refused(ArmRollbackOperator, store, unsigned, "canary", (VersionConflictError, r"1/model\.py: .*SHA-256"))
+    assert service.patches == []
+
+
 def test_what_is_signed_may_be_led_to_users(
     store: ModelStoreHook,
     ticket: ReleaseTicket,
@@ -259,7 +274,7 @@ def test_what_is_signed_may_be_led_to_users(
 def test_stable_version_may_be_older_than_the_key(
     store: ModelStoreHook, ticket: ReleaseTicket, tmp_path: Path
 ) -> None:
-    """What serves already is compared with though nobody signed it; signed by a foreign key it is refused."""
+    """What serves already is compared with though nobody signed it."""
     run(PublishModelOperator, ticket_of(store))
     later = signed_by(store, tmp_path, "ours", version=2, stable=1)
     convert(store, later, factor=3.0)
@@ -267,16 +282,41 @@ def test_stable_version_may_be_older_than_the_key(
     assert run(PrepareStagingOperator, later)["baseline"]["version"] == 1
 
 
-def test_stable_version_of_a_foreign_key_is_refused(
-    store: ModelStoreHook, ticket: ReleaseTicket, tmp_path: Path
-) -> None:
-    """A signature that does not hold is no signature of long ago: the stable version is not staged either."""
+@pytest.fixture
+def later(store: ModelStoreHook, ticket: ReleaseTicket, tmp_path: Path) -> ReleaseTicket:
+    """Version 2, signed with our key, is to follow version 1, which was signed with another."""
     run(PublishModelOperator, signed_by(store, tmp_path, "theirs"))
     later = signed_by(store, tmp_path, "ours", version=2, stable=1)
     convert(store, later, factor=3.0)
     run(PublishModelOperator, later)
-    trouble = (SigningRefusedError, "version 1 of 'scale' does not hold")
-    refused(PrepareStagingOperator, store, later, "stage", trouble)
+    return later
+
+
+def test_stable_version_of_a_foreign_key_is_left_out(store: ModelStoreHook, later: ReleaseTicket) -> None:
+    """A signature that does not hold is no signature of long ago: not a byte is staged, and the record says why."""
+    staging = run(PrepareStagingOperator, later)
+    assert staging["baseline"] is None
+    assert "version 1 of 'scale' does not hold" in staging["not_compared"]
+    assert staging["model_names"] == [MODEL]
+    assert store.entries(f"staging/{MODEL}_baseline/") == []
+    stages = {stage.name: stage for stage in state_of(store, later).stages}
+    assert stages["stage"].outcome == "running", "it has still to be loaded"
+    assert (stages["baseline"].outcome, stages["baseline"].reason) == ("left_out", staging["not_compared"])
+
+
+def test_replaced_key_is_accepted_where_the_release_file_says_so(
+    store: ModelStoreHook, later: ReleaseTicket, tmp_path: Path
+) -> None:
+    """After a change of keys the live version, signed with the old one, is compared with as before."""
+    old = key_of_old(tmp_path / "theirs.pem").public_pem.decode()
+    signing = {"private_key_file": str(tmp_path / "ours.pem"), "verify_keys": [old]}
+    staging = run(PrepareStagingOperator, ticket_of(store, 2, stable=1, signing=signing))
+    assert (staging["baseline"]["version"], staging["not_compared"]) == (1, "")
+
+
+def key_of_old(path: Path) -> SigningKey:
+    """The key in a file."""
+    return load_signing_key(Signing(private_key_file=str(path)))
 
 
 def no_key(folder: Path) -> dict[str, str]:

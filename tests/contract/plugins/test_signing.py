@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,45 @@ def test_key_of_a_connection(
     require_signature(manifest, signature, verifier)
     with pytest.raises(UserError, match="only the public key is here"):
         sign(manifest, verifier)
+
+
+@pytest.mark.parametrize("place", ["release file", "file"])
+def test_key_that_was_replaced_is_accepted(
+    store: ModelStoreHook, prepare_version: Prepare, tmp_path: Path, place: str
+) -> None:
+    """The new key signs; a version that the old one signed holds while its public half is among the accepted ones."""
+    old, _ = key_of(tmp_path, name="old"), key_of(tmp_path, name="new")
+    manifest = signed(store, prepare_version(), old)
+    named = written(tmp_path, old.public_pem)
+    accepted = old.public_pem.decode() if place == "release file" else str(named)
+    private = str(tmp_path / "new.pem")
+    key = load_signing_key(Signing(private_key_file=private, verify_keys=(accepted,)))
+    ModelRegistry(store).require_signed(manifest, key)
+    with pytest.raises(
+        SigningRefusedError, match=r"put that key's public half under `publish\.signing\.verify_keys`"
+    ):
+        ModelRegistry(store).require_signed(manifest, load_signing_key(Signing(private_key_file=private)))
+    require_signature(manifest, sign(manifest, key), load_signing_key(Signing(private_key_file=private)))
+
+
+def test_accepted_key_signs_no_other_files(prepare_version: Prepare, tmp_path: Path) -> None:
+    """A signature of other files is refused whichever of the keys made it, and the files are named."""
+    old, manifest = key_of(tmp_path, name="old"), prepare_version().manifest
+    signature = sign(manifest, old)
+    files = {**manifest.files, "digits/1/model.onnx": FileEntry.of(b"another model")}
+    both = replace(key_of(tmp_path, name="new"), accepted=(old.public_pem,))
+    with pytest.raises(SigningRefusedError, match=r"one of its `verify_keys`.*digits/1/model\.onnx"):
+        require_signature(manifest.model_copy(update={"files": files}), signature, both)
+
+
+def test_accepted_key_that_is_none_is_named_and_not_quoted(tmp_path: Path) -> None:
+    """A private key among the accepted ones is told by its place alone."""
+    key_of(tmp_path)
+    secret = pem(ec.generate_private_key(ec.SECP256R1())).decode()
+    signing = Signing(private_key_file=str(tmp_path / "key.pem"), verify_keys=(secret,))
+    with pytest.raises(UserError, match=r"number 1 of `publish\.signing\.verify_keys`") as caught:
+        load_signing_key(signing)
+    assert secret.splitlines()[1] not in str(caught.value)
 
 
 def written(folder: Path, content: bytes) -> Path:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from slipway import verify
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.verification import verify_version
+from slipway.hooks.transfer import ObjectFacts
+from slipway.hooks.verification import require_published_repository, verify_version
 
-from include.model_release.errors import InputMissingError, StoreUnavailableError
+from include.model_release.ensemble import bundle_config_sha256
+from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
+from include.model_release.manifest import FileEntry
 from include.model_release.model_config import config_sha256
 from include.triton_config import from_pbtxt
 from tests.contract.plugins.conftest import Publication
@@ -51,6 +57,17 @@ CHANGES: dict[str, tuple[Callable[[ModelStoreHook], None], str, str]] = {
         "repository/digits/1/extra.bin",
         "5 bytes",
     ),
+    "beside the repository": (
+        lambda store: store.write(f"{ROOT}notes.txt", b"1234"),
+        "notes.txt",
+        "4 bytes",
+    ),
+    "attachment": (
+        lambda store: store.write(f"{ROOT}golden.npz", b"another gold"),
+        "golden.npz",
+        "12 bytes, SHA-256",
+    ),
+    "manifest": (lambda store: store.write(f"{ROOT}manifest.json", b"{}"), "manifest.json", "not a manifest"),
     "golden set": (lambda store: store.delete(f"{ROOT}golden.npz"), "golden.npz", "no object"),
 }
 
@@ -65,6 +82,69 @@ def test_difference_is_named(
     assert finding.key == ROOT + path
     assert found in finding.found
     assert ROOT + path in str(finding)
+
+
+def test_evidence_is_no_addition(published: ModelStoreHook) -> None:
+    """What releases write beside the version is no part of it."""
+    published.write(f"{ROOT}evidence/digits-1/validation.json", b"{}")
+    assert verify_version(published, "digits", 1) == []
+
+
+def test_configurations_of_an_ensemble_are_read_together(
+    store: ModelStoreHook, prepare_version: Callable[..., Publication]
+) -> None:
+    """The canonical hash of several models is that of all of them; a version as it was published has no finding."""
+    one, other = prepare_version(config=CONFIG), b'name: "scale"'
+    configs = {name: from_pbtxt(text.decode()) for name, text in (("digits", CONFIG), ("scale", other))}
+    manifest = one.manifest.model_copy(
+        update={
+            "files": {**one.manifest.files, "scale/config.pbtxt": FileEntry.of(other)},
+            "config_sha256": bundle_config_sha256(configs),
+        }
+    )
+    ModelRegistry(store).publish(manifest, {**one.sources, "scale/config.pbtxt": other}, one.golden)
+    assert verify_version(store, "digits", 1) == []
+
+
+def test_files_are_read_side_by_side(
+    store: ModelStoreHook, prepare_version: Callable[..., Publication], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file waits for the one before: six meet each other under way."""
+    one = prepare_version(config=CONFIG, weight_files=3)
+    manifest = one.manifest.model_copy(update={"config_sha256": config_sha256(from_pbtxt(CONFIG.decode()))})
+    ModelRegistry(store).publish(manifest, one.sources, one.golden)
+    meeting, read = threading.Barrier(6, timeout=20), ModelStoreHook.sha256
+
+    def meet(self: ModelStoreHook, *arguments: Any) -> tuple[str, int]:
+        meeting.wait()
+        return read(self, *arguments)
+
+    monkeypatch.setattr(ModelStoreHook, "sha256", meet)
+    assert verify_version(store, "digits", 1, workers=6) == []
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_file_without_a_digest_is_read_or_told(
+    published: ModelStoreHook, monkeypatch: pytest.MonkeyPatch, read: bool
+) -> None:
+    """Of a large file the store keeps no digest of the whole: it is read, or its size is compared and that is said."""
+    stat = ModelStoreHook.stat
+
+    def without_digest(self: ModelStoreHook, key: str) -> ObjectFacts | None:
+        facts = stat(self, key)
+        return None if facts is None else replace(facts, sha256=None)
+
+    monkeypatch.setattr(ModelStoreHook, "stat", without_digest)
+    model = f"{ROOT}repository/digits/1/model.onnx"
+    unread = require_published_repository(published, "digits", 1, None, read=read)
+    assert unread == (() if read else (model, f"{ROOT}repository/digits/config.pbtxt"))
+    published.write(model, b"an onnx modeL")
+    if read:
+        with pytest.raises(VersionConflictError, match=r"is not what was published.*1/model\.onnx"):
+            require_published_repository(published, "digits", 1, None)
+    published.write(model, b"longer than it was")
+    with pytest.raises(VersionConflictError, match="18 bytes"):
+        require_published_repository(published, "digits", 1, None, read=read)
 
 
 def test_configuration_that_means_something_else(

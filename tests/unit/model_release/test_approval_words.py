@@ -44,6 +44,17 @@ def test_a_person_is_shown_what_the_gates_measured() -> None:
     assert text.endswith("All reports: `s3://b/evidence/`")
 
 
+def test_a_person_is_told_what_was_not_compared() -> None:
+    """A stable version that the gates did not compare with is said once, before the numbers."""
+    text = approval_body(
+        fold([WRITER.release_started(1, NOW)]),
+        evidence_uri="s3://b/evidence/",
+        validation={"not_compared": "version 2 is an engine of old"},
+        benchmark={"not_compared": "version 2 is an engine of old"},
+    )
+    assert text.count("**Not compared with the stable version:** version 2 is an engine of old") == 1
+
+
 def test_before_a_promotion_the_steps_of_the_canary_are_shown() -> None:
     """Each step with its verdict and reason, as the judge gave them."""
     events = [

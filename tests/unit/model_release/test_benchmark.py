@@ -66,6 +66,18 @@ def test_a_broken_result_is_an_error_of_the_pod(value: Any) -> None:
         BenchmarkResult.from_json(value)
 
 
+def test_what_was_not_compared_is_said() -> None:
+    """The SLO decides alone over a stable version that was left out, or that answered nothing; the verdict says why."""
+    left_out = judge_benchmark(_result(_round()), _GATE, not_compared="version 2 is an engine of old")
+    assert (left_out.passed, left_out.to_dict()["not_compared"]) == (True, "version 2 is an engine of old")
+    silent = judge_benchmark(_result(_round(), _round("baseline", requests=9, errors=9)), _GATE)
+    assert (silent.passed, silent.not_compared) == (
+        True,
+        "the stable version did not answer a single request",
+    )
+    assert judge_benchmark(_result(_round(), _round("baseline")), _GATE).not_compared == ""
+
+
 def test_as_good_as_stable_passes() -> None:
     """A candidate within the SLO and as fast as stable passes, with every figure kept."""
     verdict = judge_benchmark(_result(_round(), _round("baseline")), _GATE)

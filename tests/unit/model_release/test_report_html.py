@@ -83,6 +83,15 @@ def _parsed(page: str) -> _Balance:
     return parser
 
 
+def test_the_page_says_why_nothing_was_compared() -> None:
+    """A stable version that was left out is no version that does not exist; why it was stands on the page."""
+    report = {**_REPORT, "stable_version": None, "not_compared": "version 2 is an engine <for> TensorRT 8"}
+    text = " ".join(_parsed(render_report_html(report)).text)
+    assert "not compared with the stable version" in text
+    assert "Not compared: version 2 is an engine <for> TensorRT 8" in text
+    assert "no stable version to compare with" not in text
+
+
 def test_the_page_tells_what_matters() -> None:
     """Outcome, both versions, the numbers, each expectation and the examples are on the page."""
     text = " ".join(_parsed(render_report_html(_REPORT)).text)

@@ -35,6 +35,7 @@ def test_what_can_be_said(given: dict[str, Any]) -> None:
         ({"signing": {"private_key_file": "key.pem"}}, "absolute path"),
         ({"signing": {"private_key_file": "/etc/../key.pem"}}, "absolute path"),
         ({"encryption": {"algorithm": "AES256", "kms_key_id": "k"}}, "need `algorithm: aws:kms`"),
+        ({"signing": {"connection": "key", "verify_keys": ("old.pem",)}}, "must be an absolute path"),
         ({"tags": {"team": "a&b"}}, "must be letters"),
         ({"tags": {str(n): "" for n in range(6)}}, "at most 5"),
         ({"tags": {"aws:team": "vision"}}, "must not begin with aws: or slipway:"),

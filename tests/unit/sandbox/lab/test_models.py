@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from include.model_release.manifest import FileEntry, Manifest
 from include.sandbox.lab.models import PROGRAM, publish, repository_files
 from include.triton_config import from_pbtxt
 
@@ -81,7 +82,7 @@ class Bucket:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
 
-    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> None:  # noqa: N803 - boto3's names
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes, **_: str) -> None:  # noqa: N803 - boto3's names
         self.objects[f"{Bucket}/{Key}"] = Body
 
 
@@ -90,6 +91,9 @@ def test_a_version_lies_where_releases_put_theirs() -> None:
     bucket = Bucket()
     assert publish(bucket, "slipway", "moody", 3) == "s3://slipway/models/moody/3/repository"
     prefix = "slipway/models/moody/3/repository/moody"
+    manifest = Manifest.from_bytes(bucket.objects.pop("slipway/models/moody/3/manifest.json"))
     assert set(bucket.objects) == {f"{prefix}/config.pbtxt", f"{prefix}/3/model.py"}
+    files = {f"slipway/models/moody/3/repository/{path}": entry for path, entry in manifest.files.items()}
+    assert files == {key: FileEntry.of(content) for key, content in bucket.objects.items()}
     config = from_pbtxt(bucket.objects[f"{prefix}/config.pbtxt"].decode())
     assert config["version_policy"] == {"specific": {"versions": [3]}}
