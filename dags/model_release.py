@@ -49,6 +49,8 @@ from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 
 from include.model_release.names import list_models
+from include.model_release.spec_conversion import LONGEST_CONVERSION_S
+from include.model_release.spec_parts import LONGEST_STARTUP_S
 
 RELEASES_DIR = Path(
     os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")
@@ -160,18 +162,24 @@ def model_release() -> None:
         convert = ConvertModelOperator.partial(
             task_id="convert",
             deferrable=True,
-            execution_timeout=timedelta(hours=8),
-            doc_md="A pod for each variant converts the model and holds its answers against the source model's.",
+            # What the release file may ask for, and an hour for queues and the last word.
+            execution_timeout=timedelta(seconds=LONGEST_CONVERSION_S + LONGEST_STARTUP_S, hours=1),
+            doc_md="A pod for each variant converts the model and holds its answers against the source model's. "
+            "Skipped where the version is published already from the same files.",
         ).expand(variant=variants.output)
         choose = ChooseVariantOperator(
             task_id="choose_variant",
-            doc_md="Of the variants within their tolerance, the one to publish, or one for each kind of GPU.",
+            trigger_rule="none_failed",
+            doc_md="Of the variants within their tolerance, the one to publish, or one for each kind of GPU. Skipped "
+            "where nothing was converted.",
         )
         publish = PublishModelOperator(
             task_id="publish",
             variants="{{ ti.xcom_pull(task_ids='prepare.choose_variant') | tojson }}",
             execution_timeout=timedelta(hours=6),
-            doc_md="Writes the Triton repository to S3, the manifest last: the version exists when it does.",
+            trigger_rule="none_failed",
+            doc_md="Writes the Triton repository to S3, the manifest last: the version exists when it does. What is "
+            "published already is checked instead.",
         )
         convert >> choose >> publish
 

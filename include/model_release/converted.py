@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from include.model_release.config_checks import EngineProfile
+from include.model_release.config_checks import EngineProfile, contradictions
 from include.model_release.engine import EngineBuild, engine_of
 from include.model_release.errors import ModelInvalidError
 from include.model_release.manifest import FileEntry, RelativePath, Sha256
 from include.model_release.publication import PartsDigest
 from include.model_release.signature import ModelSignature
+from include.model_release.signature import differences as signature_differences
 
 REPOSITORY = "repository/"
 
@@ -95,6 +96,28 @@ def parse_converted(result: Mapping[str, Any], model: str, version: int) -> Conv
     else:
         made = _of_repository(read, read.repository, model)
     return replace(made, engine=engine_of(result), profiles=read.profiles, inputs=read.inputs)
+
+
+def require_same_service(config: Mapping[str, Any], engines: Sequence[Converted]) -> None:
+    """Raise ModelInvalidError, which names the GPU, unless one configuration serves all of the engines alike.
+
+    They stand under one name on different servers, and a client must not be able to tell them apart. The first one
+    is what the others are compared with.
+    """
+    for made in engines:
+        found = signature_differences(engines[0].signature, made.signature)
+        found += [
+            f"`{one.field}` {one.what}: expected {one.expected}, found {one.found}"
+            for one in contradictions(config, profiles=made.profiles)
+        ]
+        if found:
+            gpu = "a GPU" if made.engine is None else made.engine.gpu
+            raise ModelInvalidError(
+                f"the engine for {gpu} does not fit the others of its version",
+                expected="the same tensors, and profiles as large as `serving.max_batch_size`",
+                found="; ".join(found),
+                remedy="Give its variant the same `max_batch_size` and `profiles` as the others.",
+            )
 
 
 def _of_one_file(result: _Result, file: _SingleFile, folder: str) -> Converted:

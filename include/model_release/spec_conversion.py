@@ -12,7 +12,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, JsonValue, Tag, TypeAdapter, model_validator
 
-from include.model_release.spec_parts import DnsLabel, FileName, ImageReference, PodSettings, SpecPart, merged
+from include.model_release.spec_parts import (
+    DnsLabel,
+    FileName,
+    ImageReference,
+    PodSettings,
+    Quantity,
+    Resources,
+    SpecPart,
+    StartupSeconds,
+    merged,
+    size_of,
+)
 from include.model_release.spec_targets import (
     LightgbmOptions,
     OnnxOptions,
@@ -23,8 +34,12 @@ from include.model_release.spec_targets import (
     XgboostOptions,
     tool_memory_mib,
 )
-from include.model_release.spec_tensorrt import TensorRtLlmOptions, TensorRtOptions
+from include.model_release.spec_tensorrt import Mebibytes, TensorRtLlmOptions, TensorRtOptions
 
+LONGEST_CONVERSION_S = 24 * 3600
+"""The most that `conversion.timeout_s` may say; the DAG gives the task more than this."""
+OPTIONAL = "optional"
+"""The one key of a variant that is no key of the conversion."""
 ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
 # What each format's own library writes without a pickle.
 _MODEL_FILES = {
@@ -55,7 +70,7 @@ class Source(SpecPart):
     version's own folder for Python.
     """
     archive: FileName | None = None
-    """Instead of a folder: one archive (tar, tar.gz, zip) that holds its content."""
+    """Instead of a folder: one archive (tar, tar.gz, zip) that holds its content. Not for a checkpoint."""
     golden_file: FileName = "golden.npz"
     """Inputs with known answers: one array per model input and one with labels, all with the same number of
     rows.
@@ -70,6 +85,10 @@ class Source(SpecPart):
             raise ValueError(f"`format: {self.format}` is one file; name it as `model_file`")
         if self.folder and self.archive:
             raise ValueError("give either `folder` or `archive`")
+        if self.archive and self.format == "checkpoint":
+            raise ValueError(
+                "`format: checkpoint` is read as a folder; upload its files, and name a `folder`"
+            )
         if self.archive and not self.archive.endswith(ARCHIVE_SUFFIXES):
             raise ValueError(f"`archive` must end with one of {', '.join(ARCHIVE_SUFFIXES)}")
         if not is_tree and not self.model_file:
@@ -114,17 +133,25 @@ class TargetSettings(PodSettings):
     """Whether the converter leaves a whole model repository with its configurations, for which it is told model
     and version; otherwise it leaves one file, and `serving` describes how that is served.
     """
+    compares: ClassVar[bool] = False
+    """Whether the converter holds the answers against the source's and measures the time they take."""
+    makes_engine: ClassVar[bool] = False
+    """Whether it makes one engine, for one kind of GPU."""
     # A subclass narrows it to its own name.
     target: str
+    timeout_s: Annotated[int, Field(ge=1, le=LONGEST_CONVERSION_S)] = 600
+    """How long the converter may work: its tools end with it, and a hang is not tried again."""
     image: ImageReference = ""
     """Left out: that of the target's converter, in `include/images/`."""
     variants: dict[Annotated[DnsLabel, Field(max_length=16)], dict[str, JsonValue]] = Field(
         default_factory=dict
     )
-    """Conversions to make beside each other: for each a name and the keys that differ from this section's."""
+    """Conversions to make beside each other: for each a name and the keys that differ from this section's.
+    With `choose: all` also `optional: true`: the version may be released without this one.
+    """
     choose: Literal["fastest", "all"] = "fastest"
     """Of the variants within their tolerance: the one whose requests take least in the converter's own
-    measurement; or `all`, for engines, one for each kind of GPU.
+    measurement; or `all`, for engines, the fastest for each kind of GPU.
     """
 
     @model_validator(mode="after")
@@ -133,6 +160,34 @@ class TargetSettings(PodSettings):
             # Not in model_fields_set: it follows from the target and is not the user's word.
             self.__dict__["image"] = f"slipway/{self.default_image}:0.1.0"
         return self
+
+    @model_validator(mode="after")
+    def _choosable(self) -> Self:
+        if self.choose == "all" and not self.makes_engine:
+            raise ValueError("`choose: all` is for `target: tensorrt`, whose engines are each for one GPU")
+        if self.choose == "all" and not self.variants:
+            raise ValueError("`choose: all` needs `variants`, one or more for each kind of GPU")
+        if self.variants and not self.compares:
+            raise ValueError(
+                f"`variants` is not for `target: {self.target}`: nothing is measured to choose by"
+            )
+        for name, changed in self.variants.items():
+            if not isinstance(changed.get(OPTIONAL, False), bool):
+                raise ValueError(f"`variants.{name}.{OPTIONAL}` must be true or false")
+            if OPTIONAL in changed and self.choose != "all":
+                raise ValueError(
+                    f"`variants.{name}.{OPTIONAL}` is for `choose: all`: of others only one is needed"
+                )
+        return self
+
+    def is_optional(self, variant: str) -> bool:
+        """Whether the version may be released without this one of its variants."""
+        return self.variants[variant].get(OPTIONAL) is True
+
+    @property
+    def tools_memory_mib(self) -> int:
+        """What a tool of the converter may take of the pod's memory."""
+        return tool_memory_mib(self.resources.memory)
 
     def converter_arguments(self, uri: Uri) -> list[str]:
         """Return this target's own options as arguments of its program; `uri` makes an S3 address of a file's name."""
@@ -151,11 +206,11 @@ class TargetSettings(PodSettings):
 class MeasuredSettings(TargetSettings):
     """What the conversions to ONNX share: tolerances, and a limit on each tool's memory."""
 
+    compares: ClassVar[bool] = True
     parity: ParityRules = ParityRules()
 
     def _measured(self, target_arguments: list[str]) -> list[str]:
-        memory = str(tool_memory_mib(self.resources.memory))
-        return [*target_arguments, *self.parity.arguments(), "--memory-mib", memory]
+        return [*target_arguments, *self.parity.arguments(), "--memory-mib", str(self.tools_memory_mib)]
 
 
 class OnnxConversion(OnnxOptions, MeasuredSettings):
@@ -267,9 +322,58 @@ class EnsembleConversion(TargetSettings):
         return ["--max-size-mib", str(self.max_size_mib)]
 
 
-class TensorRtConversion(TensorRtOptions, TargetSettings):
+class EngineResources(Resources):
+    """What a pod that builds engines asks of its node."""
+
+    cpu: Quantity = "4"
+    memory: Quantity = "16Gi"
+    gpu: Annotated[int, Field(ge=0, le=64)] = 0
+    """Left out: as many as the build needs."""
+
+
+class LanguageModelResources(EngineResources):
+    """The same for a language model, whose weights are read whole."""
+
+    cpu: Quantity = "8"
+    memory: Quantity = "96Gi"
+
+
+class EngineSettings(TargetSettings):
+    """What the two conversions on a GPU share: GPUs, time for a node and a large image to come, long builds."""
+
+    timeout_s: Annotated[int, Field(ge=1, le=LONGEST_CONVERSION_S)] = 7200
+    startup_timeout_s: StartupSeconds = 1800
+    resources: EngineResources = EngineResources()
+    memory_mib: Mebibytes | None = None
+    """Limit for the builders' own memory on the host; left out: seven eighths of `resources.memory`."""
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the build needs."""
+        return 1
+
+    @model_validator(mode="after")
+    def _can_be_built(self) -> Self:
+        asked, memory = self.resources, self.resources.memory
+        if "gpu" not in asked.model_fields_set:
+            self.__dict__["resources"] = asked.filled(gpu=self.gpus)
+        elif asked.gpu < self.gpus:
+            raise ValueError(f"`resources.gpu: {asked.gpu}` is too few: the build needs {self.gpus}")
+        if self.memory_mib is not None and self.memory_mib * 2**20 > size_of(memory):
+            raise ValueError(
+                f"`memory_mib: {self.memory_mib}` is above the pod's `resources.memory: {memory}`"
+            )
+        return self
+
+    def _limited(self, arguments: list[str]) -> list[str]:
+        return [*arguments, "--memory-mib", str(self.memory_mib or self.tools_memory_mib)]
+
+
+class TensorRtConversion(TensorRtOptions, EngineSettings):
     """An engine, built from ONNX for one kind of GPU. Not run on a GPU yet."""
 
+    compares: ClassVar[bool] = True
+    makes_engine: ClassVar[bool] = True
     source_formats: ClassVar[tuple[str, ...]] = ("onnx",)
     program: ClassVar[str] = "convert_tensorrt.py"
     default_image: ClassVar[str] = "tensorrt"
@@ -278,10 +382,10 @@ class TensorRtConversion(TensorRtOptions, TargetSettings):
 
     def converter_arguments(self, uri: Uri) -> list[str]:
         """How the engine is built, and the tolerances."""
-        return [*self.arguments(), *self.parity.arguments()]
+        return self._limited([*self.arguments(), *self.parity.arguments()])
 
 
-class TensorRtLlmConversion(TensorRtLlmOptions, TargetSettings):
+class TensorRtLlmConversion(TensorRtLlmOptions, EngineSettings):
     """Engines of a language model and the repository around them. Not run on a GPU yet."""
 
     source_formats: ClassVar[tuple[str, ...]] = ("checkpoint",)
@@ -289,10 +393,16 @@ class TensorRtLlmConversion(TensorRtLlmOptions, TargetSettings):
     program: ClassVar[str] = "convert_tensorrt_llm.py"
     default_image: ClassVar[str] = "tensorrt-llm"
     target: Literal["tensorrt_llm"] = "tensorrt_llm"
+    resources: LanguageModelResources = LanguageModelResources()
+
+    @property
+    def gpus(self) -> int:
+        """One for each part of the model."""
+        return self.tp_size * self.pp_size
 
     def converter_arguments(self, uri: Uri) -> list[str]:
         """How the engines are built and the repository is filled in."""
-        return self.arguments()
+        return self._limited(self.arguments())
 
     @property
     def has_source(self) -> bool:
@@ -325,4 +435,5 @@ _CONVERSION: TypeAdapter[Conversion] = TypeAdapter(Conversion)
 def variant_of(conversion: Conversion, name: str) -> Conversion:
     """Return the conversion of one of its variants; raises pydantic's ValidationError where its keys make none."""
     written = conversion.model_dump(mode="json", exclude_unset=True, exclude={"variants", "choose"})
-    return _CONVERSION.validate_json(json.dumps(merged(written, conversion.variants[name])))
+    changed = {key: value for key, value in conversion.variants[name].items() if key != OPTIONAL}
+    return _CONVERSION.validate_json(json.dumps(merged(written, changed)))

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from include.model_release.names import is_dns_label
 
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 _IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_UNITS = {
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    **{unit: Fraction(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
+    **{
+        unit: Fraction(1024) ** power
+        for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)
+    },
+}
 
 
 def _dns_label(text: str) -> str:
@@ -47,6 +57,12 @@ def _quantity(text: str) -> str:
     return text
 
 
+def size_of(quantity: str) -> Fraction:
+    """Return a Kubernetes quantity as a number: of bytes, where it is one of memory."""
+    number = quantity.rstrip("mkMGTPEi")
+    return Fraction(number) * _UNITS[quantity.removeprefix(number)]
+
+
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 FileName = Annotated[str, AfterValidator(_file_name)]
 ImageReference = Annotated[str, AfterValidator(_image_reference)]
@@ -55,6 +71,8 @@ Text = Annotated[str, Field(min_length=1)]
 EnvironmentName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
+LONGEST_STARTUP_S = 3600
+StartupSeconds = Annotated[int, Field(ge=1, le=LONGEST_STARTUP_S)]
 Milliseconds = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -81,17 +99,20 @@ class Resources(SpecPart):
     memory: Quantity = "2Gi"
     gpu: Annotated[int, Field(ge=0, le=64)] = 0
     """Whole GPUs: Kubernetes gives no fractions of one."""
+    ephemeral_storage: Quantity | None = None
+    """Of the node's own disk, for files, logs and the scratch volume; left out: what the node has left."""
 
     def to_kubernetes(self) -> dict[str, dict[str, str]]:
         """Return `{"requests", "limits"}`.
 
         CPU has no limit: throttling would show as latency that the model has not.
         """
-        gpus = {"nvidia.com/gpu": str(self.gpu)} if self.gpu else {}
-        return {
-            "requests": {"cpu": self.cpu, "memory": self.memory, **gpus},
-            "limits": {"memory": self.memory, **gpus},
-        }
+        limited = {"memory": self.memory}
+        if self.ephemeral_storage is not None:
+            limited["ephemeral-storage"] = self.ephemeral_storage
+        if self.gpu:
+            limited["nvidia.com/gpu"] = str(self.gpu)
+        return {"requests": {"cpu": self.cpu, **limited}, "limits": limited}
 
 
 class Toleration(SpecPart):
@@ -126,6 +147,9 @@ class PodSettings(SpecPart):
     """What every pod of a release may say about where it runs."""
 
     timeout_s: Seconds = 600
+    """How long the program may work."""
+    startup_timeout_s: StartupSeconds = 120
+    """How long the pod may take to begin: a node that must come first, and an image of many GB, take minutes."""
     resources: Resources = Resources()
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
@@ -135,8 +159,20 @@ class PodSettings(SpecPart):
     """Shared memory at /dev/shm, taken from `resources.memory`; left out: the node's 64 MiB. Several GPUs talk to
     each other through it.
     """
+    scratch_size: Quantity | None = None
+    """A volume of the node's disk for temporary files, at TMPDIR; left out: the container's own layer."""
     secret_env: dict[EnvironmentName, SecretKey] = {}
     """Environment variables from secrets, such as HF_TOKEN."""
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Self:
+        storage = self.resources.ephemeral_storage
+        if storage and self.scratch_size and size_of(self.scratch_size) > size_of(storage):
+            raise ValueError(
+                f"`scratch_size: {self.scratch_size}` is above `resources.ephemeral_storage: {storage}`, "
+                "of which it is a part"
+            )
+        return self
 
 
 def merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,17 +13,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from include.model_release.spec_parts import FileName, Share, SpecPart, Text
+from include.model_release.spec_parts import FileName, Share, SpecPart, Text, size_of
 
-_UNITS = {
-    "m": Fraction(1, 1000),
-    "": Fraction(1),
-    **{unit: Fraction(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
-    **{
-        unit: Fraction(1024) ** power
-        for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)
-    },
-}
 # What a tool may take of its pod's memory: the rest is the program's, and the pages of its files.
 _TOOLS_SHARE = Fraction(7, 8)
 
@@ -39,9 +30,7 @@ def tool_memory_mib(quantity: str) -> int:
 
     Less than the pod has: the tool is then refused memory and says so, instead of the pod being killed.
     """
-    number = quantity.rstrip("mkMGTPEi")
-    size = Fraction(number) * _UNITS[quantity.removeprefix(number)]
-    return max(1, int(size * _TOOLS_SHARE / 2**20))
+    return max(1, int(size_of(quantity) * _TOOLS_SHARE / 2**20))
 
 
 class ParityRule(SpecPart):

@@ -73,8 +73,6 @@ class TensorRtOptions(SpecPart):
         Literal["cublas", "cublas_lt", "cudnn", "edge_mask_convolutions", "jit_convolutions"], ...
     ] = ()
     max_aux_streams: Annotated[int, Field(ge=0, le=64)] | None = None
-    memory_mib: Mebibytes = 12288
-    """Limit for the builder's own memory on the host."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -96,7 +94,7 @@ class TensorRtOptions(SpecPart):
         arguments += _given(
             self, "opt_batch_size", "calibration", "calibration_cache", "timing_cache", "workspace_mib",
             "builder_optimization_level", "hardware_compatibility", "precision_constraints",
-            "max_aux_streams", "memory_mib",
+            "max_aux_streams",
         )  # fmt: skip
         for source in self.tactic_sources:
             arguments += ["--tactic-source", source]
@@ -146,7 +144,6 @@ class TensorRtLlmOptions(SpecPart):
     serving_root: Annotated[str, Field(pattern=r"^/[\w./-]*$")] = "/mnt/models"
     """Where the servers have the repository: engines and tokenizers are named by absolute paths."""
     timing_cache: S3Url | None = None
-    memory_mib: Mebibytes = 65536
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -172,7 +169,7 @@ class TensorRtLlmOptions(SpecPart):
         arguments += _given(
             self, "precision", "dtype", "family", "tp_size", "pp_size", "max_batch_size", "max_num_tokens",
             "max_input_len", "max_seq_len", "max_beam_width", "gemm_plugin", "kv_cache_fraction", "scheduler",
-            "max_queue_delay_us", "tokenizer_instances", "serving_root", "timing_cache", "memory_mib",
+            "max_queue_delay_us", "tokenizer_instances", "serving_root", "timing_cache",
         )  # fmt: skip
         arguments += _flags(
             self, "multiple_profiles", "reduce_fusion", "kv_cache_reuse", "chunked_context", "streaming"

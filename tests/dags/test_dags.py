@@ -20,6 +20,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jinja2.sandbox import SandboxedEnvironment
 
 from include.model_release.names import list_models
+from include.model_release.spec_conversion import LONGEST_CONVERSION_S
+from include.model_release.spec_parts import LONGEST_STARTUP_S
 
 ROOT = Path(__file__).resolve().parents[2]
 DAGS = ROOT / "dags"
@@ -167,7 +169,8 @@ def test_a_refused_gate_stops_the_release(release: DAG) -> None:
     """No task before the teardowns runs although a task before it failed."""
     for task in release.tasks:
         if not task.is_teardown:
-            assert task.trigger_rule.value in ("all_success", "none_failed_min_one_success"), task.task_id
+            rules = ("all_success", "none_failed", "none_failed_min_one_success")
+            assert task.trigger_rule.value in rules, task.task_id
 
 
 def test_no_time_limit_that_skips_the_rollback(release: DAG) -> None:
@@ -189,6 +192,18 @@ def test_long_waits_hold_no_worker(release: DAG) -> None:
         # A mapped task keeps its arguments until it is known how many there will be.
         arguments = task.partial_kwargs if task.is_mapped else vars(task)
         assert arguments["deferrable"] is True
+
+
+def test_a_conversion_may_take_as_long_as_a_release_file_may_say(release: DAG) -> None:
+    """The task's own limit is above the longest start, the longest conversion and its last word together."""
+    longest = LONGEST_STARTUP_S + LONGEST_CONVERSION_S + 60
+    assert release.get_task("prepare.convert").execution_timeout.total_seconds() > longest
+
+
+def test_a_version_that_is_published_already_skips_its_conversion_alone(release: DAG) -> None:
+    """Choosing finds out for itself, and publishing checks what is there; a conversion that failed stops both."""
+    after_skipped = {task.task_id for task in release.tasks if task.trigger_rule.value == "none_failed"}
+    assert after_skipped == {"prepare.choose_variant", "prepare.publish"}
 
 
 # --- the form ---

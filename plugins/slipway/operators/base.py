@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import TaskAwaitingInput, TaskDeferred
+from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput, TaskDeferred
 
 from include.model_release.errors import GateRefusedError, SlipwayError
 from slipway.failures import airflow_failures
@@ -81,7 +81,8 @@ def recorded_stage(
 ) -> Iterator[None]:
     """Writes to the record that a stage begins, and how it ended.
 
-    A task that only waits has not ended its stage; it comes back with ``resumed``.
+    A task that only waits has not ended its stage; it comes back with ``resumed``. One that skips itself has found
+    its work done: the stage ends as ``reused``.
 
     :param goes_on: the stage has not passed yet when this has: a later task's part is to come.
     :param leaves_out: errors that end this stage as ``left_out`` and no more: the release goes on without it.
@@ -91,6 +92,9 @@ def recorded_stage(
     try:
         yield
     except (TaskDeferred, TaskAwaitingInput):
+        raise
+    except AirflowSkipException as skipped:
+        record.append("stage_finished", stage=stage, outcome="reused", reason=str(skipped))
         raise
     except leaves_out as error:
         record.append("stage_finished", stage=stage, outcome="left_out", reason=str(error))

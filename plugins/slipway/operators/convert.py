@@ -6,11 +6,21 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import GateRefusedError, InputMissingError, ModelInvalidError
+from airflow.sdk.exceptions import AirflowSkipException
+
+from include.model_release.errors import (
+    GateRefusedError,
+    InputMissingError,
+    SlipwayError,
+    TimedOutError,
+    UserError,
+)
+from include.model_release.parity import parse_parity, require_parity
 from include.model_release.spec import Conversion
-from include.model_release.variants import ONLY, candidate_of, choose, variant_names
+from include.model_release.variants import ONLY, Candidate, Choice, candidate_of, choose, variant_names
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.pod import ReleasePodOperator
+from slipway.reuse import already_published
 from slipway.ticket import ReleaseTicket
 
 if TYPE_CHECKING:
@@ -28,10 +38,14 @@ class ListVariantsOperator(ReleaseOperator):
 
 
 class ConvertModelOperator(ReleasePodOperator):
-    """Runs the release file's conversion in a pod and reads its parity report.
+    """Runs the release file's conversion in a pod and judges its parity table.
+
+    Skipped where the version is published already from the same files in the same way: an engine differs by bytes
+    from build to build, so what is published is what is released again.
 
     :param variant: which of its variants; empty where there is just the one. One of several that misses its
-        tolerance, or cannot be made, is left out and fails nothing: `ChooseVariantOperator` sees what is left.
+        tolerance, or cannot be made within its limits, is left out and fails nothing: `ChooseVariantOperator` sees
+        what is left. A world that was away is tried again, and then fails.
     """
 
     def __init__(self, *, variant: str = ONLY, **kwargs: Any) -> None:
@@ -39,12 +53,16 @@ class ConvertModelOperator(ReleasePodOperator):
         self.variant = variant
         # One stage of the record for each variant.
         self.stage = f"convert-{variant}" if variant else "convert"
-        self.leaves_out = (GateRefusedError, ModelInvalidError) if variant else ()
+        self.leaves_out = (GateRefusedError, UserError) if variant else ()
 
     @cached_property
     def ticket(self) -> ReleaseTicket:
         """The release's ticket, about this variant."""
         return ReleaseTicket.parse(self.release).of_variant(self.variant)
+
+    def needless(self, ticket: ReleaseTicket) -> str | None:
+        """Whether this very version, made of the same files in the same way, is published."""
+        return already_published(self.store, ReleaseTicket.parse(self.release))
 
     def pod_spec(self, ticket: ReleaseTicket) -> Conversion:
         """The release file's ``conversion``."""
@@ -81,35 +99,76 @@ class ConvertModelOperator(ReleasePodOperator):
         """The converter's result, beside the converted model."""
         return f"{ticket.work_prefix}{RESULT_FILE}"
 
+    def keep(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+        """Keeps the converter's result, its parity table included, as evidence."""
+        self.store.write_json(evidence_key(ticket), result)
+
+    def as_final(self, error: SlipwayError) -> SlipwayError:
+        """A converter that did not end within its limit would not do so next time either, on as dear a machine."""
+        if not isinstance(error, TimedOutError):
+            return error
+        return UserError(error.what, expected=error.expected, found=error.found, remedy=error.remedy)
+
     def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
-        """The converter has held the outputs against their tolerances; keeps what it measured as evidence."""
-        self.store.write_json(f"{ticket.evidence_prefix}{self.stage}.json", result)
+        """Requires that every output was compared and passes; the converter's own word is not enough.
+
+        :raises ParityRefusedError: one does not, or none was compared.
+        """
+        if not ticket.spec.conversion.compares:
+            return
+        answered = (tensor["name"] for tensor in (result.get("signature") or {}).get("outputs", ()))
+        try:
+            require_parity(parse_parity(result.get("parity")), ticket.model, answered=answered)
+        except SlipwayError as error:
+            self.keep(ticket, {**result, "outcome": "refused", "error": error.to_dict()})
+            raise
+
+
+def evidence_key(ticket: ReleaseTicket) -> str:
+    """Where the result of a conversion is kept: ``convert.json``, or one for each variant."""
+    variant = f"-{ticket.variant}" if ticket.variant else ""
+    return f"{ticket.evidence_prefix}convert{variant}.json"
 
 
 class ChooseVariantOperator(ReleaseOperator):
     """Says which of the conversion's variants are published, by what their converters have measured.
 
+    Skips itself, as the conversions do, where the version is published already.
+
     :return: their names, the leading one first.
     """
 
     def run(self, context: Context) -> list[str]:
-        """Reads what each converter left; without variants there is nothing to choose."""
+        """Reads the evidence of each conversion; without variants there is nothing to choose."""
         ticket, names = self.ticket, variant_names(self.ticket.spec)
+        needless = already_published(self.store, ticket)
+        if needless is not None:
+            raise AirflowSkipException(needless)
+        found = {name: self._result(name) for name in names}
         if names == [ONLY]:
             return names
         with recorded_stage(self.record, "choose"):
-            found = tuple(candidate_of(name, self._result(name)) for name in names)
-            choice = choose(ticket.spec, found)
-            self.store.write_json(f"{ticket.evidence_prefix}variants.json", choice.to_dict())
+            choice = self._choice(ticket, tuple(candidate_of(name, found[name]) for name in names))
             self.log.info(choice.reason)
             return list(choice.names)
 
+    def _choice(self, ticket: ReleaseTicket, candidates: tuple[Candidate, ...]) -> Choice:
+        """What is chosen; what there was to choose from is kept as evidence also where nothing can be."""
+        key = f"{ticket.evidence_prefix}variants.json"
+        try:
+            choice = choose(ticket.spec, candidates)
+        except SlipwayError as error:
+            self.store.write_json(key, Choice((), str(error), candidates).to_dict())
+            raise
+        self.store.write_json(key, choice.to_dict())
+        return choice
+
     def _result(self, name: str) -> dict[str, Any]:
-        key = f"{self.ticket.of_variant(name).work_prefix}{RESULT_FILE}"
+        key = evidence_key(self.ticket.of_variant(name))
         found: dict[str, Any] | None = self.store.read_json(key)
         if found is None:
             raise InputMissingError(
-                f"the variant {name!r} has left no result",
+                f"the variant {name!r} has left no result" if name else "the conversion has left no result",
                 expected=self.store.uri(key),
                 found="none",
                 remedy="clear its task in `prepare.convert` and run it again",

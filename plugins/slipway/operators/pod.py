@@ -7,12 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from kubernetes.client import ApiException
 from kubernetes.client import models as k8s
 from urllib3.exceptions import HTTPError
 
-from include.model_release.errors import ClusterUnavailableError, SlipwayError, TransientError
+from include.model_release.errors import (
+    ClusterUnavailableError,
+    SlipwayError,
+    TimedOutError,
+    TransientError,
+    UserError,
+)
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
@@ -21,12 +27,13 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from include.model_release.spec import Benchmark, Conversion, Mirror
-    from include.model_release.spec_parts import SecretKey
+    from include.model_release.spec_parts import PodSettings, SecretKey
 
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60
-_SHARED_MEMORY = "shared-memory"
+_SHARED_MEMORY, _SCRATCH = "shared-memory", "scratch"
 _SHM_FOLDER = "/dev/shm"  # noqa: S108 - the pod's, not this process's
+_SCRATCH_FOLDER = "/scratch"
 
 
 class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
@@ -36,7 +43,8 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     again finds its pod instead of starting a second one. The result comes from the object store, not from a
     sidecar: it is there too when the pod failed, and says why.
 
-    A subclass gives `stage`, `pod_spec`, `arguments_for`, `result_key` and `judge`.
+    A subclass gives `stage`, `pod_spec`, `arguments_for`, `result_key` and `judge`, and where it wants `needless`,
+    `keep` and `as_final`.
     """
 
     stage: str
@@ -72,10 +80,24 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         """
         raise NotImplementedError
 
+    def needless(self, ticket: ReleaseTicket) -> str | None:
+        """Why no pod is needed, since what it would make is there; None where it is not. The task is then skipped."""
+        return None
+
+    def keep(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+        """Keeps what is evidence whatever comes of it; called for a pod without a result too, with its `error`."""
+
+    def as_final(self, error: SlipwayError) -> SlipwayError:
+        """Why the pod has failed, as this step's own error: what is tried again and what is not follows from it."""
+        return error
+
     def execute(self, context: Context) -> Any:
         """Starts the pod and waits for it."""
         ticket = self.ticket
         with airflow_failures(), recorded_stage(self.record, self.stage, leaves_out=self.leaves_out):
+            needless = self.needless(ticket)
+            if needless is not None:
+                raise AirflowSkipException(needless)
             self.store.delete(self.result_key(ticket))  # an earlier attempt's result says nothing about this
             self._describe_pod(ticket)
             return self._finished(ticket, lambda: super(ReleasePodOperator, self).execute(context))
@@ -106,17 +128,39 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
                 found=f"{type(error).__name__}: {str(error).splitlines()[0]}",
                 remedy=f"check the API server and the connection {self.kubernetes_conn_id!r}",
             ) from error
-        result = self.store.read_json(self.result_key(ticket))
-        if result is None:
-            raise TransientError(
-                f"the pod {self.name!r} ended without a result",
-                expected=self.store.uri(self.result_key(ticket)),
-                found=str(failure or "none").splitlines()[0],
-                remedy="read the pod's log above: out of memory, past its deadline, or never started",
-            ) from failure
+        result = self.store.read_json(self.result_key(ticket)) or {
+            "outcome": "error",
+            "error": self._silent_end(ticket, failure).to_dict(),
+        }
+        self.keep(ticket, result)
         if result["error"] is not None:
-            raise SlipwayError.from_dict(result["error"])
+            raise self.as_final(SlipwayError.from_dict(result["error"])) from failure
         self.judge(ticket, result)
+
+    def _silent_end(self, ticket: ReleaseTicket, failure: AirflowException | None) -> SlipwayError:
+        """Why a pod has left no result: its limits, which the cluster tells, or something that may pass."""
+        memory, limit_s = self.pod_spec(ticket).resources.memory, self.active_deadline_seconds
+        reasons = _reasons(self.remote_pod or self.pod)
+        if "OOMKilled" in reasons:
+            return UserError(
+                f"the pod {self.name!r} was killed for its memory",
+                expected=f"no more than `resources.memory: {memory}`",
+                found="OOMKilled",
+                remedy="raise it in the release file",
+            )
+        if "DeadlineExceeded" in reasons:
+            return TimedOutError(
+                f"the pod {self.name!r} did not end in time",
+                expected=f"an end within {limit_s} s, its start included",
+                found="DeadlineExceeded",
+                remedy="raise `timeout_s` in the release file, or `startup_timeout_s` if the node or image came late",
+            )
+        return TransientError(
+            f"the pod {self.name!r} ended without a result",
+            expected=self.store.uri(self.result_key(ticket)),
+            found=", ".join(sorted(reasons)) or str(failure or "none").splitlines()[0],
+            remedy="read the pod's log and events above: evicted, or never started",
+        )
 
     def _describe_pod(self, ticket: ReleaseTicket) -> None:
         """Fills in the pod from the release file; the template engine has run by now."""
@@ -127,13 +171,19 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         self.image = spec.image
         self.cmds = [program]
         self.arguments = arguments
-        self.active_deadline_seconds = spec.timeout_s + _LAST_WORD_S
+        self.startup_timeout_seconds = self.schedule_timeout_seconds = spec.startup_timeout_s
+        # The cluster counts from when a node was found, the image's pull included.
+        self.active_deadline_seconds = spec.startup_timeout_s + spec.timeout_s + _LAST_WORD_S
         self.service_account_name = spec.service_account
         self.node_selector = dict(spec.node_selector)
         self.tolerations = [k8s.V1Toleration(**toleration.model_dump()) for toleration in spec.tolerations]
         self.container_resources = k8s.V1ResourceRequirements(**spec.resources.to_kubernetes())
         self.env_vars = [_from_secret(name, found) for name, found in spec.secret_env.items()]
-        self.volumes, self.volume_mounts = _shared_memory(spec.shm_size)
+        mounts = _mounts(spec)
+        self.volumes = [volume for volume, _ in mounts]
+        self.volume_mounts = [mount for _, mount in mounts]
+        if spec.scratch_size is not None:
+            self.env_vars.append(k8s.V1EnvVar(name="TMPDIR", value=_SCRATCH_FOLDER))
         self.labels = {
             "app.kubernetes.io/part-of": "slipway",
             "slipway.dev/model": ticket.model,
@@ -147,11 +197,26 @@ def _from_secret(name: str, found: SecretKey) -> k8s.V1EnvVar:
     return k8s.V1EnvVar(name=name, value_from=k8s.V1EnvVarSource(secret_key_ref=reference))
 
 
-def _shared_memory(size: str | None) -> tuple[list[k8s.V1Volume], list[k8s.V1VolumeMount]]:
-    """A /dev/shm of `size`, which the kubelet counts as the pod's memory; none where nothing is asked for."""
-    if size is None:
-        return [], []
-    volume = k8s.V1Volume(
-        name=_SHARED_MEMORY, empty_dir=k8s.V1EmptyDirVolumeSource(medium="Memory", size_limit=size)
+def _mounts(spec: PodSettings) -> list[tuple[k8s.V1Volume, k8s.V1VolumeMount]]:
+    """Shared memory, which the kubelet counts as the pod's memory, and scratch space on the node's disk."""
+    wanted = (
+        (_SHARED_MEMORY, _SHM_FOLDER, "Memory", spec.shm_size),
+        (_SCRATCH, _SCRATCH_FOLDER, None, spec.scratch_size),
     )
-    return [volume], [k8s.V1VolumeMount(name=_SHARED_MEMORY, mount_path=_SHM_FOLDER)]
+    return [
+        (
+            k8s.V1Volume(name=name, empty_dir=k8s.V1EmptyDirVolumeSource(medium=medium, size_limit=size)),
+            k8s.V1VolumeMount(name=name, mount_path=folder),
+        )
+        for name, folder, medium, size in wanted
+        if size is not None
+    ]
+
+
+def _reasons(pod: k8s.V1Pod | None) -> set[str]:
+    """Why the cluster says that a pod and its containers have ended."""
+    status = None if pod is None else pod.status
+    if status is None:
+        return set()
+    ended = [one.state.terminated for one in status.container_statuses or () if one.state is not None]
+    return {one.reason for one in (status, *ended) if one is not None and one.reason} - {"Completed", "Error"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from include.model_release.config_files import named_files
-from include.model_release.converted import Converted, parse_converted
+from include.model_release.converted import Converted, parse_converted, require_same_service
 from include.model_release.ensemble import (
     MEMBERS_FILE,
     Configs,
@@ -32,6 +32,7 @@ from include.model_release.manifest import (
     Provenance,
 )
 from include.model_release.model_config import Config, build_config, served_signature
+from include.model_release.recipe import RECIPE_FILE
 from include.model_release.repository import CONFIG_FILE, is_source_file, repository_paths
 from include.model_release.variants import ONLY
 from include.model_release.warmup import make_warmup, needs_golden
@@ -41,6 +42,7 @@ from slipway.hooks.signing import SigningKey, load_signing_key, sign
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.convert import RESULT_FILE
 from slipway.project import project_commit, project_version
+from slipway.reuse import recipe_for, require_published
 from slipway.ticket import ReleaseTicket
 
 if TYPE_CHECKING:
@@ -68,7 +70,10 @@ class _Made:
 class PublishModelOperator(ReleaseOperator):
     """Publishes what the conversion left as an immutable version.
 
-    :param variants: the names of the conversion's variants to publish, as JSON (templated).
+    Where nothing was converted, since the version is published, every byte of it is checked instead.
+
+    :param variants: the names of the conversion's variants to publish, as JSON (templated); ``null``: nothing was
+        converted.
     :return: nothing; the version's manifest is the result.
     """
 
@@ -84,6 +89,10 @@ class PublishModelOperator(ReleaseOperator):
         with recorded_stage(self.record, "publish"):
             signing = ticket.spec.publish.signing
             key = None if signing is None else load_signing_key(signing)  # before anything takes long
+            if not self._chosen:
+                published = require_published(self.store, ticket, key)
+                self.log.info("it is what was published before (content %s)", published.content_digest())
+                return
             manifest, sources = self._assemble(ticket)
             golden = ticket.incoming_prefix + ticket.spec.source.golden_file
             written = ModelRegistry(self.store).publish(
@@ -105,8 +114,8 @@ class PublishModelOperator(ReleaseOperator):
     def _attachments(
         self, manifest: Manifest, ticket: ReleaseTicket, key: SigningKey | None
     ) -> dict[str, bytes | StoredSource]:
-        """What lies beside the repository: the signature, and the list of packages where the pod wrote one."""
-        attachments: dict[str, bytes | StoredSource] = {}
+        """What lies beside the repository: how it was made, the packages where the pod lists them, the signature."""
+        attachments: dict[str, bytes | StoredSource] = {RECIPE_FILE: recipe_for(self.store, ticket)}
         packages = f"{ticket.of_variant(self._chosen[0]).work_prefix}{SBOM_FILE}"
         if self.store.exists(packages):
             attachments[SBOM_FILE] = StoredSource(packages)
@@ -142,8 +151,8 @@ class PublishModelOperator(ReleaseOperator):
 
     @property
     def _chosen(self) -> list[str]:
-        """The variants to publish, the leading one first."""
-        return list(json.loads(self.variants)) if self.variants else [ONLY]
+        """The variants to publish, the leading one first; none where nothing was converted."""
+        return list(json.loads(self.variants) or ()) if self.variants else [ONLY]
 
     def _converted(self, name: str) -> _Made:
         """What the converter of one variant has left."""
@@ -153,9 +162,13 @@ class PublishModelOperator(ReleaseOperator):
 
     @staticmethod
     def _other_engines(leading: _Made, others: list[_Made], config: Config) -> dict[str, StoredSource]:
-        """Engines for further kinds of GPU lie beside the leading one; the configuration says which is whose."""
+        """Engines for further kinds of GPU lie beside the leading one; the configuration says which is whose.
+
+        :raises ModelInvalidError: an engine does not fit the configuration, or takes or answers something else.
+        """
         if not others:
             return {}
+        require_same_service(config, [made.converted for made in (leading, *others)])
         ((first, _),) = leading.converted.places.items()
         folder, _, file_name = first.rpartition("/")
         stem, _, suffix = file_name.rpartition(".")

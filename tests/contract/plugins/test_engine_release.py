@@ -201,7 +201,7 @@ def test_an_engine_is_staged_where_it_fits(converted: ModelStoreHook, bucket: st
 
 @pytest.fixture
 def two_engines(converted: ModelStoreHook) -> ModelStoreHook:
-    """What the converters of two variants leave: an engine for an L4 and one for an H100."""
+    """What two conversions leave: an engine for an L4 and one for an H100, and the evidence of both."""
     for name, gpu, capability in (("l4", "NVIDIA L4", "8.9"), ("h100", "NVIDIA H100", "9.0")):
         body = f"engine for {gpu}".encode()
         engine = {**_RESULT["engine"], "gpu": gpu, "compute_capability": capability}
@@ -213,6 +213,7 @@ def two_engines(converted: ModelStoreHook) -> ModelStoreHook:
         converted.write(f"work/ranker/1/convert/{name}/model.plan", body)
         result = {**_RESULT, "error": None, "engine": engine, "model": model, "latency": {"p50_ms": 0.2}}
         converted.write_json(f"work/ranker/1/convert/{name}/result.json", result)
+        converted.write_json(f"models/ranker/1/evidence/manual__1/convert-{name}.json", result)
     return converted
 
 
@@ -242,7 +243,27 @@ def test_one_version_holds_an_engine_for_each_kind_of_gpu(two_engines: ModelStor
     assert two_engines.read(f"{repository}model.plan") == b"engine for NVIDIA L4"
     assert two_engines.read(f"{repository}model_9.0.plan") == b"engine for NVIDIA H100"
     evidence = two_engines.read_json("models/ranker/1/evidence/manual__1/variants.json")
-    assert "h100 for 9.0" in evidence["reason"]
+    assert "compute capability 9.0: h100 is" in evidence["reason"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"profiles": [{"min": {"x": [1, 2]}, "opt": {"x": [8, 2]}, "max": {"x": [8, 2]}}]}, "at most 8"),
+        ({"signature": {**_RESULT["signature"], "outputs": []}}, "output `y` .* is gone"),
+    ],
+)
+def test_every_engine_is_held_against_the_configuration(
+    two_engines: ModelStoreHook, bucket: str, change: dict[str, Any], words: str
+) -> None:
+    """Not only the leading one: an engine with smaller profiles, or other tensors, is refused by its GPU's name."""
+    key = "work/ranker/1/convert/h100/result.json"
+    two_engines.write_json(key, {**(two_engines.read_json(key) or {}), **change})
+    release = _ticket_of_two(bucket, "8.9").model_dump_json()
+    publish = PublishModelOperator(task_id="publish", release=release, variants='["l4", "h100"]')
+    with pytest.raises(ModelInvalidError, match=f"the engine for NVIDIA H100.*{words}"):
+        publish.run({})  # type: ignore[typeddict-item]
+    assert not two_engines.exists("models/ranker/1/manifest.json")
 
 
 def test_a_version_with_several_engines_is_staged_where_one_fits(

@@ -316,6 +316,7 @@ def test_metrics_that_cannot_be_read_are_refused(metrics: str, what: str) -> Non
 
 
 _PYTHON = "model: digits\nsource: {format: python}\nconversion: {target: python}\n"
+_LLM = "model: chat\nsource: {format: checkpoint}\n"
 _ENSEMBLE = "model: digits\nsource: {format: repository}\nconversion: {target: ensemble}\n"
 
 
@@ -351,6 +352,7 @@ def test_source_says_where_it_lies_and_what_must_be_there(
         (_ENSEMBLE.replace("repository}", "repository, model_file: a.onnx}"), "name a `folder`"),
         (_ENSEMBLE.replace("repository}", "repository, archive: a.rar}"), "must end with one of .tar"),
         (_ENSEMBLE.replace("repository}", "repository, archive: a.zip, folder: a}"), "either `folder` or"),
+        ("model: chat\nsource: {format: checkpoint, archive: a.tar}\n", "name a `folder`"),
         ("model: digits\nsource: {folder: a}\n", "name it as `model_file`"),
         (_PYTHON.replace("target: python", "target: python, precision: fp32"), "only another `target`"),
         (_PYTHON.replace("target: python", "target: python, try_imprt: true"), "`conversion.try_import`"),
@@ -415,6 +417,32 @@ def test_what_a_conversion_reads_must_have_arrived() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (_MINIMAL + "conversion: {target: tensorrt, resources: {gpu: 0}}\n", "`resources.gpu: 0` is too few"),
+        (
+            _LLM + "conversion: {target: tensorrt_llm, tp_size: 4, pp_size: 2, resources: {gpu: 4}}\n",
+            "needs 8",
+        ),
+        (_MINIMAL + "conversion: {target: tensorrt, memory_mib: 16385}\n", "`resources.memory: 16Gi`"),
+        (_MINIMAL + "conversion: {timeout_s: 86401}\n", "`conversion.timeout_s` has a wrong value"),
+        (_MINIMAL + "conversion: {startup_timeout_s: 3601}\n", "`conversion.startup_timeout_s`"),
+    ],
+)
+def test_a_pod_that_could_not_do_its_work_is_refused(text: str, words: str) -> None:
+    """Too few GPUs, a tool's limit above its pod's, and more time than the task has, are errors in the file."""
+    assert words in str(_refusal(text))
+
+
+def test_a_limit_of_memory_within_the_pods_is_kept() -> None:
+    """What the release file says goes to the program; left out, it is seven eighths of the pod's memory."""
+    for more, mib in (("memory_mib: 16384", "16384"), ("resources: {memory: 8Gi}", "7168")):
+        spec = parse_release_spec(_MINIMAL + f"conversion: {{target: tensorrt, {more}}}\n", "digits.yaml")
+        given = spec.conversion.converter_arguments(str)
+        assert given[given.index("--memory-mib") + 1] == mib
+
+
 def test_an_own_image_is_kept() -> None:
     """The image follows from the target only where none is named."""
     own = _PYTHON.replace("target: python", "target: python, try_import: true, image: 'a/b:1'")
@@ -423,7 +451,9 @@ def test_an_own_image_is_kept() -> None:
     assert "--try-import" in conversion.converter_arguments(str)
 
 
-@pytest.mark.parametrize("text", [_MINIMAL, _PYTHON, _ENSEMBLE])
+@pytest.mark.parametrize(
+    "text", [_MINIMAL, _PYTHON, _ENSEMBLE, _LLM + "conversion: {target: tensorrt_llm, tp_size: 2}\n"]
+)
 def test_release_file_survives_being_written_out_in_full(text: str) -> None:
     """A release file with all its defaults written out, as a release's ticket carries it, means the same."""
     spec = parse_release_spec(text, "digits.yaml")

@@ -46,7 +46,6 @@ def test_an_engine_with_everything() -> None:
         precision_constraints="prefer",
         tactic_sources=["cublas", "cudnn"],
         max_aux_streams=2,
-        memory_mib=20000,
     )
     read = convert_tensorrt.arguments([*_PLACES, *options.arguments()])
     assert read.profile == [{"min": {"x": [1, 4]}, "opt": {"x": [8, 4]}, "max": {"x": [16, 4]}}]
@@ -106,7 +105,6 @@ def test_a_language_model_with_everything() -> None:
         tokenizer_instances=4,
         serving_root="/models",
         timing_cache="s3://bkt/timings",
-        memory_mib=1000,
     )
     places = ["--destination", "s3://bkt/work", "--model", "chat", "--version", "3"]
     read = convert_tensorrt_llm.arguments([*places, *options.arguments()])

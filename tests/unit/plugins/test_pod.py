@@ -7,33 +7,37 @@ from typing import Any
 
 import pytest
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
-from airflow.sdk.exceptions import AirflowFailException
 from kubernetes.client import ApiClient
 from slipway.operators.convert import ConvertModelOperator
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.errors import ModelInvalidError, ParityRefusedError, SlipwayError, SpecError
-from include.model_release.spec import apply_overrides, parse_release_spec
+from include.model_release.errors import SpecError
+from include.model_release.spec import ReleaseSpec, apply_overrides, parse_release_spec
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
+_LANGUAGE_MODEL = parse_release_spec(
+    "model: chat\nsource: {format: checkpoint}\n" + ("conversion: {target: tensorrt_llm}\n"), "chat.yaml"
+)
 _GPU_POD: dict[str, Any] = {
     "timeout_s": 3600,
-    "resources": {"cpu": 4, "memory": "32Gi", "gpu": 2},
+    "startup_timeout_s": 900,
+    "resources": {"cpu": 4, "memory": "32Gi", "gpu": 2, "ephemeral_storage": "400Gi"},
     "node_selector": {"karpenter.k8s.aws/instance-gpu-name": "l4"},
     "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
     "service_account": "slipway-convert",
     "shm_size": "8Gi",
+    "scratch_size": "300Gi",
     "secret_env": {"HF_TOKEN": {"secret": "hub", "key": "token"}},
 }
 
 
-def _manifest(conversion: dict[str, Any]) -> dict[str, Any]:
+def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str, Any]:
     ticket = ReleaseTicket(
         release_id="manual__1",
-        model="ranker",
+        model=base.model,
         version=3,
         bucket="models",
-        spec=apply_overrides(_SPEC, {"conversion": conversion}, "the test"),
+        spec=apply_overrides(base, {"conversion": conversion}, "the test"),
         stable=None,
     )
     operator = ConvertModelOperator(task_id="convert")
@@ -46,23 +50,29 @@ def _manifest(conversion: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_gpu_pod() -> None:
-    """GPU limits, node selector, tolerations, service account, shared memory and secrets, as Kubernetes spells them."""
+    """GPU limits, disk, node selector, tolerations, account, volumes and secrets, as Kubernetes spells them."""
     spec = _manifest(_GPU_POD)["spec"]
     (container,) = spec["containers"]
     assert container["resources"] == {
-        "requests": {"cpu": "4", "memory": "32Gi", "nvidia.com/gpu": "2"},
-        "limits": {"memory": "32Gi", "nvidia.com/gpu": "2"},
+        "requests": {"cpu": "4", "memory": "32Gi", "ephemeral-storage": "400Gi", "nvidia.com/gpu": "2"},
+        "limits": {"memory": "32Gi", "ephemeral-storage": "400Gi", "nvidia.com/gpu": "2"},
     }
     assert spec["nodeSelector"] == {"karpenter.k8s.aws/instance-gpu-name": "l4"}
     assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     assert spec["serviceAccountName"] == "slipway-convert"
-    assert spec["activeDeadlineSeconds"] == 3660
+    # 900 s to begin, 3600 s to work, 60 s for the last word.
+    assert spec["activeDeadlineSeconds"] == 4560
     assert spec["volumes"] == [
-        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
+        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
+        {"name": "scratch", "emptyDir": {"sizeLimit": "300Gi"}},
     ]
-    assert container["volumeMounts"] == [{"name": "shared-memory", "mountPath": "/dev/shm"}]
+    assert container["volumeMounts"] == [
+        {"name": "shared-memory", "mountPath": "/dev/shm"},
+        {"name": "scratch", "mountPath": "/scratch"},
+    ]
     assert container["env"] == [
-        {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}
+        {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+        {"name": "TMPDIR", "value": "/scratch"},
     ]
 
 
@@ -70,16 +80,58 @@ def test_a_plain_pod_asks_for_nothing_special() -> None:
     """Without a word in the release file: no GPU, no volume, no secret, the account `slipway`."""
     spec = _manifest({})["spec"]
     (container,) = spec["containers"]
-    assert "nvidia.com/gpu" not in container["resources"]["limits"]
+    assert container["resources"] == {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
     assert not spec.get("volumes")
     assert not container.get("volumeMounts")
     assert not container.get("env")
     assert spec["serviceAccountName"] == "slipway"
 
 
+def test_an_engine_gets_a_pod_that_can_build_it() -> None:
+    """`target: tensorrt` alone: a GPU, memory that its tools' limit fits into, two hours, half an hour to begin."""
+    spec = _manifest({"target": "tensorrt"})["spec"]
+    (container,) = spec["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"},
+        "limits": {"memory": "16Gi", "nvidia.com/gpu": "1"},
+    }
+    assert spec["activeDeadlineSeconds"] == 1800 + 7200 + 60
+    given = container["args"]
+    assert given[given.index("--memory-mib") + 1] == "14336"
+    assert given[given.index("--timeout-s") + 1] == "7200"
+
+
+def test_a_language_model_gets_a_gpu_for_each_of_its_parts() -> None:
+    """`target: tensorrt_llm` alone: 96 GiB, of which the builders may take 84; a GPU for each of tp times pp."""
+    spec = _manifest({"tp_size": 2, "pp_size": 2}, _LANGUAGE_MODEL)["spec"]
+    (container,) = spec["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "8", "memory": "96Gi", "nvidia.com/gpu": "4"},
+        "limits": {"memory": "96Gi", "nvidia.com/gpu": "4"},
+    }
+    given = container["args"]
+    assert given[given.index("--memory-mib") + 1] == "86016"
+
+
+def test_the_operator_waits_as_long_for_the_pod_to_begin_as_the_release_file_says() -> None:
+    """A node that must come first, and a large image, are waited for; neither is a pod that did not start."""
+    ticket = ReleaseTicket(
+        release_id="r", model="ranker", version=3, bucket="models", stable=None,
+        spec=apply_overrides(_SPEC, {"conversion": {"startup_timeout_s": 900}}, "the test"),
+    )  # fmt: skip
+    operator = ConvertModelOperator(task_id="convert")
+    operator._describe_pod(ticket)
+    assert (operator.startup_timeout_seconds, operator.schedule_timeout_seconds) == (900, 900)
+
+
 @pytest.mark.parametrize(
     "conversion",
-    [{"shm_size": "lots"}, {"secret_env": {"1BAD": {"secret": "hub", "key": "token"}}}],
+    [
+        {"shm_size": "lots"},
+        {"resources": {"ephemeral_storage": "lots"}},
+        {"scratch_size": "2Gi", "resources": {"ephemeral_storage": "1Gi"}},
+        {"secret_env": {"1BAD": {"secret": "hub", "key": "token"}}},
+    ],
 )
 def test_what_kubernetes_would_refuse_is_refused_before(conversion: dict[str, Any]) -> None:
     """A size that is none, or a variable's name that can be none, is an error in the release file."""
@@ -111,34 +163,5 @@ def test_a_variant_has_a_pod_and_a_place_of_its_own() -> None:
         assert arguments[arguments.index("--destination") + 1] == f"s3://models/work/ranker/3/convert/{name}/"
         assert arguments[arguments.index("--precision") + 1] == {"whole": "fp32", "quick": "int8"}[name]
     assert pods["whole"][0] != pods["quick"][0]
-    assert pods["quick"][1:] == ("convert-quick", 120)
+    assert pods["quick"][1:] == ("convert-quick", 120 + 60 + 60)
     assert pods["whole"][1] == "convert-whole"
-
-
-@pytest.mark.parametrize(
-    "error", [ParityRefusedError("row 17 differs"), ModelInvalidError("no int8 of this")]
-)
-@pytest.mark.parametrize("variant", ["quick", ""])
-def test_one_of_several_that_cannot_be_released_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, variant: str, error: SlipwayError
-) -> None:
-    """The only conversion of a release fails its task; one of several is recorded as left out, and nothing fails."""
-    told: list[tuple[str, str]] = []
-
-    def ends(operator: ConvertModelOperator, *_: Any) -> None:
-        raise error
-
-    record = SimpleNamespace(append=lambda kind, **data: told.append((kind, data.get("outcome", ""))))
-    monkeypatch.setattr(ConvertModelOperator, "_finished", ends)
-    operator = ConvertModelOperator(
-        task_id="convert", variant=variant, release=_ticket_with_variants().model_dump_json()
-    )
-    operator.__dict__.update(record=record, store=SimpleNamespace(delete=lambda key: None))
-    if variant:
-        assert operator.execute({}) is None  # type: ignore[typeddict-item,func-returns-value]
-        outcome = "left_out"
-    else:
-        with pytest.raises(AirflowFailException):
-            operator.execute({})  # type: ignore[typeddict-item]
-        outcome = "refused" if isinstance(error, ParityRefusedError) else "failed"
-    assert told == [("stage_started", ""), ("stage_finished", outcome)]
