@@ -10,7 +10,7 @@ cancelled run.
 | convert | the model can be read and converted, and answers as its source does |
 | publish | the version lies complete, immutable and checksummed in S3 |
 | stage | it loads on a Triton of its own |
-| validate | its signature is the stable version's; accuracy and agreement on the golden set |
+| validate | its signature is the stable version's; right answers and agreement on the golden set |
 | benchmark | it is fast enough, and not slower than the stable version measured in the same run |
 | preview | if asked for: it answers at an address of its own, where it can be tried; no user meets it |
 | compare | if asked for: it answers copies of users' requests as the stable version does |
@@ -60,6 +60,9 @@ PREPARED = "{{ ti.xcom_pull(task_ids='staging.prepare') | tojson }}"
 STAGING = "{{ (ti.xcom_pull(task_ids='staging.load_baseline') or ti.xcom_pull(task_ids='staging.prepare')) | tojson }}"
 CANDIDATE = "ti.xcom_pull(task_ids='staging.prepare')['candidate']"
 SHOWN = "ti.xcom_pull(task_ids='rollout.show_candidate')"
+LOAD_TIMEOUT_S = "{{ ti.xcom_pull(task_ids='staging.prepare')['load_timeout_s'] }}"
+# Of all loads together `serving.load_timeout_s`, at most three hours, and as much again for getting ready.
+LOAD_LIMIT = timedelta(hours=6, minutes=15)
 BASELINE = "(ti.xcom_pull(task_ids='staging.prepare')['baseline'] or {})"
 
 PARAMS = {
@@ -194,7 +197,8 @@ def model_release() -> None:
             model_name=f"{{{{ {CANDIDATE}['name'] }}}}",
             config=f"{{{{ {CANDIDATE}['config'] | tojson }}}}",
             members=f"{{{{ {CANDIDATE}['members'] | tojson }}}}",
-            execution_timeout=timedelta(hours=4),
+            timeout_s=LOAD_TIMEOUT_S,
+            execution_timeout=LOAD_LIMIT,
             doc_md="Loads the candidate through the model-control API.",
         )
         load_baseline = LoadBaselineOperator(
@@ -203,14 +207,16 @@ def model_release() -> None:
             model_name=f"{{{{ {BASELINE}.get('name') }}}}",
             config=f"{{{{ {BASELINE}.get('config') | tojson }}}}",
             members=f"{{{{ {BASELINE}.get('members', []) | tojson }}}}",
-            execution_timeout=timedelta(hours=4),
+            timeout_s=LOAD_TIMEOUT_S,
+            execution_timeout=LOAD_LIMIT,
             doc_md="Loads the stable version beside it; skipped where nothing is live, left out where refused.",
         )
         validate = ValidateModelOperator(
             task_id="validate",
             staging=STAGING,
             trigger_rule="none_failed_min_one_success",
-            doc_md="Golden requests: signature, accuracy, agreement with the stable version.",
+            execution_timeout=timedelta(hours=2),
+            doc_md="Golden requests: signature, right answers, agreement with the stable version.",
         )
         benchmark = BenchmarkModelOperator(
             task_id="benchmark",

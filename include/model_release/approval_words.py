@@ -7,6 +7,16 @@ from typing import Any
 
 from include.model_release.record import ReleaseState
 
+# The figures of a validation report, by its keys.
+_FIGURES = {
+    "accuracy": "accuracy",
+    "mae": "mean absolute error",
+    "rmse": "root mean squared error",
+    "r2": "R²",
+    "score": "score",
+    "agreement": "agreement",
+}
+
 
 def approval_body(
     state: ReleaseState,
@@ -62,7 +72,7 @@ def _stages(state: ReleaseState) -> str:
 def _validation(report: Mapping[str, Any] | None) -> str:
     numbers = (report or {}).get("numbers") or {}
     told = [
-        f"{name} {numbers[name]:.4g}" for name in ("accuracy", "agreement") if numbers.get(name) is not None
+        f"{words} {numbers[name]:.4g}" for name, words in _FIGURES.items() if numbers.get(name) is not None
     ]
     return f"Validation on {numbers.get('rows', '?')} golden rows: {', '.join(told)}." if told else ""
 

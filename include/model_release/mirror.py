@@ -136,6 +136,8 @@ class MirrorVerdict:
 
 def mirror_limits(spec: ReleaseSpec, mirror: Mirror) -> MirrorLimits:
     """Return the limits of a release, those that the file leaves out taken from its other gates."""
+    # Only a classifier's answers show a class to agree on.
+    agreement_min = spec.validation.agreement_min if spec.validation.kind == "classification" else 0.0
     # A conversion that passes its source through holds nothing to a tolerance.
     parity = getattr(spec.conversion, "parity", ParityRules())
     return MirrorLimits(
@@ -144,7 +146,7 @@ def mirror_limits(spec: ReleaseSpec, mirror: Mirror) -> MirrorLimits:
         abs_tolerance=_first(mirror.abs_tolerance, parity.abs_tolerance),
         rel_tolerance=_first(mirror.rel_tolerance, parity.rel_tolerance),
         class_output=spec.validation.output,
-        agreement_min=_first(mirror.agreement_min, spec.validation.agreement_min),
+        agreement_min=_first(mirror.agreement_min, agreement_min),
         error_percent_max=mirror.error_percent_max,
         differ_percent_max=mirror.differ_percent_max,
     )

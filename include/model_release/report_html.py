@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from include.model_release.page_style import page, text
+from include.model_release.report_examples import EXAMPLES_STYLE, examples_section, number
 
 _STYLE = """
 :root { --bar: #3b6fd4; --heat: 59, 111, 212; --miss: 196, 49, 75; }
@@ -18,6 +19,12 @@ svg text.end { text-anchor: end; }
 svg .cell { rx: 4px; stroke: var(--line); fill: transparent; }
 .confusion { max-width: 36rem; }
 """
+# Figures that are no shares: key, caption, the limit's key, and its words.
+_SIZES = (
+    ("mae", "Mean absolute error", "mae_max", "at most"),
+    ("rmse", "Root mean squared error", "rmse_max", "at most"),
+    ("r2", "R²", "r2_min", "at least"),
+)
 
 
 def render_report_html(report: Mapping[str, Any]) -> str:
@@ -28,12 +35,14 @@ def render_report_html(report: Mapping[str, Any]) -> str:
         _cards(report.get("numbers") or {}, report.get("stable_version")),
         _expectations(report.get("expectations") or ()),
         _confusion(report.get("confusion") or {}),
-        _worst(report.get("worst") or (), report.get("stable_version")),
+        examples_section(
+            str(report.get("kind", "")), report.get("worst") or (), report.get("stable_version")
+        ),
         _signature(report.get("signature") or {}),
     ]
     body = "\n".join(part for part in parts if part)
     footer = "Slipway wrote this page from validation.json, which lies beside it."
-    return page(title, body, footer, _STYLE)
+    return page(title, body, footer, _STYLE + EXAMPLES_STYLE)
 
 
 def _header(report: Mapping[str, Any]) -> str:
@@ -56,21 +65,40 @@ def _header(report: Mapping[str, Any]) -> str:
 
 
 def _cards(numbers: Mapping[str, Any], stable: object) -> str:
-    cards = []
-    for name, caption in (("accuracy", "Accuracy"), ("agreement", f"Agreement with version {text(stable)}")):
-        value, least = numbers.get(name), numbers.get(f"{name}_min")
-        if value is not None:
-            picture = _bar(float(value), least, caption)
-            cards.append(f"<div class=card>{caption}<b>{100 * float(value):.2f}&thinsp;%</b>{picture}</div>")
+    shares = {
+        "accuracy": "Accuracy",
+        "score": f"Likeness to the golden answers ({text(numbers.get('match', ''))})",
+        "agreement": f"Agreement with version {text(stable)}",
+    }
+    cards = [
+        f"<div class=card>{caption}<b>{100 * float(numbers[name]):.2f}&thinsp;%</b>"
+        f"{_bar(float(numbers[name]), numbers.get(f'{name}_min'), caption)}</div>"
+        for name, caption in shares.items()
+        if numbers.get(name) is not None
+    ]
+    for name, caption, limit, words in _SIZES:
+        if numbers.get(name) is not None:
+            asked = numbers.get(limit)
+            note = "no limit" if asked is None else f"{words} {asked:g}"
+            cards.append(
+                f"<div class=card>{caption}<b>{float(numbers[name]):.4g}</b><p class=soft>{note}</p></div>"
+            )
     if numbers.get("rows") is not None:
-        not_finite = numbers.get("not_finite_rows") or 0
-        note = (
-            f"{not_finite} with scores that are not finite" if not_finite else "all scores are finite numbers"
-        )
-        mood = "bad" if not_finite else "soft"
-        rows = f"{int(numbers['rows']):,}"
-        cards.append(f"<div class=card>Golden rows<b>{rows}</b><p class={mood}>{text(note)}</p></div>")
+        cards.append(_rows_card(numbers))
     return f"<section class=cards>{''.join(cards)}</section>" if cards else ""
+
+
+def _rows_card(numbers: Mapping[str, Any]) -> str:
+    bad = [
+        f"{numbers[name]} with{words}"
+        for name, words in (
+            ("not_finite_rows", " answers that are not finite"),
+            ("unanswered_rows", "out an answer"),
+        )
+        if numbers.get(name)
+    ]
+    mood, note = ("bad", ", ".join(bad)) if bad else ("soft", "all were answered")
+    return f"<div class=card>Golden rows<b>{int(numbers['rows']):,}</b><p class={mood}>{text(note)}</p></div>"
 
 
 def _bar(value: float, least: float | None, label: str) -> str:
@@ -99,7 +127,7 @@ def _expectations(results: Sequence[Mapping[str, Any]]) -> str:
         f"<tr><td>{_verdict(bool(result.get('success')), 'met', 'not met')}</td>"
         f"<td>{text(result.get('meaning') or result.get('type'))}<br>"
         f"<code class=soft>{text(result.get('type'))}</code></td>"
-        f"<td class=num>{text(_number(result.get('observed')))}</td></tr>"
+        f"<td class=num>{text(number(result.get('observed')))}</td></tr>"
         for result in results
     )
     return (
@@ -146,28 +174,6 @@ def _cell(x: int, y: int, size: int, count: int, share: float, *, hit: bool) -> 
     return f'<rect {place} style="fill: {fill}"/>{number}'
 
 
-def _worst(examples: Sequence[Mapping[str, Any]], stable: object) -> str:
-    if not examples:
-        return ""
-    has_stable = any(example.get("stable") is not None for example in examples)
-    heading = f"<th class=num>Version {text(stable)}</th>" if has_stable else ""
-    rows = "".join(
-        f"<tr><td class=num>{text(example.get('row'))}</td><td class=num>{text(example.get('label'))}</td>"
-        f"<td class='num {'good' if example.get('label') == example.get('predicted') else 'bad'}'>"
-        f"{_answer(example.get('predicted'))}</td>"
-        f"<td class=num>{text(_number(example.get('confidence')))}</td>"
-        + (f"<td class=num>{_answer(example.get('stable'))}</td>" if has_stable else "")
-        + "</tr>"
-        for example in examples
-    )
-    return (
-        "<section><h2>Answers worth a look</h2><p class=soft>Wrong answers, the surest first, then rows on "
-        "which the two versions differ.</p><div class=wide><table><thead><tr><th class=num>Golden row</th>"
-        f"<th class=num>Right</th><th class=num>Answered</th><th class=num>Score</th>{heading}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div></section>"
-    )
-
-
 def _signature(signature: Mapping[str, Any]) -> str:
     rows = "".join(
         f"<tr><td>{kind}</td><td><code>{text(tensor.get('name'))}</code></td><td>{text(tensor.get('datatype'))}</td>"
@@ -187,11 +193,3 @@ def _verdict(good: bool, yes: str, no: str) -> str:
     # The sign says it too, for readers who do not see the colour.
     mood, words = ("good", f"✓ {yes}") if good else ("bad", f"✗ {no}")
     return f"<span class='verdict {mood}'>{words}</span>"
-
-
-def _answer(value: object) -> str:
-    return "none" if value == -1 or value is None else text(value)
-
-
-def _number(value: object) -> object:
-    return f"{value:.4f}" if isinstance(value, float) else "" if value is None else value

@@ -1,6 +1,6 @@
 """The release file, typed: what a model is made of, how it is served, what it must prove.
 
-Its parts lie in `spec_conversion.py`, `spec_serving.py`, `spec_gates.py` and `spec_rollout.py`.
+Its parts lie in `spec_conversion.py`, `spec_serving.py`, `spec_validation.py`, `spec_gates.py` and `spec_rollout.py`.
 
 `python -m include.model_release.spec --schema` prints the JSON schema (for editors),
 `python -m include.model_release.spec FILE…` checks release files.
@@ -34,18 +34,25 @@ from include.model_release.spec_conversion import (
     Source,
     variant_of,
 )
-from include.model_release.spec_gates import Benchmark, ServiceLevel, TextGeneration, Validation
+from include.model_release.spec_gates import Benchmark, ServiceLevel, TextGeneration
 from include.model_release.spec_metrics import Metrics, MetricsOverrides
 from include.model_release.spec_mirror import Mirror
 from include.model_release.spec_parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec_publish import Encryption, Publishing, Signing
 from include.model_release.spec_rollout import Analysis, Approval, Exposure, Rollout, RolloutStep
 from include.model_release.spec_serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
+from include.model_release.spec_validation import (
+    ClassificationValidation,
+    RegressionValidation,
+    TextValidation,
+    Validation,
+)
 
 __all__ = [
     "Analysis",
     "Approval",
     "Benchmark",
+    "ClassificationValidation",
     "Conversion",
     "DynamicBatching",
     "Encryption",
@@ -58,6 +65,7 @@ __all__ = [
     "OnnxConversion",
     "Publishing",
     "PythonConversion",
+    "RegressionValidation",
     "ReleaseSpec",
     "Resources",
     "Rollout",
@@ -67,6 +75,7 @@ __all__ = [
     "Signing",
     "Source",
     "TextGeneration",
+    "TextValidation",
     "Toleration",
     "Validation",
     "VersionPolicy",
@@ -97,7 +106,7 @@ class ReleaseSpec(SpecPart):
     conversion: Conversion = OnnxConversion()
     serving: Serving = Serving()
     publish: Publishing = Publishing()
-    validation: Validation = Validation()
+    validation: Validation = ClassificationValidation()
     benchmark: Benchmark = Benchmark()
     rollout: Rollout = Rollout()
 

@@ -52,12 +52,12 @@ class _Problem:
             self.what = f"the key `{key}` is missing"
             self.remedy = f"Add `{path[-1]}:`{' under `' + dotted(path[:-1]) + '`' if path[:-1] else ''}."
         else:
-            self._wrong_value(key, details)
+            self._wrong_value(key, model, details)
 
-    def _wrong_value(self, key: str, details: ErrorDetails) -> None:
+    def _wrong_value(self, key: str, model: type[BaseModel], details: ErrorDetails) -> None:
         context = details.get("ctx") or {}
         if details["type"] == "union_tag_invalid":
-            self._wrong_choice(key, context)
+            self._wrong_choice(key, model, context)
             return
         said = str(context.get("error", "")) if details["type"] == "value_error" else ""
         self.remedy = (
@@ -71,8 +71,9 @@ class _Problem:
         self.expected = said.removeprefix("must be ") if said else _expectation(details, context)
         self.found = None if isinstance(details["input"], dict | list) else f"`{_shown(details['input'])}`"
 
-    def _wrong_choice(self, key: str, context: dict[str, Any]) -> None:
-        self.what = f"`{key}.target` has a wrong value"
+    def _wrong_choice(self, key: str, model: type[BaseModel], context: dict[str, Any]) -> None:
+        chosen = _models_in(model.model_fields[key.rpartition(".")[2]].annotation)[0][1]
+        self.what = f"`{key}.{_chosen_by(chosen)}` has a wrong value"
         self.expected = "one of " + str(context["expected_tags"]).replace("'", "")
         self.found = f"`{_shown(context['tag'])}`"
 
@@ -87,7 +88,7 @@ class _Problem:
         # What every file may say comes before what only one target has.
         elsewhere = [dotted((*place, name)) for place, _, chosen in sorted(found, key=lambda one: one[2])]
         if dotted(path) in elsewhere:
-            self.remedy = f"Remove the key: only another `target` of `{dotted(parent)}` has it."
+            self.remedy = f"Remove the key: only another `{_chosen_by(model)}` of `{dotted(parent)}` has it."
         elif near:
             self.remedy = f"Did you mean `{dotted((*parent, near))}`?"
         elif elsewhere:
@@ -146,6 +147,11 @@ def _located(root: type[BaseModel], location: Path) -> tuple[Path, type[BaseMode
             choices = {tag: one for tag, one in below if tag}
             model = below[0][1] if below else model
     return tuple(path), beside
+
+
+def _chosen_by(model: type[BaseModel]) -> str:
+    """Return the key by which a class is chosen among others."""
+    return "kind" if "kind" in model.model_fields else "target"
 
 
 def _models_in(annotation: Any) -> list[tuple[str, type[BaseModel]]]:

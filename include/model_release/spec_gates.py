@@ -1,4 +1,4 @@
-"""The release file's `validation` and `benchmark`: what a version must show on staging."""
+"""The release file's `benchmark`: how fast a version must answer on staging."""
 
 from __future__ import annotations
 
@@ -13,25 +13,9 @@ from include.model_release.spec_parts import (
     Percent,
     PodSettings,
     Seconds,
-    Share,
     SpecPart,
     Text,
 )
-
-
-class Validation(SpecPart):
-    """What the golden set must show on staging."""
-
-    output: Text = "probabilities"
-    """The output that holds scores by class (rows x classes), or the predicted class itself (rows)."""
-    label: Text = "label"
-    """The array of the golden set with the right class, an integer per row."""
-    accuracy_min: Share = 0.9
-    agreement_min: Share = 0.9
-    """Share of golden rows that must get the same class as from the stable version."""
-    batch_size: Count = 32
-    """Golden rows per request; left out, no more than `serving.max_batch_size`."""
-    timeout_s: Seconds = 60
 
 
 class ServiceLevel(SpecPart):

@@ -25,7 +25,9 @@ class Mirror(PodSettings):
     rel_tolerance: Annotated[float, Field(ge=0)] | None = None
     """Left out: that of `conversion.parity`."""
     agreement_min: Share | None = None
-    """Share of rows that must get the same class as from stable; left out: `validation.agreement_min`, 0: any."""
+    """Share of rows that must get the same class as from stable; left out: `validation.agreement_min` of
+    `kind: classification`, else 0: any.
+    """
     error_percent_max: Percent = 0.0
     """Requests on which the candidate may fail where stable answers."""
     differ_percent_max: Percent | None = None

@@ -102,6 +102,8 @@ class Serving(SpecPart):
     metric_tags: dict[str, str | None] | None = Field(default_factory=dict)
     """Labels on the model's metrics."""
     hardware: ServerHardware | None = None
+    load_timeout_s: Annotated[int, Field(ge=1, le=3 * 3600)] = 600
+    """Limit for loading the version on staging, an ensemble's members included; no part of config.pbtxt."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

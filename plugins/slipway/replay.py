@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 import aiohttp
 import numpy as np
 
+from include.model_release.asking import is_decoupled, optional_inputs
 from include.model_release.errors import SlipwayError, UserError
-from include.model_release.expectations import golden_from_arrays
+from include.model_release.golden_set import golden_from_arrays
 from include.model_release.samples import Sample, Window
 from include.model_release.signature import ModelSignature
 from include.model_release.spec_top_up import TopUp
+from include.triton_config import from_pbtxt
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.hooks.registry import ModelRegistry
 from slipway.ticket import ReleaseTicket
@@ -159,9 +161,18 @@ def load_requests(ticket: ReleaseTicket, registry: ModelRegistry) -> list[Golden
     :raises TransientError: the store is away.
     :raises UserError: there is no such version, or its golden set makes no request that may be replayed.
     """
-    manifest = registry.require(ticket.model, ticket.version)
+    manifest, validation = registry.require(ticket.model, ticket.version), ticket.spec.validation
+    configs = {name: from_pbtxt(text) for name, text in registry.config_texts(manifest).items()}
+    if is_decoupled(configs.values()):
+        raise _decoupled(ticket)
     with np.load(io.BytesIO(registry.golden_set(manifest)), allow_pickle=False) as arrays:
-        golden = golden_from_arrays(dict(arrays), manifest.signature, ticket.spec.validation.label)
+        golden = golden_from_arrays(
+            dict(arrays),
+            manifest.signature,
+            validation.label,
+            kind=validation.kind,
+            optional=optional_inputs(configs[ticket.model]),
+        )
     settings = ticket.spec.rollout.top_up
     requests: list[GoldenRequest] = []
     size, largest = 0, 0
@@ -182,7 +193,7 @@ def golden_request(model: str, signature: ModelSignature, inputs: dict[str, np.n
     from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
     tensors = []
-    for spec in signature.inputs:
+    for spec in (one for one in signature.inputs if one.name in inputs):
         values = np.ascontiguousarray(inputs[spec.name])
         tensor = InferInput(spec.name, list(values.shape), spec.datatype)
         tensor.set_data_from_numpy(values, binary_data=True)
@@ -254,6 +265,15 @@ async def _is_set_within(event: asyncio.Event, limit_s: float) -> bool:
         except TimeoutError:
             return False
     return event.is_set()
+
+
+def _decoupled(ticket: ReleaseTicket) -> UserError:
+    return UserError(
+        f"golden requests cannot be replayed to {ticket.model!r} version {ticket.version}",
+        expected="a model that sends one response to a request, for that is what the V2 REST call gives",
+        found="a decoupled model",
+        remedy="write `hold` or `rollback` under `rollout.on_inconclusive` in the release file",
+    )
 
 
 def _too_large(ticket: ReleaseTicket, settings: TopUp, largest: int) -> UserError:

@@ -20,6 +20,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jinja2.sandbox import SandboxedEnvironment
 
 from include.model_release.names import list_models
+from include.model_release.spec import Serving
 from include.model_release.spec_conversion import LONGEST_CONVERSION_S
 from include.model_release.spec_parts import LONGEST_STARTUP_S
 
@@ -171,6 +172,17 @@ def test_a_refused_gate_stops_the_release(release: DAG) -> None:
         if not task.is_teardown:
             rules = ("all_success", "none_failed", "none_failed_min_one_success")
             assert task.trigger_rule.value in rules, task.task_id
+
+
+def test_a_load_may_take_as_long_as_the_release_file_says(release: DAG) -> None:
+    """Both loads get the release file's limit, and Airflow's own is above the largest that it may be."""
+    largest = next(rule.le for rule in Serving.model_fields["load_timeout_s"].metadata if hasattr(rule, "le"))
+    for name in ("staging.load_candidate", "staging.load_baseline"):
+        task = release.get_task(name)
+        assert "timeout_s" in task.template_fields
+        assert "['load_timeout_s']" in task.timeout_s  # type: ignore[union-attr]
+        # As much for the loads as for getting ready after them.
+        assert task.execution_timeout.total_seconds() > 2 * largest  # type: ignore[union-attr]
 
 
 def test_no_time_limit_that_skips_the_rollback(release: DAG) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from http.client import HTTPException
@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from airflow.sdk import BaseHook
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from tritonclient.utils import InferenceServerException
 
-from include.model_release.errors import LoadRefusedError, ModelInvalidError, ServerUnavailableError
+from include.model_release.errors import (
+    LoadRefusedError,
+    ModelInvalidError,
+    ServerUnavailableError,
+    UserError,
+)
+from include.model_release.staged_paths import EXTRA as REPOSITORY_PATH
+from slipway.hooks.triton_stream import AnswerStream, request_tensors
 
 if TYPE_CHECKING:  # the clients are imported by what uses them: every parse of a DAG would pay for gRPC
     from tritonclient import grpc as triton_grpc
@@ -31,8 +38,9 @@ _GRPC_AWAY = ("StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED", "StatusC
 class TritonHook(BaseHook):
     """One Triton server.
 
-    The Airflow connection gives ``host``, ``port`` (HTTP), and in its extra ``grpc_port`` (default 8001) and
-    ``ssl`` (default false).
+    The Airflow connection gives ``host``, ``port`` (HTTP), and in its extra ``grpc_port`` (default 8001), ``ssl``
+    (default false) and ``repository_path``: the folder in which the server sees its model repository as files, such
+    as one mounted by Mountpoint for Amazon S3. Left out where it does not.
 
     :param triton_conn_id: the connection.
     :param timeout_s: limit of one control or inference request. A load answers only when it is done, so this
@@ -58,6 +66,22 @@ class TritonHook(BaseHook):
         """``HOST:PORT`` of the gRPC endpoint."""
         connection = self.get_connection(self.triton_conn_id)
         return f"{connection.host}:{connection.extra_dejson.get('grpc_port', 8001)}"
+
+    @cached_property
+    def repository_path(self) -> str | None:
+        """Where the server sees its model repository as files, None where nobody says.
+
+        :raises UserError: it is no absolute path.
+        """
+        path = self.get_connection(self.triton_conn_id).extra_dejson.get(REPOSITORY_PATH)
+        if path is not None and not str(path).startswith("/"):
+            raise UserError(
+                f"the extra {REPOSITORY_PATH!r} of the connection {self.triton_conn_id!r} is no absolute path",
+                expected="a folder of the server's, such as /mnt/staging",
+                found=str(path),
+                remedy="correct it, or take it out",
+            )
+        return None if path is None else str(path)
 
     @cached_property
     def _ssl(self) -> bool:
@@ -152,23 +176,46 @@ class TritonHook(BaseHook):
         :return: an array for each of those outputs.
         :raises ModelInvalidError: the server answered with an error about this request.
         """
-        from tritonclient import grpc as triton_grpc
+        tensors, wanted = request_tensors(inputs, outputs)
+        with self._asked(model_name, version, outputs):
+            answer = self._inference.infer(
+                model_name,
+                tensors,
+                model_version=str(version),
+                outputs=wanted,
+                client_timeout=self.timeout_s,
+            )
+        return {name: answer.as_numpy(name) for name in outputs}
 
-        tensors = []
-        for name, values in inputs.items():
-            tensor = triton_grpc.InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
-            tensor.set_data_from_numpy(np.ascontiguousarray(values))
-            tensors.append(tensor)
-        wanted = [triton_grpc.InferRequestedOutput(name) for name in outputs]
+    def infer_stream(
+        self,
+        model_name: str,
+        version: int,
+        requests: Iterable[Mapping[str, np.ndarray]],
+        outputs: Sequence[str],
+        *,
+        concurrency: int = 8,
+    ) -> list[list[dict[str, np.ndarray]]]:
+        """Requests over one gRPC stream, which is how a decoupled model is asked; others answer there too.
+
+        :param requests: for each request an array for each input tensor.
+        :param concurrency: requests that are under way at the same time.
+        :return: for each request its responses in the order of their arrival, with those of the outputs that each
+            has; a response without any of them is left out.
+        :raises ModelInvalidError: the server answered with an error.
+        :raises TimedOutError: a request's last response did not come within ``timeout_s``.
+        """
+        with self._asked(model_name, version, outputs):
+            stream = AnswerStream(self._inference, model_name, version, outputs, self.timeout_s)
+            with stream:
+                return stream.ask(requests, concurrency)
+
+    @contextmanager
+    def _asked(self, model_name: str, version: int, outputs: Sequence[str]) -> Iterator[None]:
+        """For requests in which an error answer says that the model cannot be relied on."""
         try:
             with self._translated(f"asking {model_name!r} version {version}"):
-                answer = self._inference.infer(
-                    model_name,
-                    tensors,
-                    model_version=str(version),
-                    outputs=wanted,
-                    client_timeout=self.timeout_s,
-                )
+                yield
         except InferenceServerException as error:
             raise ModelInvalidError(
                 f"{model_name!r} version {version} at {self.grpc_address} answered a request with an error",
@@ -176,7 +223,6 @@ class TritonHook(BaseHook):
                 found=error.message() or str(error),
                 remedy="mend the model and release a new version",
             ) from error
-        return {name: answer.as_numpy(name) for name in outputs}
 
     @contextmanager
     def _answered(self, doing: str) -> Iterator[None]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from include.model_release.engine import require_loadable
-from include.model_release.ensemble import load_order, pin_bundle, rename_bundle
+from include.model_release.ensemble import Configs, load_order, pin_bundle, rename_bundle
 from include.model_release.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
 from include.model_release.manifest import SIGNATURE_FILE, Manifest, attachment
 from include.model_release.repository import CONFIG_FILE, Role, staged_key, staged_model, staged_name
+from include.model_release.staged_paths import SERVING_ROOT, names_files, on_staging
 from include.triton_config import from_pbtxt, to_pbtxt
 from slipway.failures import airflow_failures
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import load_signing_key
+from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.operators.triton import TritonLoadModelOperator
 from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
@@ -59,6 +61,8 @@ class Staging(BaseModel):
     baseline: StagedModel | None
     not_compared: str = ""
     """Why there is no baseline although a version is live; empty otherwise."""
+    load_timeout_s: int = 600
+    """The release file's limit for the loads of each of the two."""
     model_names: tuple[str, ...] = ()
     """All of them with their members, in the order in which they are unloaded: who calls goes before the called."""
 
@@ -70,8 +74,13 @@ class PrepareStagingOperator(ReleaseOperator):
     the same run. A stable version that cannot be there is left out: it is an engine for the GPUs or the TensorRT that
     were replaced, or signed with a key that is not accepted any more. It must not stand in its successor's way.
 
+    :param triton_conn_id: the staging server, which may see its repository as files (`TritonHook.repository_path`).
     :return: a `Staging` as a mapping.
     """
+
+    def __init__(self, *, triton_conn_id: str = TritonHook.default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.triton_conn_id = triton_conn_id
 
     def run(self, context: Context) -> dict[str, Any]:
         """Copies both; the stage goes on when the candidate is loaded.
@@ -90,6 +99,7 @@ class PrepareStagingOperator(ReleaseOperator):
             candidate=candidate,
             baseline=baseline,
             not_compared=not_compared,
+            load_timeout_s=ticket.spec.serving.load_timeout_s,
             model_names=tuple(name for one in staged for name in _unload_order(one)),
         )
         return staging.model_dump(mode="json")
@@ -108,21 +118,34 @@ class PrepareStagingOperator(ReleaseOperator):
 
         Its models get names of their own there, those of an ensemble's members included.
 
-        :raises LoadRefusedError: it is an engine for another GPU or TensorRT than the release file declares.
+        :raises LoadRefusedError: it is an engine for another GPU or TensorRT than the release file declares, or
+            it names its files by absolute paths, and nobody says where the staging server has them.
         """
         registry, model = ModelRegistry(self.store), ticket.model
         manifest = registry.require(model, version)
         require_loadable(manifest.engines, ticket.spec.serving.hardware, where="the staging server")
         self._require_signed(registry, manifest, role)
         name = staged_name(model, role)
-        registry.copy_to_staging(manifest, name)
         published = {one: from_pbtxt(text) for one, text in registry.config_texts(manifest).items()}
         names = {member: staged_model(model, member, name) for member in published}
-        configs = rename_bundle(pin_bundle(published, version), names)
+        placed = self._with_staged_paths(ticket, pin_bundle(published, version), names)
+        configs = rename_bundle(placed, names)
+        registry.copy_to_staging(manifest, name)
         for staged, config in configs.items():
             self.store.write(staged_key(f"{staged}/{CONFIG_FILE}", staged), to_pbtxt(config).encode())
         members = [StagedMember(name=one, config=configs[one]) for one in load_order(configs) if one != name]
         return StagedModel(name=name, version=version, config=configs[name], members=tuple(members))
+
+    def _with_staged_paths(
+        self, ticket: ReleaseTicket, configs: Configs, names: Mapping[str, str]
+    ) -> Configs:
+        """The configurations with the paths in their parameters as the staging server has them."""
+        # Only TensorRT-LLM's conversion may lay its repository elsewhere than KServe does.
+        roots = {SERVING_ROOT, getattr(ticket.spec.conversion, "serving_root", SERVING_ROOT)}
+        if not names_files(configs, roots):
+            return configs
+        path = TritonHook(self.triton_conn_id).repository_path
+        return on_staging(configs, names, repository_path=path, connection=self.triton_conn_id, roots=roots)
 
     def _require_signed(self, registry: ModelRegistry, manifest: Manifest, role: Role) -> None:
         """Refuses what the release file's key has not signed, before a server reads any of it.
@@ -153,10 +176,7 @@ def _unload_order(staged: StagedModel) -> list[str]:
 
 
 class StagingLoadOperator(ReleaseStep, TritonLoadModelOperator):
-    """A load on the staging server, which may take as long as a revision may take to come up.
-
-    :param timeout_s: the limit, unless the release file's ``rollout.ready_timeout_s`` is longer.
-    """
+    """A load on the staging server, as a step of a release."""
 
     template_fields: Sequence[str] = ("release", *TritonLoadModelOperator.template_fields)
 
@@ -166,19 +186,6 @@ class StagingLoadOperator(ReleaseStep, TritonLoadModelOperator):
         super().__init__(**kwargs)
         self.release = release
         self.aws_conn_id = aws_conn_id
-
-    def load(self) -> list[int]:
-        """Loads, within the release's limit."""
-        self._take_time()
-        return super().load()
-
-    def load_answered(self, event: dict[str, Any]) -> list[int]:
-        """Goes on when the server has answered the load."""
-        self._take_time()
-        return super().load_answered(event)
-
-    def _take_time(self) -> None:
-        self.timeout_s = max(self.timeout_s, float(self.ticket.spec.rollout.ready_timeout_s))
 
 
 class LoadCandidateOperator(StagingLoadOperator):

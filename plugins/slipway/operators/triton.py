@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _POLL_INTERVAL_S = 0.2
+# What a load gets when those before it have taken all the time: enough to say so.
+_LEAST_S = 1.0
 
 
 class TritonLoadModelOperator(BaseOperator):
@@ -38,11 +40,11 @@ class TritonLoadModelOperator(BaseOperator):
         loaded before it; a list or JSON text (templated). Triton would load the steps of an ensemble by itself,
         but not what a program calls, and it would not say which of them it refuses.
     :param triton_conn_id: the server.
-    :param timeout_s: limit for the loads and for getting ready after them.
+    :param timeout_s: limit for all loads together, and as much again for getting ready after them (templated).
     :param deferrable: wait in the triggerer instead of in a worker.
     """
 
-    template_fields: Sequence[str] = ("model_name", "config", "members")
+    template_fields: Sequence[str] = ("model_name", "config", "members", "timeout_s")
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class TritonLoadModelOperator(BaseOperator):
         config: str | dict[str, Any],
         members: str | Sequence[dict[str, Any]] = (),
         triton_conn_id: str = TritonHook.default_conn_name,
-        timeout_s: float = 600.0,
+        timeout_s: float | str = 600.0,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
@@ -80,12 +82,14 @@ class TritonLoadModelOperator(BaseOperator):
             raise AirflowSkipException("there is nothing to load")
         if self.deferrable:
             self.defer(
-                trigger=TritonLoadModelTrigger(self.triton_conn_id, models, self.timeout_s),
+                trigger=TritonLoadModelTrigger(self.triton_conn_id, models, self._limit_s),
                 method_name="execute_complete",
-                timeout=timedelta(seconds=self.timeout_s),
+                timeout=timedelta(seconds=self._limit_s),
             )
+        deadline = time.monotonic() + self._limit_s
         for name, config in models:
-            self._hook.load(name, config)
+            left_s = max(_LEAST_S, deadline - time.monotonic())
+            TritonHook(self.triton_conn_id, left_s).load(name, config)
         return self._verified(models)
 
     def load_answered(self, event: dict[str, Any]) -> list[int]:
@@ -95,8 +99,8 @@ class TritonLoadModelOperator(BaseOperator):
         return self._verified(self._models())
 
     @property
-    def _hook(self) -> TritonHook:
-        return TritonHook(self.triton_conn_id, self.timeout_s)
+    def _limit_s(self) -> float:
+        return float(self.timeout_s)  # a template renders to text
 
     def _models(self) -> list[tuple[str, dict[str, Any]]]:
         """Names and configurations in the order of their loads, the model itself last; empty for nothing."""
@@ -107,8 +111,8 @@ class TritonLoadModelOperator(BaseOperator):
 
     def _verified(self, models: Sequence[tuple[str, dict[str, Any]]]) -> list[int]:
         """Waits until all are ready and holds the server's configurations against those asked for."""
-        hook, ready = self._hook, list[int]()
-        deadline = time.monotonic() + self.timeout_s
+        hook, ready = TritonHook(self.triton_conn_id, self._limit_s), list[int]()
+        deadline = time.monotonic() + self._limit_s
         for name, config in models:
             ready = self._await_ready(hook, name, config, deadline)
             for version in ready:
@@ -130,7 +134,7 @@ class TritonLoadModelOperator(BaseOperator):
             if time.monotonic() > deadline:
                 raise TimedOutError(
                     f"{name!r} did not get ready on Triton at {hook.http_address}",
-                    expected=f"versions {sorted(wanted)} within {self.timeout_s:.0f} s",
+                    expected=f"versions {sorted(wanted)} within {self._limit_s:.0f} s",
                     found=f"versions {sorted(ready)}",
                     remedy="read the server's log",
                 )

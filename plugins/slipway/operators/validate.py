@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from include.model_release.expectations import (
-    GoldenSet,
-    ValidationNumbers,
-    golden_from_arrays,
-    require_validation,
-    score,
-    suite_definition,
-    validation_report,
-)
+from include.model_release.answers import ValidationNumbers, require_output
+from include.model_release.asking import gathered, is_decoupled, optional_inputs, require_still_optional
+from include.model_release.expectations import require_validation, score, validation_report
+from include.model_release.golden_set import GoldenSet, golden_from_arrays
 from include.model_release.report_html import render_report_html
 from include.model_release.signature import require_equal, signature_from_metadata
 from slipway.hooks.registry import ModelRegistry
@@ -71,51 +66,67 @@ class ValidateModelOperator(ReleaseOperator):
         """
         if ticket.stable is None:
             return
+        stable_name = f"version {ticket.stable.version}"
         if staging.baseline is None:
             registry = ModelRegistry(self.store)
             manifest = registry.manifest(ticket.model, ticket.stable.version)
-            if manifest is None:
-                return
-            stable, candidate = manifest.signature, registry.require(ticket.model, ticket.version).signature
-        else:
-            candidate, stable = (
-                signature_from_metadata(hook.metadata(staged.name, staged.version))
-                for staged in (staging.candidate, staging.baseline)
-            )
-        require_equal(stable, candidate, stable_name=f"version {ticket.stable.version}")
+            if manifest is not None:
+                candidate = registry.require(ticket.model, ticket.version).signature
+                require_equal(manifest.signature, candidate, stable_name=stable_name)
+            return
+        candidate, stable = (
+            signature_from_metadata(hook.metadata(staged.name, staged.version))
+            for staged in (staging.candidate, staging.baseline)
+        )
+        require_equal(stable, candidate, stable_name=stable_name)
+        require_still_optional(staging.baseline.config, staging.candidate.config, stable_name=stable_name)
 
     def _score(self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging) -> ValidationNumbers:
         """Both versions answer the candidate's golden set."""
         registry = ModelRegistry(self.store)
+        validation = ticket.spec.validation
         manifest = registry.require(ticket.model, ticket.version)
+        require_output(manifest.signature, validation.output)
         with np.load(io.BytesIO(registry.golden_set(manifest)), allow_pickle=False) as arrays:
-            golden = golden_from_arrays(dict(arrays), manifest.signature, ticket.spec.validation.label)
+            golden = golden_from_arrays(
+                dict(arrays),
+                manifest.signature,
+                validation.label,
+                kind=validation.kind,
+                optional=optional_inputs(staging.candidate.config),
+            )
         answers = self._answers(ticket, hook, staging.candidate, golden)
         stable = None if staging.baseline is None else self._answers(ticket, hook, staging.baseline, golden)
-        return score(golden, answers, stable)
+        return score(golden, answers, stable, validation)
 
     def _answers(
         self, ticket: ReleaseTicket, hook: TritonHook, staged: StagedModel, golden: GoldenSet
     ) -> np.ndarray:
         """The answers of one version, a row for each golden row."""
         validation = ticket.spec.validation
-        # The release file knows the limit only of a model whose configuration it makes.
-        limit = int(staged.config.get("max_batch_size", 0)) or validation.batch_size
-        batches = [
-            hook.infer(staged.name, staged.version, inputs, [validation.output])[validation.output]
-            for _, inputs in golden.batches(min(limit, validation.batch_size))
-        ]
-        self.log.info("%s version %s answered %s golden rows", staged.name, staged.version, golden.rows)
-        return np.concatenate(batches)
+        name, version, output = staged.name, staged.version, validation.output
+        configs = [staged.config, *(member.config for member in staged.members)]
+        if is_decoupled(configs):
+            # How the rows of a batch share its responses is each model's own affair.
+            requests = [inputs for _, inputs in golden.batches(1)]
+            responses = hook.infer_stream(name, version, requests, [output])
+            answers = gathered([[one[output] for one in each] for each in responses], validation)
+        else:
+            # The release file knows the limit only of a model whose configuration it makes.
+            limit = int(staged.config.get("max_batch_size", 0)) or validation.batch_size
+            batches = golden.batches(min(limit, validation.batch_size))
+            answers = np.concatenate(
+                [hook.infer(name, version, inputs, [output])[output] for _, inputs in batches]
+            )
+        self.log.info("%s version %s answered %s golden rows", name, version, golden.rows)
+        return answers
 
     def _report(self, ticket: ReleaseTicket, staging: Staging, numbers: ValidationNumbers) -> dict[str, Any]:
         """Runs the suite over the answers' table."""
         import pandas as pd  # a second, which only the task that validates shall pay
 
-        validation = ticket.spec.validation
         stable = None if staging.baseline is None else staging.baseline.version
-        expectations = suite_definition(validation, numbers.rows, has_stable=stable is not None)
-        results = run_expectations(pd.DataFrame(numbers.columns), expectations, ticket.model)
+        results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), ticket.model)
         return validation_report(
             model=ticket.model,
             version=ticket.version,
@@ -123,7 +134,6 @@ class ValidateModelOperator(ReleaseOperator):
             not_compared=staging.not_compared,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             numbers=numbers,
-            validation=validation,
             results=results,
             signature=ModelRegistry(self.store).require(ticket.model, ticket.version).signature,
         )

@@ -12,12 +12,14 @@ import pandas as pd
 import pytest
 from slipway.quality import run_expectations
 
-from include.model_release.expectations import GoldenSet, score, suite_definition
-from include.model_release.spec import Validation
+from include.model_release.answers import every_row
+from include.model_release.expectations import score
+from include.model_release.golden_set import GoldenSet
+from include.model_release.spec import ClassificationValidation, RegressionValidation, TextValidation
 
 pytestmark = pytest.mark.timeout(120)
 
-VALIDATION = Validation(accuracy_min=0.75, agreement_min=0.75)
+VALIDATION = ClassificationValidation(accuracy_min=0.75, agreement_min=0.75)
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +36,8 @@ def check(predicted: list[int], stable: list[int] | None = None) -> dict[str, di
     """Run the release's own suite over answers to the labels 0, 1, 2, 3; return the results by their meaning."""
     golden = GoldenSet({}, np.arange(4))
     stable_answers = None if stable is None else np.array(stable)
-    numbers = score(golden, np.array(predicted), stable_answers)
-    suite = suite_definition(VALIDATION, numbers.rows, has_stable=stable is not None)
+    numbers = score(golden, np.array(predicted), stable_answers, VALIDATION)
+    suite = numbers.suite()
     results = run_expectations(pd.DataFrame(numbers.columns), suite, "digits")
     assert [result["type"] for result in results] == [each["type"] for each in suite]
     return {result["meaning"]: result for result in results}
@@ -70,9 +72,8 @@ def test_first_version_has_nobody_to_agree_with() -> None:
 
 def test_missing_row_fails() -> None:
     """A table with fewer rows than the golden set fails the count."""
-    suite = suite_definition(VALIDATION, 5, has_stable=False)
     frame = pd.DataFrame({"correct": [1, 1], "finite": [1, 1]})
-    results = run_expectations(frame, suite, "digits")
+    results = run_expectations(frame, [every_row(5)], "digits")
     assert results[0]["success"] is False
     assert results[0]["observed"] == 2
 
@@ -81,10 +82,38 @@ def test_score_that_is_not_finite_fails() -> None:
     """One row whose scores are not numbers fails the suite, however good the rest is."""
     scores = np.eye(4)
     scores[3, 0] = np.nan
-    numbers = score(GoldenSet({}, np.arange(4)), scores)
-    suite = suite_definition(VALIDATION, 4, has_stable=False)
-    results = run_expectations(pd.DataFrame(numbers.columns), suite, "digits")
+    numbers = score(GoldenSet({}, np.arange(4)), scores, None, VALIDATION)
+    results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), "digits")
     assert [result["success"] for result in results] == [True, False, True]
+
+
+def test_regression_is_held_to_each_of_its_limits() -> None:
+    """The library computes the same MAE, MSE and R² from the table, and judges each by itself."""
+    golden = GoldenSet({}, np.array([1.0, 2.0, 3.0, 4.0]))
+    answers = np.array([1.0, 2.0, 3.0, 6.0])
+    asked = RegressionValidation(mae_max=0.5, rmse_max=0.9, r2_min=0.19, agreement_min=1.0)
+    numbers = score(golden, answers, answers * 1.04, asked)
+    results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), "rent")
+    assert [result["success"] for result in results] == [True, True, True, False, True, True]
+    assert [result["observed"] for result in results[2:5]] == pytest.approx([0.5, 1.0, 0.2])
+
+
+def test_regression_without_any_number_is_refused_in_plain_words() -> None:
+    """Where no answer is finite every mean is unknown: not met, and written as JSON."""
+    golden = GoldenSet({}, np.array([1.0, 2.0]))
+    numbers = score(golden, np.array([np.nan, np.inf]), None, RegressionValidation(mae_max=1, r2_min=0))
+    results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), "rent")
+    assert [result["success"] for result in results] == [True, False, False, False]
+    assert json.loads(json.dumps(results, allow_nan=False)) == results
+
+
+def test_text_is_held_to_its_score_and_to_stable() -> None:
+    """Scores between 0 and 1 are averaged; a row without an answer fails by itself."""
+    golden = GoldenSet({}, np.array(["a b", "c d"], dtype=object))
+    answers = np.array([b"a b", None], dtype=object)
+    numbers = score(golden, answers, answers, TextValidation(score_min=0.5, agreement_min=0.6))
+    results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), "chat")
+    assert [result["success"] for result in results] == [True, False, True, False]
 
 
 def test_results_are_plain() -> None:

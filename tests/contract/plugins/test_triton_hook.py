@@ -22,6 +22,7 @@ from include.model_release.errors import (
     ModelInvalidError,
     ServerUnavailableError,
     TimedOutError,
+    UserError,
 )
 from include.model_release.repository import pin_versions
 from include.model_release.signature import signature_from_metadata
@@ -150,6 +151,25 @@ def test_request_that_is_answered_with_an_error(
     assert words in (caught.value.found or "")
 
 
+def test_stream_answers_each_request_by_its_place(hook: TritonHook, config: dict[str, Any]) -> None:
+    """Many requests over one stream, more than are under way at once: each gets its own response, in its place."""
+    hook.load("table", pin_versions(config, [2]))
+    requests = [{"x": np.array([[1, number]], dtype=np.float32)} for number in range(30)]
+    answers = hook.infer_stream("table", 2, requests, ["y"], concurrency=4)
+    assert [[response["y"][0, 1] for response in one] for one in answers] == [[3.0 * n] for n in range(30)]
+    assert hook.infer_stream("table", 2, [], ["y"]) == []
+
+
+def test_stream_that_is_answered_with_an_error_can_be_followed_by_another(
+    hook: TritonHook, config: dict[str, Any]
+) -> None:
+    """An error is the model's, and the hook is as good as before."""
+    hook.load("table", pin_versions(config, [1]))
+    with pytest.raises(ModelInvalidError, match="'table' version 1"):
+        hook.infer_stream("table", 1, [{"x": ROW}, {"x": UNKNOWN_ROW}], ["y"])
+    assert len(hook.infer_stream("table", 1, [{"x": ROW}], ["y"])) == 1
+
+
 # --- the operators ---
 
 
@@ -179,6 +199,24 @@ def test_operator_loads_the_members_first(hook: TritonHook, config: dict[str, An
     with pytest.raises(AirflowFailException, match="refuses to load 'broken'"):
         operator.execute(CONTEXT)
     assert hook.ready_versions("table") == frozenset()
+
+
+def test_operator_takes_its_limit_as_a_template_renders_it(
+    hook: TritonHook, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit may be text; it is for all loads together: a second one has what the first has left."""
+    limits: list[float] = []
+    real = TritonHook.load
+
+    def slow(self: TritonHook, name: str, config: Mapping[str, Any]) -> None:
+        limits.append(self.timeout_s)
+        real(self, name, config)
+
+    monkeypatch.setattr(TritonHook, "load", slow)
+    member = {"name": "table", "config": pin_versions(config, [1])}
+    load(pin_versions(config, [1]), members=json.dumps([member]), timeout_s="30").execute(CONTEXT)
+    assert 29.0 < limits[0] <= 30.0
+    assert limits[1] < limits[0]
 
 
 def test_operator_with_nothing_to_load_is_skipped(hook: TritonHook) -> None:
@@ -283,6 +321,21 @@ def test_server_that_does_not_listen(
         ask(connect(monkeypatch, free_port()))
 
 
+def test_stream_to_a_server_that_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream to a server that is not there names the connection too."""
+    with pytest.raises(ServerUnavailableError, match="'triton_staging'"):
+        connect(monkeypatch, free_port()).infer_stream("table", 1, [{"x": ROW}], ["y"])
+
+
+@pytest.mark.parametrize("path", ["mnt/staging", ""])
+def test_repository_path_must_be_absolute(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A relative folder would be looked for wherever the server happens to run."""
+    extra = {"repository_path": path}
+    monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", json.dumps({"conn_type": "generic", "extra": extra}))
+    with pytest.raises(UserError, match=r"'repository_path' of the connection 'triton_staging'"):
+        _ = TritonHook().repository_path
+
+
 class Speaker(BaseRequestHandler):
     """Reads what comes first, says `words` and hangs up; without words it says nothing until the client has gone."""
 
@@ -337,6 +390,26 @@ def test_server_that_gives_no_answer_of_its_own(
     """Silence, a crash in the middle and a proxy's error page are never taken for a verdict on the model."""
     with pytest.raises(ServerUnavailableError):
         ask(connect(monkeypatch, speaker(words), timeout_s=1.0))
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (b"", ServerUnavailableError),
+        (b"not HTTP at all\r\n\r\n", ServerUnavailableError),
+        (None, TimedOutError),
+    ],
+    ids=["hangs up", "garbage", "silent"],
+)
+def test_stream_to_a_server_that_gives_no_answer_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+    speaker: Callable[[bytes | None], int],
+    words: bytes | None,
+    error: type[Exception],
+) -> None:
+    """What does not come over a stream is no verdict on the model either, and the wait for it ends."""
+    with pytest.raises(error):
+        connect(monkeypatch, speaker(words), timeout_s=1.0).infer_stream("table", 1, [{"x": ROW}], ["y"])
 
 
 @pytest.fixture

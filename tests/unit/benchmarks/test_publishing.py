@@ -47,7 +47,7 @@ def test_rate_is_measured_beside_its_peers(peers: Path, measure: Callable[[], Fi
     assert "aws s3 cp: " in figure.note
     for peer in PEERS:
         (call,) = (peers / f"{peer}.calls").read_text().splitlines()
-        assert "s3://bench/work/bench/1/convert/" in call
+        assert "slipway-bench-" in call
         assert call.endswith(" s3://bench/peer/")
 
 
@@ -62,8 +62,7 @@ def test_peak_memory_is_measured(peers: Path) -> None:
 @pytest.fixture
 def ours_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our part is said to be done: only the peers' is looked at."""
-    monkeypatch.setattr(publishing, "_lay", lambda *_: None)
-    monkeypatch.setattr(publishing, "_publish", lambda *_: {"seconds": 1.0})
+    monkeypatch.setattr(publishing, "_side", lambda *_: {"seconds": 1.0})
 
 
 @pytest.mark.usefixtures("ours_is_done")
@@ -84,8 +83,13 @@ def test_peer_that_is_not_there_gives_no_figure(peers: Path) -> None:
 
 
 def test_publication_that_fails_gives_no_figure(peers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing was laid there is nothing to publish; that is no fast publication."""
-    monkeypatch.setattr(publishing, "_lay", lambda *_: None)
+    """Where nothing was uploaded there is nothing to publish; that is no fast publication."""
+    side = publishing._side
+
+    def only_publish(one: str, *arguments: str) -> dict[str, float]:
+        return {"seconds": 1.0} if one == "upload" else side(one, *arguments)
+
+    monkeypatch.setattr(publishing, "_side", only_publish)
     with pytest.raises(MeasureError, match=r"python.* failed"):
         publishing.measure_1_file()
     assert not (peers / "s5cmd.calls").exists()

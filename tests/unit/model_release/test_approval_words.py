@@ -55,6 +55,14 @@ def test_a_person_is_told_what_was_not_compared() -> None:
     assert text.count("**Not compared with the stable version:** version 2 is an engine of old") == 1
 
 
+def test_each_kind_of_answer_has_its_figures() -> None:
+    """Errors of a regressor and the score of a text model are told like accuracy."""
+    state = fold([WRITER.release_started(1, NOW)])
+    numbers = {"rows": 20, "mae": 0.5, "mae_max": 1, "rmse": None, "r2": 0.93, "agreement": 0.9}
+    text = approval_body(state, evidence_uri="s3://b/", validation={"numbers": numbers}, benchmark=None)
+    assert "20 golden rows: mean absolute error 0.5, R² 0.93, agreement 0.9." in text
+
+
 def test_before_a_promotion_the_steps_of_the_canary_are_shown() -> None:
     """Each step with its verdict and reason, as the judge gave them."""
     events = [

@@ -252,7 +252,7 @@ def test_every_option_can_be_removed() -> None:
     }  # fmt: skip
     options = {prefix + name for prefix, part in parts.items() for name in part.model_fields}
     entries = {"dynamic_batching.priority_queue_policies.1", "parameters.threads", "metric_tags.team"}
-    unremovable = {"max_batch_size", "hardware"}
+    unremovable = {"max_batch_size", "hardware", "load_timeout_s"}
     assert options | entries == _REMOVED.keys() | _FILLED | _OTHERWISE | unremovable
 
 

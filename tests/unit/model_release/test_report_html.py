@@ -155,6 +155,33 @@ def test_a_missing_part_is_left_out(missing: str) -> None:
     _parsed(render_report_html({}))
 
 
+def test_a_regression_is_shown_by_its_errors() -> None:
+    """Figures that are no shares stand beside their limits; an example shows its error; -1 is a number here."""
+    numbers = {"rows": 3, "mae": 1.25, "mae_max": 1, "r2": 0.5, "r2_min": None, "not_finite_rows": 1}
+    worst = [{"row": 2, "label": 4.0, "predicted": -1.0, "error": -5.0, "stable": None}]
+    page = render_report_html({**_REPORT, "kind": "regression", "numbers": numbers, "worst": worst})
+    text = " ".join(_parsed(page).text)
+    for words in ("Mean absolute error", "1.25", "at most 1", "R²", "no limit", "The largest errors"):
+        assert words in text
+    assert "1 with answers that are not finite" in text
+    assert "-5.0000" in text
+    assert "-1.0000" in text
+
+
+def test_texts_are_shown_beside_each_other_and_never_become_markup() -> None:
+    """Question, golden answer, answer and stable's; a text that is markup, and one that is missing, do no harm."""
+    numbers = {"rows": 2, "score": 0.5, "score_min": 0.9, "match": "exact", "unanswered_rows": 1}
+    example = {"row": 0, "asked": "<script>q</script>", "label": "a\nb", "score": 0.5, "stable": "theirs"}
+    worst = [{**example, "predicted": "<i>mine</i>"}, {**example, "predicted": None}]
+    parsed = _parsed(
+        render_report_html({**_REPORT, "kind": "text", "numbers": numbers, "worst": worst, "confusion": None})
+    )
+    text = " ".join(parsed.text)
+    for words in ("<script>q</script>", "<i>mine</i>", "theirs", "none", "Likeness", "(exact)", "1 without"):
+        assert words in text
+    assert not parsed.tags & {"script", "i"}
+
+
 def test_a_pass_says_so() -> None:
     """A version that passed is told as passed, without reasons against it."""
     text = " ".join(_parsed(render_report_html({**_REPORT, "outcome": "pass", "reasons": []})).text)

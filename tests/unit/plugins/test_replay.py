@@ -34,6 +34,7 @@ class RegistryDouble:
 
     def __init__(self, rows: int = 3) -> None:
         self.rows = rows
+        self.config = 'name: "digits"'
         self.away = False
         self.loads = 0
 
@@ -57,6 +58,10 @@ class RegistryDouble:
             ),
             source=Provenance(files={}),
         )
+
+    def config_texts(self, manifest: Manifest) -> dict[str, str]:
+        """The configuration that was published."""
+        return {"digits": self.config}
 
     def golden_set(self, manifest: Manifest) -> bytes:
         """The npz."""
@@ -272,3 +277,23 @@ def test_rows_that_are_too_large_are_left_out(ticket: ReleaseTicket) -> None:
     limited = ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": small})})
     with pytest.raises(UserError, match="max_request_bytes"):
         load_requests(limited, cast(ModelRegistry, registry))
+
+
+def test_a_decoupled_model_is_not_replayed(ticket: ReleaseTicket) -> None:
+    """Triton refuses such a model's requests over this call; both versions would look broken."""
+    registry = RegistryDouble()
+    registry.config = 'name: "digits" model_transaction_policy { decoupled: true }'
+    with pytest.raises(UserError, match="found a decoupled model"):
+        load_requests(ticket, cast(ModelRegistry, registry))
+
+
+def test_an_optional_input_that_the_golden_set_lacks_is_left_out(ticket: ReleaseTicket) -> None:
+    """The request has the inputs of the golden set, and no other."""
+    registry = RegistryDouble()
+    registry.config = 'name: "digits" input { name: "x" } input { name: "text" optional: true }'
+    file = io.BytesIO()
+    np.savez(file, x=np.zeros((2, 2), np.float32), label=np.zeros(2, np.int64))
+    registry.golden_set = lambda manifest: file.getvalue()  # type: ignore[method-assign]
+    request, _ = load_requests(ticket, cast(ModelRegistry, registry))
+    header = json.loads(request.body[: request.header_length])
+    assert [tensor["name"] for tensor in header["inputs"]] == ["x"]
