@@ -145,7 +145,7 @@ def mirror_limits(spec: ReleaseSpec, mirror: Mirror) -> MirrorLimits:
         required=mirror.required,
         abs_tolerance=_first(mirror.abs_tolerance, parity.abs_tolerance),
         rel_tolerance=_first(mirror.rel_tolerance, parity.rel_tolerance),
-        class_output=spec.validation.output,
+        class_output=mirror.output or spec.validation.output,
         agreement_min=_first(mirror.agreement_min, agreement_min),
         error_percent_max=mirror.error_percent_max,
         differ_percent_max=mirror.differ_percent_max,
@@ -211,7 +211,8 @@ def require_mirror(verdict: MirrorVerdict, limits: MirrorLimits, model: str, ver
         found=verdict.reason,
         remedy="Look at evidence/mirror.html for what differs."
         if failed
-        else "See that the router mirrors requests (docs/mirror.md), raise `timeout_s`, or lower `requests`.",
+        else "See that the router mirrors requests (docs/mirror.md), raise `timeout_s`, lower `requests`, or name "
+        "under `rollout.mirror.output` an output that users ask for.",
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from include.model_release.spec_parts import Count, ImageReference, Percent, PodSettings, Share
+from include.model_release.spec_parts import Count, ImageReference, Percent, PodSettings, Share, Text
 
 
 class Mirror(PodSettings):
@@ -20,6 +20,8 @@ class Mirror(PodSettings):
     """Requests to compare; fewer than these are `inconclusive`, unless they are enough to refuse."""
     required: bool = False
     """Whether an inconclusive comparison refuses the version; else it is recorded and the release goes on."""
+    output: Text | None = None
+    """The output that shows the class, among those that users ask for; left out: `validation.output`."""
     abs_tolerance: Annotated[float, Field(ge=0)] | None = None
     """Left out: that of `conversion.parity`. An element is equal when |a - b| <= abs + rel * |a|, a stable's."""
     rel_tolerance: Annotated[float, Field(ge=0)] | None = None

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from include.sandbox.settings import PROJECT_ROOT
 
@@ -44,14 +46,33 @@ NO_SUCH_GPU = 99
 TWO_PRECISIONS: dict[str, Any] = {
     "variants": {"whole": {}, "rough": {"precision": "int8", "parity": {"abs_tolerance": 1e-9}}}
 }
+# Both precisions are held to their classes; any of the two may be the faster one.
+FROM_PYTORCH: dict[str, Any] = {
+    "target": "pytorch",
+    "outputs": ["label", "probabilities"],
+    "resources": {"cpu": 1, "memory": "6Gi"},
+    "parity": {"measure": "top_k", "agreement_min": 0.97, "outputs": {"label": {"within_min": 0.97}}},
+    "variants": {"whole": {"parity": {"measure": "tolerance"}}, "quick": {"precision": "int8"}},
+    "choose": "fastest",
+}
+BATCHED_AND_WARM: dict[str, Any] = {
+    "dynamic_batching": {"max_queue_delay_us": 1000, "preferred_batch_sizes": [4, 8]},
+    "warmup": [{"name": "golden", "row": 3, "batch_size": 4}],
+}
+MIRRORED_REQUESTS = 60
+MIRROR: dict[str, Any] = {
+    "requests": MIRRORED_REQUESTS,
+    "timeout_s": 120,
+    "required": True,
+    "output": "label",  # the clients ask for nothing else
+    "agreement_min": 0.7,
+}
 
 
 def write_release_files(folder: Path) -> None:
     """Fill `folder` with one release file for each model of the stories."""
     folder.mkdir(parents=True, exist_ok=True)
-    digits = yaml.safe_load((PROJECT_ROOT / "include" / "releases" / "digits.yaml").read_text())
-    # Several releases share the machine here, which says nothing about the models' speed.
-    digits["benchmark"] |= {"slo": {"p99_ms": 10_000}, "max_regression_percent": 1000, "requests": 100}
+    digits = _digits()
     refuse = {"on_concurrent_release": "refuse"}
     gpu = {"instances": [{"kind": "gpu", "count": 1, "gpus": [NO_SUCH_GPU]}]}
     variants = [
@@ -63,8 +84,44 @@ def write_release_files(folder: Path) -> None:
         _variant(digits, ORPHANED, rollout=CANARY_OF_AN_ORPHAN),
     ]
     for variant in variants:
-        (folder / f"{variant['model']}.yaml").write_text(yaml.safe_dump(variant, sort_keys=False))
+        _write(folder, variant)
     shutil.copyfile(Path(__file__).parent / "releases" / "magika.yaml", folder / "magika.yaml")
+
+
+def ask_for_everything(folder: Path, key: Path) -> None:
+    """Change the release file of ON_CALL: PyTorch, variants, a signature with `key`, mirrored requests."""
+    signing = {"signing": {"private_key_file": str(key)}}
+    changed = _variant(
+        _digits(),
+        ON_CALL,
+        source={"format": "pytorch", "model_file": "model.pt"},
+        serving=BATCHED_AND_WARM,
+        rollout={**SHORT_CANARY, "preview": {}, "mirror": MIRROR},
+    )
+    _write(folder, {**changed, "conversion": FROM_PYTORCH, "publish": signing})
+
+
+def write_signing_key(path: Path) -> None:
+    """Make a private key, as `openssl ecparam -name prime256v1 -genkey -noout` does."""
+    path.write_bytes(
+        ec.generate_private_key(ec.SECP256R1()).private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+
+
+def _digits() -> dict[str, Any]:
+    """The project's own release file of digits."""
+    digits: dict[str, Any] = yaml.safe_load(
+        (PROJECT_ROOT / "include" / "releases" / "digits.yaml").read_text()
+    )
+    # Several releases share the machine here, which says nothing about the models' speed.
+    digits["benchmark"] |= {"slo": {"p99_ms": 10_000}, "max_regression_percent": 1000, "requests": 100}
+    return digits
+
+
+def _write(folder: Path, release: dict[str, Any]) -> None:
+    (folder / f"{release['model']}.yaml").write_text(yaml.safe_dump(release, sort_keys=False))
 
 
 def _variant(digits: dict[str, Any], model: str, **parts: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from include.model_release.isvc_observation import Observed
@@ -12,9 +13,18 @@ from include.model_release.record import Event
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.training import upload_training_artifacts
+from tests.contract.pods.networks import train_network
 from tests.e2e.magika_release import upload_magika
 from tests.e2e.outage_stories import outage_story
-from tests.e2e.release_files import DIGITS, MAGIKA, ON_CALL, ON_GPU, ONE_AT_A_TIME
+from tests.e2e.release_files import (
+    DIGITS,
+    MAGIKA,
+    ON_CALL,
+    ON_GPU,
+    ONE_AT_A_TIME,
+    ask_for_everything,
+    write_signing_key,
+)
 from tests.e2e.world import INTAKE_DAG, RELEASE_DAG, Ended, World, finished
 
 RATE_RPS = 30.0
@@ -169,12 +179,19 @@ class OnCallStory:
     """In the canary of version 2 somebody takes the weight to 0 by kubectl; the next step cannot be done.
 
     Versions are converted twice, in precisions of which one misses its tolerance; candidates are shown before they
-    get users.
+    get users. Version 3 is a PyTorch network, and its release file asks for everything at once: signed with `key`,
+    which stable is older than. `published` has what then lies in the bucket, by its key below `models/MODEL/3/`.
     """
 
     second: Ended
+    rough_of_second: Mapping[str, Any]
     service: Observed
     traffic: Traffic
+    third: Ended
+    key: Path
+    published: Mapping[str, bytes]
+    service_after_third: Observed
+    traffic_after_third: Traffic
 
 
 def on_call_story(world: World) -> OnCallStory:
@@ -187,10 +204,30 @@ def on_call_story(world: World) -> OnCallStory:
         world.await_event(ON_CALL, 2, "weight_intended", weight=80)
         world.patch_service(ON_CALL, {"spec": {"predictor": {"canaryTrafficPercent": 0}}})
         second = world.ended(ON_CALL, 2, run_id)
+        traffic, service = world.await_answers(clients, 4), world.service(ON_CALL)
+        key = world.settings.root / "signing.pem"
+        write_signing_key(key)
+        ask_for_everything(world.settings.root / "releases", key)
+        network = train_network(world.settings.root / "network")
+        world.land(ON_CALL, 3, files={"model.pt": network.script, "golden.npz": network.golden})
+        third = world.ended(ON_CALL, 3, world.start(ON_CALL, 3))
         world.await_answers(clients, 4)
-    service = world.service(ON_CALL)
+    service_after_third = world.service(ON_CALL)
     assert service is not None
-    return OnCallStory(second, service, clients.traffic())
+    assert service_after_third is not None
+    (rough,) = (one for one in world.keys(f"models/{ON_CALL}/2/") if one.endswith("/convert-rough.json"))
+    prefix = f"models/{ON_CALL}/3/"
+    return OnCallStory(
+        second=second,
+        rough_of_second=json.loads(world.read(rough)),
+        service=service,
+        traffic=traffic,
+        third=third,
+        key=key,
+        published={one.removeprefix(prefix): world.read(one) for one in world.keys(prefix)},
+        service_after_third=service_after_third,
+        traffic_after_third=clients.traffic(),
+    )
 
 
 @dataclass(frozen=True)

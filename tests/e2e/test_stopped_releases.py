@@ -60,6 +60,9 @@ def test_variant_that_cannot_be_released_is_left_out(on_call: OnCallStory) -> No
     """Of two conversions beside each other the one that keeps its tolerance is released; the other fails nothing."""
     stages = ("convert-whole", "convert-rough", "choose", "publish")
     assert [on_call.second.stage(name) for name in stages] == ["passed", "left_out", "passed", "passed"]
+    parity = {output["output"]: output for output in on_call.rough_of_second["parity"]}
+    assert not parity["probabilities"]["pass"]
+    assert parity["probabilities"]["worst"]
 
 
 def test_candidate_is_shown_before_its_first_percent(on_call: OnCallStory) -> None:

@@ -132,13 +132,19 @@ class World:
     # --- what training and people do ---
 
     def land(
-        self, model: str, version: int, *, recipe: int | None = None, start: str = "by_hand"
+        self,
+        model: str,
+        version: int,
+        *,
+        recipe: int | None = None,
+        start: str = "by_hand",
+        files: Mapping[str, bytes] | None = None,
     ) -> Callable[[], None]:
-        """Leave a version in the bucket, made as version `recipe` of the demo is; `ready.json` last.
+        """Leave a version in the bucket, `files` or what version `recipe` of the demo is made of; `ready.json` last.
 
         Returns what announces it once more, by the same `ready.json`.
         """
-        files = _artifacts(recipe or version)
+        files = _artifacts(recipe or version) if files is None else files
         ready = {
             "model": model,
             "version": version,

@@ -21,9 +21,7 @@ from moto.server import ThreadedMotoServer
 
 from include.model_release.manifest import FileEntry, Manifest, Provenance
 from include.model_release.signature import ModelSignature, TensorSpec
-from include.sandbox.images import build_image
 from include.sandbox.object_store import make_conditional_writes_atomic
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.
 _home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
@@ -73,13 +71,11 @@ def s3_endpoint() -> Iterator[str]:
         server.stop()
 
 
-@pytest.fixture
-def bucket(s3_endpoint: str) -> str:
-    """The name of an empty bucket, this test's own."""
-    name = f"slipway-{next(_bucket_numbers)}"
+def make_bucket(endpoint: str, name: str) -> str:
+    """Make an empty bucket and return its name."""
     client = boto3.client(
         "s3",
-        endpoint_url=s3_endpoint,
+        endpoint_url=endpoint,
         region_name="us-east-1",
         aws_access_key_id=_CREDENTIALS["login"],
         aws_secret_access_key=_CREDENTIALS["password"],
@@ -87,6 +83,12 @@ def bucket(s3_endpoint: str) -> str:
     )
     client.create_bucket(Bucket=name)
     return name
+
+
+@pytest.fixture
+def bucket(s3_endpoint: str) -> str:
+    """The name of an empty bucket, this test's own."""
+    return make_bucket(s3_endpoint, f"slipway-{next(_bucket_numbers)}")
 
 
 @pytest.fixture
@@ -168,30 +170,9 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def hook(store: ModelStoreHook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TritonHook]:
+def hook(store: ModelStoreHook, tmp_path: Path) -> Iterator[TritonHook]:
     """A staging server over this test's bucket, on which nothing is loaded yet."""
-    from slipway.hooks.triton import TritonHook
+    from tests.contract.plugins.release_steps import staging_server
 
-    endpoint = store.client.meta.endpoint_url
-    ports = TritonPorts.free()
-    server = TritonServer(
-        TritonInstall.prepare(venv=build_image("triton")),
-        f"s3://{endpoint}/{store.bucket}/staging",
-        ports,
-        mode="explicit",
-        environment={
-            "AWS_ACCESS_KEY_ID": _CREDENTIALS["login"],
-            "AWS_SECRET_ACCESS_KEY": _CREDENTIALS["password"],
-            "AWS_DEFAULT_REGION": "us-east-1",
-        },
-        log_path=tmp_path / "triton.log",
-        exit_timeout_s=1,
-    )
-    store.write("staging/README", b"A folder of the object store is there when something is in it.")
-    server.start()
-    try:
-        server.wait_ready(30)
-        monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", triton_connection(ports.http, ports.grpc))
-        yield TritonHook(timeout_s=60)
-    finally:
-        server.stop()
+    with staging_server(store, tmp_path) as one:
+        yield one

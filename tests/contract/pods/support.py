@@ -29,6 +29,20 @@ def closed_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def npz(**arrays: Any) -> bytes:
+    """The arrays as the content of an .npz."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def train(image: Path, program: str, folder: Path) -> None:
+    """Runs a program of `training/` with an image's Python: it writes models and golden sets to a folder."""
+    script = Path(__file__).parent / "training" / program
+    command = [str(image / "bin" / "python"), "-W", "ignore", str(script), str(folder)]
+    subprocess.run(command, check=True, capture_output=True, timeout=RUN_LIMIT_S)
+
+
 @dataclass
 class PodRun:
     """How a pod's program ended, and the result it left, if any."""
@@ -61,9 +75,7 @@ class ObjectStore:
         return self.url(key)
 
     def put_arrays(self, key: str, **arrays: Any) -> str:
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)
-        return self.put(key, buffer.getvalue())
+        return self.put(key, npz(**arrays))
 
     def read(self, key: str) -> bytes:
         return bytes(self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read())
@@ -113,10 +125,8 @@ class Pod:
         }
 
     def train(self, program: str, folder: Path) -> None:
-        """Runs a program of `training/` with the image's Python: it writes models and golden sets to a folder."""
-        script = Path(__file__).parent / "training" / program
-        command = [str(self.image / "bin" / "python"), "-W", "ignore", str(script), str(folder)]
-        subprocess.run(command, check=True, capture_output=True, timeout=RUN_LIMIT_S)
+        """Runs a program of `training/` with the image's Python."""
+        train(self.image, program, folder)
 
     def run(self, script: str, *arguments: str, prefix: str, endpoint: str | None = None) -> PodRun:
         """Runs it to its end with `--destination` under `prefix`, and reads the result it left there."""

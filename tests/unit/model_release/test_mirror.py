@@ -182,6 +182,8 @@ def test_limits_that_are_left_out_come_from_the_other_gates() -> None:
     limits = mirror_limits(spec, spec.rollout.mirror)
     assert (limits.abs_tolerance, limits.rel_tolerance) == (1e-4, 1e-3)
     assert (limits.agreement_min, limits.class_output) == (0.9, "probabilities")
+    spec = spec_of("{output: label}")
+    assert mirror_limits(spec, spec.rollout.mirror).class_output == "label"
     spec = spec_of("{abs_tolerance: 0.0, agreement_min: 0.0}")
     limits = mirror_limits(spec, spec.rollout.mirror)
     assert (limits.abs_tolerance, limits.rel_tolerance, limits.agreement_min) == (0.0, 1e-3, 0.0)

@@ -81,6 +81,7 @@ def scikit_learn(folder: Path, iris: Any, species: Any, people: Any, progression
     keep_answer(folder, "linear.skops", linear.predict_proba(iris))
     keep_answer(folder, "ridge.skops", ridge.predict(people))
     keep_answer(folder, "forest.skops", forest.predict_proba(iris))
+    keep_answer(folder, "forest.skops.label", forest.predict(iris))
     keep_answer(folder, "boosting.pkl", boosting.predict_proba(iris))
     older = pickle.dumps(ridge)
     version = sklearn.__version__.encode()
