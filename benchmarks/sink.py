@@ -20,6 +20,10 @@ _BLOCK = 1 << 20
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def do_DELETE(self) -> None:
+        """There is nothing to delete, which S3 is content with."""
+        self._answer(b"")
+
     def do_POST(self) -> None:
         """Begins or ends an upload in parts."""
         self._swallow()

@@ -17,7 +17,7 @@ import base64
 import json
 import mmap
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,21 +61,31 @@ def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[s
     golden = folder / "golden.npz"
     store.download(options.golden, golden)
     bench = Bench.open(options, store, folder)
+    streamed: set[str] = set()
     for subject in bench.subjects:
-        metadata, batched = bench.server.describe(subject)
-        columns = read_golden(golden, options.golden, tensors_of(metadata))
+        metadata, config = bench.server.describe(subject)
+        columns = read_golden(golden, options.golden, tensors_of(metadata, config))
+        batched = int(config.get("max_batch_size", 0)) > 0
         rows = write_requests(columns, batched, requests_of(bench, subject))
         say("prepare", f"{subject}, {rows} golden rows")
-    measure_in_turns(bench, partial(measure, bench), result)
+        if config.get("model_transaction_policy", {}).get("decoupled"):
+            streamed.add(subject.role)
+    measure_in_turns(bench, partial(measure, bench, streamed), result)
 
 
 # ---------------------------------------------------------------- the requests
 
 
-def tensors_of(metadata: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """A model's inputs, as Triton's metadata has them."""
+def tensors_of(metadata: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    """A model's inputs, as Triton's metadata has them; which are optional its configuration says."""
+    optional = {entry["name"] for entry in config.get("input", ()) if entry.get("optional")}
     return tuple(
-        Tensor(item["name"], item["datatype"], tuple(int(size) for size in item["shape"]))
+        Tensor(
+            item["name"],
+            item["datatype"],
+            tuple(int(size) for size in item["shape"]),
+            item["name"] in optional,
+        )
         for item in metadata["inputs"]
     )
 
@@ -116,10 +126,13 @@ def as_content(value: Any, batched: bool) -> dict[str, Any]:
 # ---------------------------------------------------------------- the measurement
 
 
-def measure(bench: Bench, subject: Subject, number: int) -> Round:
-    """One round of one model. Raises PodError."""
+def measure(bench: Bench, streamed: Collection[str], subject: Subject, number: int) -> Round:
+    """One round of one model, over a stream if its role is among `streamed`. Raises PodError."""
     export = bench.folder / f"{subject.role}-{number}.export.json"
     command = perf_analyzer_command(bench.options, subject, requests_of(bench, subject), export)
+    if subject.role in streamed:
+        # A decoupled model answers over streams alone; a request lasts until its last answer.
+        command.append("--streaming")
     ended = generate_load(command, bench.deadline)
     spans = read_spans(export) if ended.code in MEASURED and export.exists() else []
     if len(spans) < bench.options.requests:

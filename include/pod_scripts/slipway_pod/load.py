@@ -149,12 +149,12 @@ class Server:
         except InferenceServerException:
             return False
 
-    def describe(self, subject: Subject) -> tuple[dict[str, Any], bool]:
-        """The model's metadata, and whether the server adds the batch dimension. Raises PodError."""
+    def describe(self, subject: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The model's metadata, and its configuration as the server has filled it in. Raises PodError."""
         self.require_serving(subject)
         metadata = self._ask(subject, partial(self.client.get_model_metadata, as_json=True))
         config = self._ask(subject, partial(self.client.get_model_config, as_json=True))
-        return dict(metadata), int(config["config"].get("max_batch_size", 0)) > 0
+        return dict(metadata), dict(config["config"])
 
     def require_serving(self, subject: Subject) -> None:
         """Raises PodError (ServerUnavailableError) unless the model is ready now."""

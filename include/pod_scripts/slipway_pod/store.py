@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,10 @@ from slipway_pod.errors import PodError
 from slipway_pod.sending import Sending, part_bytes
 
 CHECKSUM = "SHA256"
+# How what is written is encrypted on the server's side: boto's arguments, as JSON; left out, as the bucket says.
+ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
+# boto3's transfers know no argument for the bucket's key; the bucket's own setting holds.
+ENCRYPTION_ARGUMENTS = ("ServerSideEncryption", "SSEKMSKeyId")
 
 
 class Store:
@@ -28,6 +33,8 @@ class Store:
         retries: Any = {"mode": "standard", "total_max_attempts": 4}
         self._client = boto3.client("s3", config=Config(connect_timeout=5, read_timeout=60, retries=retries))
         self.inputs: dict[str, dict[str, Any]] = {}
+        asked = json.loads(os.environ.get(ENCRYPTION_VARIABLE) or "{}")
+        self._encryption = {name: asked[name] for name in ENCRYPTION_ARGUMENTS if name in asked}
 
     def download(self, url: str, target: Path) -> None:
         """Writes an object to a file, whose folder is made."""
@@ -97,7 +104,7 @@ class Store:
             futures = []
             for url, sending in zip(files, sendings, strict=True):
                 bucket, key = split_url(url)
-                extra = {"ChecksumAlgorithm": CHECKSUM}
+                extra = {"ChecksumAlgorithm": CHECKSUM, **self._encryption}
                 futures.append(manager.upload(sending, bucket, key, extra_args=extra))
             for url, future in zip(files, futures, strict=True):
                 with store_errors(url):
@@ -117,7 +124,7 @@ class Store:
     def write_json(self, value: Mapping[str, Any], url: str) -> None:
         """Writes a value as JSON."""
         body = json.dumps(value, indent=2, allow_nan=False).encode()
-        about = {"ContentType": "application/json", "ChecksumAlgorithm": CHECKSUM}
+        about = {"ContentType": "application/json", "ChecksumAlgorithm": CHECKSUM, **self._encryption}
         with store_errors(url) as (bucket, key):
             self._client.put_object(Bucket=bucket, Key=key, Body=body, **about)
 

@@ -16,14 +16,18 @@ def numpy_name(datatype: str) -> str:
 
 @dataclass(frozen=True)
 class Tensor:
-    """One input or output. A dimension that is not fixed is -1; `shape` is empty when the rank is unknown."""
+    """One input or output. A dimension that is not fixed is -1; `shape` is empty when the rank is unknown.
+
+    `optional` says that requests may leave it out, and the golden set as well.
+    """
 
     name: str
     datatype: str
     shape: tuple[int, ...]
+    optional: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The value as JSON holds it."""
+        """The value as JSON holds it: what is compared from version to version."""
         return {"name": self.name, "datatype": self.datatype, "shape": list(self.shape)}
 
     def __str__(self) -> str:

@@ -59,7 +59,8 @@ def declared_tensors(config: Any, kind: str, name: str) -> tuple[Tensor, ...]:
                 remedy="declare it in full",
             )
         datatype = "BYTES" if datatype == "STRING" else datatype
-        found.append(Tensor(tensor.name, datatype, (*batch, *tensor.dims)))
+        optional = kind == "input" and tensor.optional
+        found.append(Tensor(tensor.name, datatype, (*batch, *tensor.dims), optional))
     if not found:
         raise invalid(
             f"{name} declares no {kind}",

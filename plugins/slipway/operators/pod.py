@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60
+# boto's arguments, as JSON; `slipway_pod.store` reads it.
+_ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
 _SHARED_MEMORY, _SCRATCH = "shared-memory", "scratch"
 _SHM_FOLDER = "/dev/shm"  # noqa: S108 - the pod's, not this process's
 _SCRATCH_FOLDER = "/scratch"
@@ -179,6 +182,9 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         self.tolerations = [k8s.V1Toleration(**toleration.model_dump()) for toleration in spec.tolerations]
         self.container_resources = k8s.V1ResourceRequirements(**spec.resources.to_kubernetes())
         self.env_vars = [_from_secret(name, found) for name, found in spec.secret_env.items()]
+        if self.store.encryption:
+            asked = json.dumps(dict(self.store.encryption), sort_keys=True)
+            self.env_vars.append(k8s.V1EnvVar(name=_ENCRYPTION_VARIABLE, value=asked))
         mounts = _mounts(spec)
         self.volumes = [volume for volume, _ in mounts]
         self.volume_mounts = [mount for _, mount in mounts]

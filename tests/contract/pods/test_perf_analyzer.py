@@ -79,6 +79,21 @@ def test_a_candidate_that_fails_requests_is_refused(
     assert "value out of range" in run.error["found"]
 
 
+def test_a_model_that_answers_over_streams(
+    perf_pod: Pod, triton: TritonServer, store: ObjectStore, prefix: str
+) -> None:
+    """A decoupled model is measured to its last answer; what its configuration calls optional may be left out."""
+    url = store.put_arrays("perf/texts.npz", text_input=np.array(["one two three", "four five"]))
+    chosen = ["--candidate", "story", "--candidate-version", "1", "--requests", "20", "--rounds", "1"]
+    address = f"127.0.0.1:{triton.ports.grpc}"
+    run = perf_pod.run(SCRIPT, "--server", address, "--golden", url, *chosen, prefix=prefix)
+    assert run.exit_code == 0, run.stderr
+    assert run.result is not None
+    (measurement,) = run.result["measurements"]
+    assert (measurement["requests"], measurement["errors"]) == (20, 0)
+    assert measurement["p50_ms"] > 0
+
+
 def test_wrong_golden_columns(perf_pod: Pod, triton: TritonServer, store: ObjectStore, prefix: str) -> None:
     """A golden set without the model's input is the person's to fix: it names what is missing and what is there."""
     url = store.put_arrays("perf/wrong.npz", pixels=np.zeros((3, 4), np.float32))

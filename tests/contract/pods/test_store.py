@@ -57,6 +57,21 @@ def test_a_large_file_goes_in_parts(
     assert measured["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_what_is_written_is_encrypted_as_asked(
+    own: Store, store: ObjectStore, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files and results carry the encryption that the release asks for; the bucket's key is the bucket's affair."""
+    asked = '{"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "a-key", "BucketKeyEnabled": true}'
+    monkeypatch.setenv("SLIPWAY_S3_ENCRYPTION", asked)
+    path, encrypting = tmp_path / "model.onnx", Store()
+    path.write_bytes(b"model")
+    encrypting.upload(path, store.url(f"{prefix}/model.onnx"))
+    encrypting.write_json({}, store.url(f"{prefix}/result.json"))
+    for name in ("model.onnx", "result.json"):
+        answer = head(store, f"{prefix}/{name}")
+        assert (answer["ServerSideEncryption"], answer["SSEKMSKeyId"]) == ("aws:kms", "a-key")
+
+
 def test_what_was_read_is_noted(own: Store, store: ObjectStore, prefix: str, tmp_path: Path) -> None:
     """Every download leaves the size and the digest of what came, by its address."""
     store.put(f"{prefix}/model.pt", b"weights")

@@ -40,7 +40,7 @@ def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str
         spec=apply_overrides(base, {"conversion": conversion}, "the test"),
         stable=None,
     )
-    operator = ConvertModelOperator(task_id="convert")
+    operator = ConvertModelOperator(task_id="convert", release=ticket.model_dump_json())
     # Only asked whether it is inside the cluster, and for the namespace.
     operator.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: "slipway")
     operator._describe_pod(ticket)
@@ -113,13 +113,25 @@ def test_a_language_model_gets_a_gpu_for_each_of_its_parts() -> None:
     assert given[given.index("--memory-mib") + 1] == "86016"
 
 
+def test_a_pod_encrypts_as_the_release_file_says() -> None:
+    """What the pod writes is encrypted as the version: it is told by a variable, and only where something is asked."""
+    encryption = {"publish": {"encryption": {"algorithm": "aws:kms", "kms_key_id": "a-key"}}}
+    manifest = _manifest({}, apply_overrides(_SPEC, encryption, "the test"))
+    (variable,) = manifest["spec"]["containers"][0]["env"]
+    assert variable == {
+        "name": "SLIPWAY_S3_ENCRYPTION",
+        "value": '{"SSEKMSKeyId": "a-key", "ServerSideEncryption": "aws:kms"}',
+    }
+    assert _manifest({})["spec"]["containers"][0]["env"] == []
+
+
 def test_the_operator_waits_as_long_for_the_pod_to_begin_as_the_release_file_says() -> None:
     """A node that must come first, and a large image, are waited for; neither is a pod that did not start."""
     ticket = ReleaseTicket(
         release_id="r", model="ranker", version=3, bucket="models", stable=None,
         spec=apply_overrides(_SPEC, {"conversion": {"startup_timeout_s": 900}}, "the test"),
     )  # fmt: skip
-    operator = ConvertModelOperator(task_id="convert")
+    operator = ConvertModelOperator(task_id="convert", release=ticket.model_dump_json())
     operator._describe_pod(ticket)
     assert (operator.startup_timeout_seconds, operator.schedule_timeout_seconds) == (900, 900)
 

@@ -38,6 +38,14 @@ def test_inputs_are_read_and_labels_left(tmp_path: Path) -> None:
     assert {name: array.shape for name, array in found.items()} == {"pixels": (3, 4), "words": (3, 1)}
 
 
+def test_an_optional_input_may_be_missing(tmp_path: Path) -> None:
+    """It is left out where the golden set lacks it, and checked like any other where it is there."""
+    optional = Tensor("words", "BYTES", (-1, 1), optional=True)
+    assert set(read_golden(golden_set(tmp_path, pixels=FLOATS), "golden", (PIXELS, optional))) == {"pixels"}
+    error = problem_of(golden_set(tmp_path, pixels=FLOATS, words=FLOATS), PIXELS, optional)
+    assert "'words'" in error.what
+
+
 def test_a_missing_column_is_told_with_what_looks_like_it(tmp_path: Path) -> None:
     """A column of nearly the right name is hinted at."""
     error = problem_of(golden_set(tmp_path, pixel=FLOATS), PIXELS)

@@ -28,6 +28,7 @@ INPUT = 'input { name: "x" data_type: TYPE_%s dims: [ 2, -1 ] }'
         (INPUT % "FP32", Tensor("x", "FP32", (2, -1))),
         (INPUT % "FP32" + " max_batch_size: 8", Tensor("x", "FP32", (-1, 2, -1))),
         (INPUT % "STRING", Tensor("x", "BYTES", (2, -1))),
+        (INPUT.replace("dims", "optional: true dims") % "FP32", Tensor("x", "FP32", (2, -1), optional=True)),
     ],
 )
 def test_tensors_are_as_clients_see_them(text: str, tensor: Tensor) -> None:
