@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from include.model_release.config_checks import EngineProfile, contradictions
 from include.model_release.engine import EngineBuild, engine_of
 from include.model_release.errors import ModelInvalidError
-from include.model_release.manifest import FileEntry, RelativePath, Sha256
+from include.model_release.manifest import FileEntry, HubSource, RelativePath, Sha256
 from include.model_release.publication import PartsDigest
 from include.model_release.signature import ModelSignature
 from include.model_release.signature import differences as signature_differences
@@ -56,6 +56,7 @@ class _Result(BaseModel):
     model: _SingleFile | None = None
     repository: _Repository | None = None
     inputs: dict[str, FileEntry] = {}
+    hub: HubSource | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Converted:
     `config_texts` has the config.pbtxt of each model that brought one; it is empty for a model whose
     configuration is made from the release file. `engine` and `profiles` are those of a TensorRT engine.
     `parts` says how S3 knows a file that was written in parts; `inputs` are the objects that the converter has
-    read, by their address, as they were then.
+    read, by their address, as they were then; `hub` is what came from elsewhere.
     """
 
     files: dict[str, FileEntry]
@@ -76,6 +77,7 @@ class Converted:
     tools: dict[str, str]
     parts: dict[str, PartsDigest] = field(default_factory=dict)
     inputs: dict[str, FileEntry] = field(default_factory=dict)
+    hub: HubSource | None = None
     engine: EngineBuild | None = None
     profiles: tuple[EngineProfile, ...] = ()
 
@@ -95,7 +97,7 @@ def parse_converted(result: Mapping[str, Any], model: str, version: int) -> Conv
         made = _of_one_file(read, read.model, f"{model}/{version}/")
     else:
         made = _of_repository(read, read.repository, model)
-    return replace(made, engine=engine_of(result), profiles=read.profiles, inputs=read.inputs)
+    return replace(made, engine=engine_of(result), profiles=read.profiles, inputs=read.inputs, hub=read.hub)
 
 
 def require_same_service(config: Mapping[str, Any], engines: Sequence[Converted]) -> None:

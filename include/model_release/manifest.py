@@ -70,6 +70,15 @@ class FileEntry(BaseModel):
         return cls(size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
+class HubSource(BaseModel):
+    """A checkpoint of the Hugging Face hub: its name, and the commit that was fetched."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    revision: str
+
+
 class Provenance(BaseModel):
     """Where the version came from, as training told it in ready.json, and the files it was made of."""
 
@@ -81,6 +90,8 @@ class Provenance(BaseModel):
     framework: str | None = None
     metadata: dict[str, JsonValue] = {}
     files: dict[RelativePath, FileEntry] = {}
+    hub: HubSource | None = None
+    """A checkpoint that came from the Hugging Face hub."""
 
 
 class Manifest(BaseModel):

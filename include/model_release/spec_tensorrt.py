@@ -56,7 +56,7 @@ class TensorRtOptions(SpecPart):
     calibration: S3Url | None = None
     """With int8: rows of training data (.npz), from which the scales are taken."""
     calibration_cache: S3Url | None = None
-    """With int8: the scales; read if they are there, else written."""
+    """With int8: a prefix where scales are kept, by the source's SHA-256; read if they are there, else written."""
     timing_cache: S3Url | None = None
     """A prefix where timings are kept from build to build, by GPU and TensorRT."""
     workspace_mib: Mebibytes | None = None

@@ -300,9 +300,33 @@ def load_xgboost(path: Path, _: argparse.Namespace) -> Any:
     return xgboost_booster(xgboost.Booster(model_file=path))
 
 
+def require_plain_labels(estimator: Any) -> None:
+    """Raises PodError (ModelInvalidError) for a classifier whose labels a Booster does not know.
+
+    A Booster answers the places of the classes, and so does what is made of it.
+    """
+    labels = getattr(estimator, "classes_", None)
+    if labels is None or list(labels) == list(range(len(labels))):
+        return
+    raise PodError(
+        "ModelInvalidError",
+        "The classifier has labels of its own, which its Booster does not know",
+        expected=f"the labels 0 to {len(labels) - 1}",
+        found=", ".join(str(label) for label in labels[:10]),
+        remedy="train it with sklearn.preprocessing.LabelEncoder's labels, or serve it with target: python",
+    )
+
+
 def xgboost_booster(model: Any) -> Any:
-    """The Booster of a model; features count by their place, since a tensor has no names."""
-    booster = model if type(model).__name__ == "Booster" else model.get_booster()
+    """The Booster of a model; features count by their place, since a tensor has no names.
+
+    An estimator that stopped early answers by its best rounds only, and so does its Booster then.
+    """
+    booster = model
+    if type(model).__name__ != "Booster":
+        require_plain_labels(model)
+        best = getattr(model, "best_iteration", None)
+        booster = model.get_booster() if best is None else model.get_booster()[: best + 1]
     booster.feature_names = booster.feature_types = None
     if xgboost_objective(booster) == "multi:softmax":
         # Answers labels where this one answers the probabilities behind them.
@@ -349,8 +373,11 @@ def load_lightgbm(path: Path, _: argparse.Namespace) -> Any:
 
 
 def lightgbm_booster(model: Any) -> Any:
-    """The Booster of a model."""
-    return model if type(model).__name__ == "Booster" else model.booster_
+    """The Booster of a model; it answers by its best rounds, where training stopped early."""
+    if type(model).__name__ == "Booster":
+        return model
+    require_plain_labels(model)
+    return model.booster_
 
 
 def describe_lightgbm(model: Any) -> tuple[str, int]:

@@ -65,7 +65,11 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--profile", action="append", type=profile, default=[], metavar="JSON", help=text)
     text = "int8: rows of training data, s3://BUCKET/KEY.npz, for a new cache"
     add("--calibration", type=s3_url, help=text)
-    add("--calibration-cache", type=s3_url, help="int8: read if it is there, else written, s3://BUCKET/KEY")
+    add(
+        "--calibration-cache",
+        type=s3_url,
+        help="int8: where scales are kept, by the model's SHA-256, s3://BUCKET/PREFIX",
+    )
     add("--timing-cache", type=s3_url, help="read before and written after the build, s3://BUCKET/PREFIX")
     add("--workspace-mib", type=whole, help="GPU memory for the builder's and the engine's scratch space")
     add("--builder-optimization-level", type=int, choices=range(6), default=3, help="(%(default)s)")
@@ -273,6 +277,14 @@ def prepare_calibration(run: Run, signature: Signature, profiles: Sequence[Profi
     return {calibration.ROWS_FILE: str(path), calibration.BATCH_ROWS: str(size)}
 
 
+def scales_url(run: Run) -> str | None:
+    """Where the scales of this very model lie: with another model's the engine is noise."""
+    options = run.options
+    if options.calibration_cache is None:
+        return None
+    return f"{options.calibration_cache}/{run.store.inputs[options.source]['sha256']}.cache"
+
+
 def build(
     run: Run, gpu: Gpu, tensorrt: str, signature: Signature, profiles: Sequence[Profile]
 ) -> dict[str, Any]:
@@ -280,7 +292,7 @@ def build(
     options, store = run.options, run.store
     timings = timing_cache_url(options.timing_cache, gpu, tensorrt)
     has_timings = timings is not None and store.fetch_if_there(timings, run.folder / TIMINGS_FILE)
-    scales = options.calibration_cache
+    scales = scales_url(run)
     has_scales = scales is not None and store.fetch_if_there(scales, run.folder / SCALES_FILE)
     calibrates = options.precision == "int8" and not has_scales
     environment: dict[str, str] = {}

@@ -308,6 +308,8 @@ def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> N
             configs = make_configs(options)
             fetch_checkpoint(store, options, folder / "source")
         result["engine"] = machine
+        if options.source is None:
+            result["hub"] = {"name": options.hub_model, "revision": options.hub_revision}
         timings = timing_cache_url(options.timing_cache, gpu, machine["tensorrt"])
         result["build"] = build(store, options, folder, limits, timings)
         lay_out(options, folder)

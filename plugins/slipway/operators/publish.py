@@ -141,7 +141,7 @@ class PublishModelOperator(ReleaseOperator):
             files={path: self._entry(body) for path, body in sources.items()},
             config_sha256=bundle_config_sha256(configs),
             signature=served_signature(configs[ticket.model]),
-            source=self._provenance(ticket, leading.converted.inputs),
+            source=self._provenance(ticket, leading.converted),
             tools=leading.converted.tools,
             engines=tuple(engine for engine in engines if engine is not None),
             project_version=project_version(),
@@ -263,11 +263,9 @@ class PublishModelOperator(ReleaseOperator):
                 files[folder + MEMBERS_FILE] = members_file(configs, name, version)
         return files
 
-    def _provenance(self, ticket: ReleaseTicket, read: Mapping[str, FileEntry]) -> Provenance:
-        """What training said of the version, and the files it was made of.
-
-        :param read: what the converter has read, by its address: the bytes that the model was made of.
-        """
+    def _provenance(self, ticket: ReleaseTicket, converted: Converted) -> Provenance:
+        """What training said of the version, and the files it was made of: as the converter has read them."""
+        read = converted.inputs
         paths = repository_paths(ticket.model, ticket.version)
         ready = parse_ready(
             self.store.require(paths.ready, remedy="let training write it, as the last file"),
@@ -291,6 +289,7 @@ class PublishModelOperator(ReleaseOperator):
             trained_at=ready.trained_at,
             framework=ready.framework,
             metadata=ready.metadata,
+            hub=converted.hub,
             files={**files, GOLDEN_FILE: files[source.golden_file]},
         )
 

@@ -106,10 +106,10 @@ class Release:
         staging = Staging.model_validate(prepared)
         candidate, baseline = prepared["candidate"], prepared["baseline"]
         loads: list[TritonLoadModelOperator] = [
-            LoadCandidateOperator(task_id="load", release=self.rendered, **_load_of(candidate))
+            LoadCandidateOperator(task_id="load", release=self.rendered, **load_of(candidate))
         ]
         if baseline is not None:
-            loads.append(TritonLoadModelOperator(task_id="load_baseline", **_load_of(baseline)))
+            loads.append(TritonLoadModelOperator(task_id="load_baseline", **load_of(baseline)))
         for load in loads:
             load.execute(CONTEXT)
         return staging
@@ -144,7 +144,7 @@ def staging_server(
         one.stop()
 
 
-def _load_of(staged: dict[str, Any]) -> dict[str, Any]:
+def load_of(staged: dict[str, Any]) -> dict[str, Any]:
     """The load operator's fields as the DAG's templates render them."""
     config, members = json.dumps(staged["config"]), json.dumps(staged["members"])
     return {"model_name": staged["name"], "config": config, "members": members, "timeout_s": 60.0}

@@ -13,7 +13,7 @@ from slipway.hooks.store import ModelStoreHook
 from include.sandbox.cluster.store import ObjectStore
 from include.sandbox.kserve.controller import KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy
-from tests.contract.plugins.test_bundle import ENSEMBLE, Release
+from tests.contract.plugins.test_bundle import ENSEMBLE, Release, published
 from tests.contract.serving.clients import HOST, ask_http
 from tests.contract.serving.conftest import running_envoy
 from tests.contract.serving.ensembles import ensemble_files
@@ -57,7 +57,7 @@ async def test_canary_of_an_ensemble_is_one_unit(store: ModelStoreHook, cluster:
     uris = []
     for version, factors in ((1, OLD), (2, NEW)):
         release = Release(store, ENSEMBLE.replace("prices", NAME), version)
-        await asyncio.to_thread(release.published, ensemble_files(**factors, top=NAME))
+        await asyncio.to_thread(published, release, ensemble_files(**factors, top=NAME))
         uris.append(release.ticket.storage_uri)
     cluster.create(uris[0])
     await cluster.until_shares(first=100)

@@ -17,8 +17,8 @@ from slipway.operators.validate import ValidateModelOperator
 from slipway.ticket import ReleaseTicket
 
 from tests.contract.plugins import scale_release
+from tests.contract.plugins.release_steps import load_of
 from tests.contract.plugins.scale_release import MODEL, convert, run, state_of, ticket_of
-from tests.contract.plugins.test_bundle import load_of
 from tests.contract.serving.ensembles import python_files
 
 pytestmark = pytest.mark.timeout(120)

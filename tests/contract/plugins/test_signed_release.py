@@ -29,8 +29,8 @@ from include.model_release.errors import (
 )
 from include.model_release.manifest import FileEntry, Manifest
 from include.model_release.spec import Signing
+from tests.contract.plugins.release_steps import load_of
 from tests.contract.plugins.scale_release import MODEL, convert, run, state_of, ticket_of
-from tests.contract.plugins.test_bundle import load_of
 from tests.contract.plugins.test_signing import key_of, pem
 from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble

@@ -43,6 +43,7 @@ def convert(pod: Pod, sources: str, library: str, model: str, golden: str, prefi
         ("xgboost", "xgboost-iris.ubj", "iris", []),
         ("xgboost", "xgboost-cells.ubj", "cells", []),
         ("xgboost", "xgboost-people.json", "people", []),
+        ("xgboost", "xgboost-early.pkl", "cells", ["--trusted"]),
         ("lightgbm", "lightgbm-iris.txt", "iris", []),
         ("lightgbm", "lightgbm-cells.txt", "cells", []),
         ("lightgbm", "lightgbm-people.txt", "people", []),
@@ -73,6 +74,13 @@ def test_good_model(
     (found,) = session.run([answer], {"X": rows})
     expected = np.load(folder / f"{model}.npy")
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_labels_that_only_the_estimator_knows(sklearn_pod: Pod, sources: str, prefix: str) -> None:
+    """A Booster answers the places of classes: an estimator whose labels are others is not converted silently."""
+    run = convert(sklearn_pod, sources, "lightgbm", "lightgbm-named.pkl", "iris", prefix, "--trusted")
+    assert run.exit_code == 3
+    assert (run.error["kind"], run.error["found"]) == ("ModelInvalidError", "a, b, c")
 
 
 @pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])

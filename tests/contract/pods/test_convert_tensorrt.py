@@ -105,16 +105,18 @@ def test_a_profile_with_a_smallest_batch_is_fed_enough(pod: _Pod, inputs: list[s
 
 
 def test_caches_travel_by_s3(pod: _Pod, inputs: list[str], store: ObjectStore, prefix: str) -> None:
-    """Timings are kept by GPU and TensorRT, scales where the release says; the next build uses both."""
+    """Timings are kept by GPU and TensorRT, scales by the model; the next build uses both."""
     rows = store.put_arrays("tensorrt/calibration.npz", X=RANDOM.random((50, 4)).astype(np.float32))
     int8 = ["--precision", "int8", "--calibration", rows, "--max-batch-size", "16", "--opt-batch-size", "8"]
-    caches = ["--timing-cache", store.url("timings"), "--calibration-cache", store.url("scales/digits.cache")]
+    caches = ["--timing-cache", store.url("timings"), "--calibration-cache", store.url("scales")]
     first = convert(pod, inputs, f"{prefix}/1", *int8, *caches)
     assert first.exit_code == 0, first.stderr
     assert pod.double.seen["batches"] == [{"X": [8, 4]}] * 6
     key = "timings/nvidia-l4-sm8.9-trt10.13.2.6.cache"
     assert store.read(key) == b"timed,"
-    assert store.read("scales/digits.cache") == b"scales"
+    assert first.result is not None
+    source = first.result["inputs"][inputs[inputs.index("--source") + 1]]
+    assert store.read(f"scales/{source['sha256']}.cache") == b"scales"
     second = convert(pod, inputs, f"{prefix}/2", *int8, *caches)
     assert second.result is not None
     assert second.result["build"]["timing_cache"] == "used"
