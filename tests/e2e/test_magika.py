@@ -26,10 +26,14 @@ def test_rejected_release_meets_no_user(magika: MagikaStory) -> None:
 
 
 def test_approved_release_goes_live(magika: MagikaStory) -> None:
-    """The model passes every gate on real files and, once a person agrees, gets all traffic."""
+    """The model passes every gate on real files and, once a person agrees, gets all traffic.
+
+    It was published by the release that was rejected, and is neither converted nor chosen anew.
+    """
     assert magika.first.stage("approve") == "passed"
     assert magika.first.state.outcome == "promoted"
-    assert {stage.outcome for stage in magika.first.state.stages} == {"passed"}
+    assert magika.first.stage("convert") == "reused"
+    assert {stage.outcome for stage in magika.first.state.stages} == {"passed", "reused"}
     assert magika.service is not None
     assert magika.service.alone(magika.service.latest_ready)
 
