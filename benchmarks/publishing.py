@@ -3,7 +3,7 @@
 1 GiB on a pod's disk becomes a published version: the pod uploads it and hashes it on the way, the worker has S3 copy
 it to its place, holds the copies against the manifest and seals. The peers, `s5cmd` and `aws s3 cp`, only upload the
 same files to the same server, and hash nothing. S3 is moto's server in a process of its own; the bucket has versioning,
-as docs/bring-your-model.md advises. Starts of our interpreters are not counted: pod and task are there for other reasons.
+as docs/bring-your-model.md advises. Starts of our interpreters are not counted: they are there for other reasons.
 """
 
 from __future__ import annotations
