@@ -104,7 +104,7 @@ def test_attachments_lie_beside_the_repository(store: ModelStoreHook, tmp_path: 
     key = key_of(tmp_path)
     manifest = published(store, signing={"private_key_file": str(tmp_path / "key.pem")})
     root = f"models/{MODEL}/1/"
-    assert set(manifest.attachments) == {"golden.npz", "sbom.json", "model.sig"}
+    assert set(manifest.attachments) == {"golden.npz", "recipe.json", "sbom.json", "model.sig"}
     for name, entry in manifest.attachments.items():
         assert entry == FileEntry.of(store.read(root + name) or b"")
     assert store.read(f"{root}sbom.json") == SBOM
@@ -121,7 +121,7 @@ def test_version_without_key_and_list_has_neither(store: ModelStoreHook) -> None
     ticket = ticket_of(store)
     convert(store, ticket, sbom=False)
     run(PublishModelOperator, ticket)
-    assert set(ModelRegistry(store).require(MODEL, 1).attachments) == {"golden.npz"}
+    assert set(ModelRegistry(store).require(MODEL, 1).attachments) == {"golden.npz", "recipe.json"}
 
 
 def test_every_object_says_what_it_is(store: ModelStoreHook, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_every_object_says_what_it_is(store: ModelStoreHook, tmp_path: Path) -> 
     published(store, signing=signing, tags={"team": "vision", "cost centre": "4711"})
     types = {"json": "application/json", "sig": "application/json", "pbtxt": "text/plain"}
     keys = below(store, f"models/{MODEL}/1/")
-    assert len(keys) == 7
+    assert len(keys) == 8
     for key in keys:
         told = head(store, key)
         metadata = dict(told["Metadata"])

@@ -63,7 +63,7 @@ def test_signed_version_is_staged_loaded_and_answers(
     """Publishing signs with the key that the release file names, and what is signed goes its way."""
     run(PublishModelOperator, ticket)
     manifest = ModelRegistry(store).require(MODEL, 1)
-    assert {"golden.npz", "model.sig", "sbom.json"} == set(manifest.attachments)
+    assert {"golden.npz", "model.sig", "recipe.json", "sbom.json"} == set(manifest.attachments)
     prepared = run(PrepareStagingOperator, ticket)
     run(LoadCandidateOperator, ticket, **load_of(prepared["candidate"]))
     answer = hook.infer(MODEL, 1, {"x": np.ones((1, 2), np.float32)}, ["y"])["y"]
