@@ -6,7 +6,6 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -16,8 +15,7 @@ import pytest
 
 from include.model_release.canary import AnalysisPolicy
 from include.model_release.judge import replay as judged_again
-from include.model_release.manifest import FileEntry, Manifest, Provenance
-from include.model_release.signature import ModelSignature, TensorSpec
+from include.model_release.manifest import FileEntry, Provenance
 from include.model_release.spec import parse_release_spec
 from include.sandbox.lab.world import Lab
 
@@ -60,26 +58,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabModel]:
 
 def golden_published(ticket: ReleaseTicket) -> None:
     """What publishing leaves beside the repository: manifest and golden set, of the one row that the model takes."""
-    from slipway.hooks.registry import golden_key
+    from slipway.hooks.registry import ModelRegistry, golden_key
     from slipway.hooks.store import ModelStoreHook
 
     from include.model_release.repository import repository_paths
 
     file = io.BytesIO()
     np.savez(file, x=np.ones(1, dtype=np.float32), label=np.zeros(1, dtype=np.int64))
-    manifest = Manifest(
-        model=ticket.model,
-        version=ticket.version,
-        created_at=datetime(2026, 1, 2, tzinfo=UTC),
-        files={"moody/config.pbtxt": FileEntry.of(b"")},
-        config_sha256="0" * 64,
-        signature=ModelSignature(
-            inputs=(TensorSpec(name="x", datatype="FP32", shape=(1,)),),
-            outputs=(TensorSpec(name="y", datatype="FP32", shape=(1,)),),
-        ),
-        source=Provenance(files={"golden.npz": FileEntry.of(file.getvalue())}),
-    )
     store = ModelStoreHook(ticket.bucket)
+    source = Provenance(files={"golden.npz": FileEntry.of(file.getvalue())})
+    published = ModelRegistry(store).require(ticket.model, ticket.version)
+    manifest = published.model_copy(update={"source": source})
     store.write(golden_key(manifest), file.getvalue())
     store.write(repository_paths(ticket.model, ticket.version).manifest, manifest.to_bytes())
 
