@@ -32,18 +32,14 @@ from pathlib import Path
 from airflow.sdk import Param, TaskGroup, dag
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
-from slipway.operators.canary import (
-    ArmRollbackOperator,
-    HoldCanaryOperator,
-    PromoteOperator,
-    RestoreStableOperator,
-    ShiftTrafficOperator,
-)
+from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
 from slipway.operators.compare import CompareAnswersOperator
 from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperator, ListVariantsOperator
 from slipway.operators.preview import ShowCandidateOperator
+from slipway.operators.promote import PromoteOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
+from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator

@@ -23,13 +23,13 @@ SQLITE_CONNECT_ARGS = {"timeout": 30}
 # What the DAGs' tasks import, this project's own operators too: a second for each task. So a change in plugins/ or
 # include/ takes effect at the next start, as it does wherever Airflow's plugins are changed.
 PREIMPORTED = (
-    "airflow.sdk.execution_time.supervisor",
-    "airflow.sdk.execution_time.task_runner",
     "airflow.providers.amazon.aws.hooks.s3",
     "airflow.providers.amazon.aws.hooks.sqs",
     "airflow.providers.cncf.kubernetes.operators.pod",
     "airflow.providers.common.messaging.triggers.msg_queue",
     "airflow.providers.standard.operators.trigger_dagrun",
+    "airflow.sdk.execution_time.supervisor",
+    "airflow.sdk.execution_time.task_runner",
     "great_expectations",
     "kubernetes.client",
     "numpy",
@@ -39,8 +39,10 @@ PREIMPORTED = (
     "slipway.operators.canary",
     "slipway.operators.convert",
     "slipway.operators.intake",
+    "slipway.operators.promote",
     "slipway.operators.publish",
     "slipway.operators.release",
+    "slipway.operators.restore",
     "slipway.operators.staging",
     "slipway.operators.validate",
     "tritonclient.http",

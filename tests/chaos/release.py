@@ -24,13 +24,10 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from slipway.operators.canary import (
-    ArmRollbackOperator,
-    PromoteOperator,
-    RestoreStableOperator,
-    ShiftTrafficOperator,
-)
+from slipway.operators.canary import ShiftTrafficOperator
+from slipway.operators.promote import PromoteOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
+from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 
 from include.sandbox.triton import end_with_parent
 from tests.chaos.job import Job

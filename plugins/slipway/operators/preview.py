@@ -10,7 +10,7 @@ from include.model_release.isvc_observation import Observed
 from include.model_release.rollout import ShowCandidate
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.operators.base import recorded_stage
-from slipway.operators.canary import TrafficOperator
+from slipway.operators.traffic import TrafficOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -26,8 +26,8 @@ from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import load_signing_key
 from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.verification import require_published_repository
-from slipway.operators.canary import RestoreStableOperator
 from slipway.operators.release import model_lock
+from slipway.operators.restore import RestoreStableOperator
 from slipway.rollout_driver import drive, look
 from slipway.ticket import ReleaseTicket, StableVersion
 

@@ -25,15 +25,12 @@ from slipway.canary_journal import WatchState
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.benchmark import BenchmarkModelOperator
-from slipway.operators.canary import (
-    ArmRollbackOperator,
-    PromoteOperator,
-    RestoreStableOperator,
-    ShiftTrafficOperator,
-)
+from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.convert import ConvertModelOperator
+from slipway.operators.promote import PromoteOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
+from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator, StagedModel, Staging
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator

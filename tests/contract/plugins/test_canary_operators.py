@@ -14,14 +14,11 @@ from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.approval import ApproveReleaseOperator
-from slipway.operators.canary import (
-    ArmRollbackOperator,
-    PromoteOperator,
-    RestoreStableOperator,
-    ShiftTrafficOperator,
-    TrafficOperator,
-)
+from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.preview import ShowCandidateOperator, curl_line
+from slipway.operators.promote import PromoteOperator
+from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
+from slipway.operators.traffic import TrafficOperator
 from slipway.rollout_driver import drive, take_turn
 from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger

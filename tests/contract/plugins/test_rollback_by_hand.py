@@ -13,9 +13,9 @@ from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators import rollback as operators
-from slipway.operators.canary import TrafficOperator
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.rollback import NameRollbackOperator, RollBackVersionOperator
+from slipway.operators.traffic import TrafficOperator
 from slipway.rollout_driver import drive
 from slipway.ticket import ReleaseTicket
 

@@ -16,9 +16,10 @@ from slipway.hooks.signing import SigningKey, load_signing_key, sign
 from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.verification import verify_version
-from slipway.operators.canary import ArmRollbackOperator, TrafficOperator
 from slipway.operators.publish import PublishModelOperator
+from slipway.operators.restore import ArmRollbackOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
+from slipway.operators.traffic import TrafficOperator
 from slipway.ticket import ReleaseTicket
 
 from include.model_release.errors import (

@@ -1,0 +1,33 @@
+"""All traffic to the version that has proved itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from include.model_release.rollout import Promote
+from slipway.operators.base import recorded_stage
+from slipway.operators.traffic import TrafficOperator
+from slipway.rollout_driver import first_deploy
+from slipway.wheel import Wheel
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class PromoteOperator(TrafficOperator):
+    """Gives the version all traffic, sees that it has it, and says so in the record."""
+
+    def run(self, context: Context) -> None:
+        """Promotes; a task that is run again finds it done."""
+        ticket = self.ticket
+        with recorded_stage(self.record, "promote"):
+            wheel = Wheel(self.lease, ticket)
+            if ticket.stable is None:
+                turn = self.reach(first_deploy(ticket))
+            else:
+                turn = self.reach(Promote(ticket.storage_uri), wheel=wheel)
+            traffic = dict(turn.observed.traffic) if turn.observed else {}
+            self.record.append("weight_observed", weight=100, traffic=traffic)
+            self.record.append("promoted", storage_uri=ticket.storage_uri)
+            self.conceal_candidate(turn.observed)
+            wheel.leave()

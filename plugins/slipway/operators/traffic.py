@@ -1,0 +1,91 @@
+"""What every step that looks at, or changes, who serves the users has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from include.model_release.errors import SlipwayError
+from include.model_release.isvc_observation import Observed
+from include.model_release.rollout import Goal, RollBack
+from slipway.hooks.kserve import KServeHook
+from slipway.hooks.lease import LeaseHook
+from slipway.hooks.metrics import DEFAULT_METRICS_CONN_ID
+from slipway.operators.base import ReleaseOperator
+from slipway.rollout_driver import Turn, drive, look
+from slipway.wheel import Wheel
+
+
+class TrafficOperator(ReleaseOperator):
+    """A step that looks at, or changes, who serves the users.
+
+    :param kubernetes_conn_id: the cluster's connection.
+    :param metrics_conn_id: where the judge's numbers come from.
+    """
+
+    def __init__(
+        self,
+        *,
+        kubernetes_conn_id: str = "kubernetes_default",
+        metrics_conn_id: str = DEFAULT_METRICS_CONN_ID,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kubernetes_conn_id = kubernetes_conn_id
+        self.metrics_conn_id = metrics_conn_id
+
+    @property
+    def service(self) -> KServeHook:
+        """The release's InferenceService."""
+        rollout = self.ticket.spec.rollout
+        return KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+
+    @property
+    def lease(self) -> LeaseHook:
+        """The lease of the canary on it."""
+        rollout = self.ticket.spec.rollout
+        return LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+
+    def tell(self, turn: Turn) -> None:
+        """Logs what is being done to the InferenceService, and why."""
+        self.log.info("%s: %s", type(turn.action).__name__.lower(), turn.action.reason)
+
+    def reach(
+        self,
+        goal: Goal,
+        on_turn: Callable[[Turn], None] | None = None,
+        wheel: Wheel | None = None,
+    ) -> Turn:
+        """Drives the InferenceService to a goal, at most as long as a revision may take to come up.
+
+        :param wheel: the hold on the canary that raising a weight needs; going back needs none.
+        """
+        options: dict[str, Any] = {}
+        if wheel is not None:
+            options = {"permit": wheel.keep, "while_waiting": wheel.keep_if_due}
+        timeout_s = self.ticket.spec.rollout.ready_timeout_s
+        return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell, **options)
+
+    def take_back_canary(self, candidate_uri: str = "") -> None:
+        """Takes a canary that is under way, if one is, back to what its own annotations name as stable."""
+        observed = look(self.service)
+        if observed is not None and observed.canary_percent is not None:
+            self.log.warning("a canary is under way; taking it back to %s", observed.stable_uri)
+            self.reach(RollBack(observed.stable_uri, candidate_uri))
+        self.conceal_candidate(observed)
+        # Also one that a release which died has left; the model's lock says that no other release lives.
+        lease = self.lease.get()
+        if lease is not None:
+            self.lease.release(lease.holder)
+
+    def conceal_candidate(self, observed: Observed | None) -> None:
+        """Takes the candidate's own route away, which only the Standard dialect has.
+
+        It leads nowhere once the candidate is gone and goes with the InferenceService; so it holds nothing up.
+        """
+        if observed is None or observed.dialect != "Standard":
+            return
+        try:
+            self.service.conceal()
+        except SlipwayError as error:
+            self.log.warning("the candidate's own HTTPRoute stays: %s", error)
