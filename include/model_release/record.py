@@ -11,9 +11,8 @@ what would make its answer wrong, a missing event.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import replace
+from itertools import pairwise
 
 from include.model_release.release_event import (
     KINDS,
@@ -25,9 +24,18 @@ from include.model_release.release_event import (
     event_key,
     parse_event_key,
 )
+from include.model_release.release_state import (
+    ApprovalGiven,
+    ReleaseState,
+    Stage,
+    StepResult,
+    release_report,
+)
+from include.model_release.requirements import Requirements
 
 __all__ = [
     "KINDS",
+    "ApprovalGiven",
     "Event",
     "EventWriter",
     "Outcome",
@@ -40,89 +48,6 @@ __all__ = [
     "parse_event_key",
     "release_report",
 ]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage of an attempt. `outcome` is `running` until it is over; `seconds` counts from its first
-    start.
-    """
-
-    name: str
-    outcome: str
-    seconds: float | None
-    started_at: datetime | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """One finished step of the canary; counts and seconds are the step's own."""
-
-    weight: int
-    verdict: str
-    candidate_requests: int
-    candidate_errors: int
-    seconds: float
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class ReleaseState:
-    """What the record says about the newest attempt to release a version."""
-
-    model: str
-    version: int
-    release_id: str
-    attempts: int = 1
-    outcome: Outcome = "open"
-    refused_by: str | None = None
-    reason: str | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    stages: tuple[Stage, ...] = ()
-    canary: tuple[StepResult, ...] = ()
-    stable_storage_uri: str | None = None
-    storage_uri: str | None = None
-    weight: int | None = None
-    intended_weight: int | None = None
-    rolling_back: bool = False
-    rollback_phase: str | None = None
-    first_bad_at: datetime | None = None
-    weight_0_at: datetime | None = None
-    candidate_requests: int | None = None
-    candidate_errors: int | None = None
-    last_seq: int = 0
-    last_at: datetime | None = None
-    strays: int = 0
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds from the start of the attempt to its end, or to its last event while it is open."""
-        end = self.finished_at or self.last_at
-        return None if self.started_at is None or end is None else (end - self.started_at).total_seconds()
-
-    @property
-    def bad_requests_before_rollback(self) -> int | None:
-        """Errors that the candidate gave from the canary's start until weight 0 was seen; None without a
-        rollback.
-        """
-        return self.candidate_errors if self.outcome == "rolled_back" else None
-
-    @property
-    def seconds_from_first_bad_answer_to_weight_0(self) -> float | None:
-        """How long users could meet the fault; None where no bad answer was seen or no rollback took place.
-
-        Both times were observed by a scrape, so each is late by up to one scrape interval.
-        """
-        if self.outcome != "rolled_back" or self.first_bad_at is None or self.weight_0_at is None:
-            return None
-        return max((self.weight_0_at - self.first_bad_at).total_seconds(), 0.0)
-
-    @property
-    def next_seq(self) -> int:
-        """The number that the next event takes."""
-        return self.last_seq + 1
 
 
 def fold(events: Iterable[Event]) -> ReleaseState:
@@ -140,44 +65,14 @@ def fold(events: Iterable[Event]) -> ReleaseState:
     for event in ordered:
         if event.kind == "release_started":
             state, begun = _begin(state, event, begun), True
-        elif event.release_id != state.release_id:
-            state = replace(state, strays=state.strays + 1)
+        elif event.release_id != state.release_id or (
+            event.kind in _ONLY_WHILE_OPEN and state.outcome != "open"
+        ):
+            state = _stray(state)
         elif event.kind in _APPLY:
             state = _APPLY[event.kind](state, event)
         state = replace(state, last_seq=event.seq, last_at=max(state.last_at or event.at, event.at))
     return state
-
-
-def release_report(state: ReleaseState) -> dict[str, Any]:
-    """Return the entry of `report.json` for one release, JSON-ready."""
-    return {
-        "model": state.model,
-        "version": state.version,
-        "outcome": state.outcome,
-        "refused_by": state.refused_by,
-        "reason": state.reason,
-        "seconds": _rounded(state.seconds),
-        "stages": [
-            {"name": stage.name, "outcome": stage.outcome, "seconds": _rounded(stage.seconds)}
-            for stage in state.stages
-        ],
-        "canary": {
-            "steps": [
-                {
-                    "weight": step.weight,
-                    "verdict": step.verdict,
-                    "candidate_requests": step.candidate_requests,
-                    "candidate_errors": step.candidate_errors,
-                    "seconds": _rounded(step.seconds),
-                }
-                for step in state.canary
-            ],
-            "bad_requests_before_rollback": state.bad_requests_before_rollback,
-            "seconds_from_first_bad_answer_to_weight_0": _rounded(
-                state.seconds_from_first_bad_answer_to_weight_0
-            ),
-        },
-    }
 
 
 # --- the fold, event by event ---
@@ -211,16 +106,25 @@ def _check_complete(ordered: list[Event]) -> None:
             expected="events of one version of one model",
             found=", ".join(f"{model} {version}" for model, version in sorted(about)),
         )
-    numbers = {event.seq for event in ordered}
-    missing = sorted(set(range(1, ordered[-1].seq + 1)) - numbers)
+    missing = _gaps(ordered)
     if missing:
-        shown = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")
         raise RecordError(
             f"the record of {ordered[0].model} {ordered[0].version} has gaps",
             expected=f"every number from 1 to {ordered[-1].seq}",
-            found=f"no event {shown}",
+            found=f"no event {missing}",
             remedy="list the record again; a store that loses events cannot be released from",
         )
+
+
+def _gaps(ordered: list[Event]) -> str:
+    """Return the first numbers that are missing, in words; "" where none is. It costs as much as there are events."""
+    gaps = [
+        (before.seq + 1, after.seq - 1) for before, after in pairwise(ordered) if after.seq > before.seq + 1
+    ]
+    if ordered[0].seq > 1:
+        gaps.insert(0, (1, ordered[0].seq - 1))
+    shown = [str(first) if first == last else f"{first} to {last}" for first, last in gaps[:5]]
+    return ", ".join([*shown, "…"] if len(gaps) > 5 else shown)
 
 
 def _begin(state: ReleaseState, event: Event, begun: bool) -> ReleaseState:
@@ -232,26 +136,47 @@ def _begin(state: ReleaseState, event: Event, begun: bool) -> ReleaseState:
         release_id=event.release_id,
         attempts=state.attempts + 1 if begun else 1,
         started_at=event.at,
-        stable_storage_uri=event.data.get("stable_storage_uri"),
+        stable_storage_uri=event.text("stable_storage_uri"),
+        triggered_by=event.text("triggered_by"),
+        required=_required(event),
+        standing=state.standing,
+        promoted_sha256=state.promoted_sha256,
         strays=state.strays,
     )
 
 
+def _required(event: Event) -> Requirements | None:
+    told = event.mapping("required")
+    if told is None:
+        return None
+    try:
+        return Requirements.from_dict(told)
+    except ValueError as error:
+        raise RecordError(
+            f"{event.key} cannot be right: `required`",
+            expected="what a release must prove",
+            found=str(error),
+            remedy="look at the object; nobody but Slipway should write under records/",
+        ) from error
+
+
 def _stage_started(state: ReleaseState, event: Event) -> ReleaseState:
-    name = str(event.data.get("stage", ""))
+    name = event.text("stage") or ""
     known = next((stage for stage in state.stages if stage.name == name), None)
     begun = known.started_at if known is not None else event.at
     return _with_stage(state, Stage(name, "running", None, begun))
 
 
 def _stage_finished(state: ReleaseState, event: Event) -> ReleaseState:
-    name, outcome = str(event.data.get("stage", "")), str(event.data.get("outcome", "passed"))
+    name, outcome = event.text("stage") or "", event.text("outcome") or "passed"
+    reason = event.text("reason")
     known = next((stage for stage in state.stages if stage.name == name), None)
     begun = known.started_at if known is not None else None
     seconds = None if begun is None else max((event.at - begun).total_seconds(), 0.0)
-    state = _with_stage(state, Stage(name, outcome, seconds, begun, event.data.get("reason")))
-    if outcome in ("refused", "failed") and state.reason is None:
-        state = replace(state, reason=event.data.get("reason"))
+    finished = Stage(name, outcome, seconds, begun, reason, event.text("manifest_sha256"))
+    state = _with_stage(state, finished)
+    if outcome in _ENDS_BADLY and state.reason is None:
+        state = replace(state, reason=reason)
     if outcome == "refused" and state.refused_by is None:
         state = replace(state, refused_by=name)
     return state
@@ -265,17 +190,35 @@ def _with_stage(state: ReleaseState, stage: Stage) -> ReleaseState:
     return replace(state, stages=stages)
 
 
+def _approved(state: ReleaseState, event: Event) -> ReleaseState:
+    given = ApprovalGiven(
+        before=event.text("before") or "",
+        by=event.text("by") or "",
+        manifest_sha256=event.text("manifest_sha256") or "",
+        at=event.at,
+    )
+    return replace(state, approvals=(*state.approvals, given))
+
+
+def _candidate_verified(state: ReleaseState, event: Event) -> ReleaseState:
+    return replace(state, verified_sha256=event.text("manifest_sha256") or "")
+
+
 def _weight_intended(state: ReleaseState, event: Event) -> ReleaseState:
+    weight = event.percent("weight")
     return replace(
         state,
-        intended_weight=event.data.get("weight"),
-        storage_uri=event.data.get("storage_uri") or state.storage_uri,
-        stable_storage_uri=event.data.get("stable_storage_uri") or state.stable_storage_uri,
+        intended_weight=weight,
+        exposed=state.exposed or weight > 0,
+        # A step that begins anew proves itself anew, and so does what comes after it.
+        canary=tuple(step for step in state.canary if step.weight < weight),
+        storage_uri=event.text("storage_uri") or state.storage_uri,
+        stable_storage_uri=event.text("stable_storage_uri") or state.stable_storage_uri,
     )
 
 
 def _weight_observed(state: ReleaseState, event: Event) -> ReleaseState:
-    weight = event.data.get("weight")
+    weight = event.percent("weight")
     if state.rolling_back and weight == 0 and state.weight_0_at is None:
         state = replace(state, weight_0_at=event.at)
     return replace(state, weight=weight)
@@ -284,21 +227,20 @@ def _weight_observed(state: ReleaseState, event: Event) -> ReleaseState:
 def _window_judged(state: ReleaseState, event: Event) -> ReleaseState:
     return replace(
         state,
-        first_bad_at=state.first_bad_at or _time(event.data.get("first_bad_at")),
-        candidate_requests=_newer(event.data.get("candidate_requests"), state.candidate_requests),
-        candidate_errors=_newer(event.data.get("candidate_errors"), state.candidate_errors),
+        first_bad_at=state.first_bad_at or event.time("first_bad_at"),
+        candidate_requests=_newer(event.whole("candidate_requests"), state.candidate_requests),
+        candidate_errors=_newer(event.whole("candidate_errors"), state.candidate_errors),
     )
 
 
 def _step_finished(state: ReleaseState, event: Event) -> ReleaseState:
-    data = event.data
     step = StepResult(
-        weight=int(data.get("weight", 0)),
-        verdict=str(data.get("verdict", "inconclusive")),
-        candidate_requests=int(data.get("candidate_requests", 0)),
-        candidate_errors=int(data.get("candidate_errors", 0)),
-        seconds=float(data.get("seconds", 0.0)),
-        reason=str(data.get("reason") or ""),
+        weight=event.percent("weight"),
+        verdict=event.text("verdict") or "inconclusive",
+        candidate_requests=event.whole("candidate_requests") or 0,
+        candidate_errors=event.whole("candidate_errors") or 0,
+        seconds=event.number("seconds") or 0.0,
+        reason=event.text("reason") or "",
     )
     # A task that died after writing this is run again and finishes the same step again: the last word counts.
     others = tuple(known for known in state.canary if known.weight != step.weight)
@@ -311,38 +253,49 @@ def _rollback_started(state: ReleaseState, event: Event) -> ReleaseState:
     return replace(
         state,
         rolling_back=True,
-        reason=event.data.get("reason") or state.reason,
-        stable_storage_uri=event.data.get("stable_storage_uri") or state.stable_storage_uri,
+        reason=event.text("reason") or state.reason,
+        stable_storage_uri=event.text("stable_storage_uri") or state.stable_storage_uri,
     )
 
 
 def _rollback_phase(state: ReleaseState, event: Event) -> ReleaseState:
-    return replace(state, rolling_back=True, rollback_phase=event.data.get("phase"))
+    return replace(state, rolling_back=True, rollback_phase=event.text("phase"))
 
 
 def _rolled_back(state: ReleaseState, event: Event) -> ReleaseState:
-    return replace(
+    state = replace(
         state,
-        outcome="rolled_back",
         weight=0,
         rolling_back=False,
         rollback_phase="done",
-        stable_storage_uri=event.data.get("stable_storage_uri") or state.stable_storage_uri,
-        first_bad_at=state.first_bad_at or _time(event.data.get("first_bad_at")),
-        weight_0_at=_time(event.data.get("weight_0_at")) or state.weight_0_at,
-        candidate_requests=_newer(event.data.get("candidate_requests"), state.candidate_requests),
-        candidate_errors=_newer(event.data.get("candidate_errors"), state.candidate_errors),
+        stable_storage_uri=event.text("stable_storage_uri") or state.stable_storage_uri,
+        first_bad_at=state.first_bad_at or event.time("first_bad_at"),
+        weight_0_at=event.time("weight_0_at") or state.weight_0_at,
+        candidate_requests=_newer(event.whole("candidate_requests"), state.candidate_requests),
+        candidate_errors=_newer(event.whole("candidate_errors"), state.candidate_errors),
+    )
+    if state.intended_weight == 0 and not state.exposed:
+        # A preview was taken away, which no user has met: how the release ends is said by what ended it.
+        return state
+    return replace(state, outcome="rolled_back", standing="rolled_back", finished_at=event.at)
+
+
+def _promoted(state: ReleaseState, event: Event) -> ReleaseState:
+    if state.rolling_back:
+        return _stray(state)
+    return replace(
+        state,
+        outcome="promoted",
+        weight=100,
+        storage_uri=event.text("storage_uri") or state.storage_uri,
+        standing="promoted",
+        promoted_sha256=event.text("manifest_sha256") or "",
         finished_at=event.at,
     )
 
 
-def _promoted(state: ReleaseState, event: Event) -> ReleaseState:
-    uri = event.data.get("storage_uri") or state.storage_uri
-    return replace(state, outcome="promoted", weight=100, storage_uri=uri, finished_at=event.at)
-
-
 def _release_finished(state: ReleaseState, event: Event) -> ReleaseState:
-    told = event.data.get("outcome")
+    told = event.text("outcome")
     # What became of the traffic outweighs what became of the workflow: a rolled back release stays rolled
     # back.
     settled = state.outcome in ("rolled_back", "promoted")
@@ -351,15 +304,28 @@ def _release_finished(state: ReleaseState, event: Event) -> ReleaseState:
     return replace(
         state,
         outcome=outcome,
-        refused_by=event.data.get("refused_by") or state.refused_by,
-        reason=event.data.get("reason") or state.reason,
+        refused_by=event.text("refused_by") or state.refused_by,
+        reason=event.text("reason") or state.reason,
         finished_at=event.at,
     )
 
 
+def _stray(state: ReleaseState) -> ReleaseState:
+    return replace(state, strays=state.strays + 1)
+
+
+# Outcomes of a stage that end the release.
+_ENDS_BADLY = ("refused", "failed", "inconclusive")
+# What a late task may still write after the end of its release; it proves nothing and promotes nothing any more.
+_ONLY_WHILE_OPEN = frozenset(
+    {"approved", "candidate_verified", "weight_intended", "step_finished", "promoted"}
+)
+
 _APPLY = {
     "stage_started": _stage_started,
     "stage_finished": _stage_finished,
+    "approved": _approved,
+    "candidate_verified": _candidate_verified,
     "weight_intended": _weight_intended,
     "weight_observed": _weight_observed,
     "window_judged": _window_judged,
@@ -374,11 +340,3 @@ _APPLY = {
 
 def _newer(value: int | None, known: int | None) -> int | None:
     return known if value is None else value
-
-
-def _time(value: str | None) -> datetime | None:
-    return None if value is None else datetime.fromisoformat(value).astimezone(UTC)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)

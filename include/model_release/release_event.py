@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -17,6 +18,8 @@ KINDS = (
     "release_started",
     "stage_started",
     "stage_finished",
+    "approved",
+    "candidate_verified",
     "weight_intended",
     "weight_observed",
     "window_judged",
@@ -31,8 +34,10 @@ KINDS = (
 Outcome = Literal["open", "promoted", "rolled_back", "refused", "failed", "cancelled"]
 OUTCOMES: tuple[Outcome, ...] = ("open", "promoted", "rolled_back", "refused", "failed", "cancelled")
 
+# More events than any release writes; a larger number under records/ was not written by Slipway.
+SEQ_LIMIT = 999_999_999
 _KEY = re.compile(
-    r"records/(?P<model>[^/]+)/(?P<version>[1-9][0-9]*)/(?P<seq>[0-9]{6,})-(?P<kind>[a-z0-9_]+)\.json"
+    r"records/(?P<model>[^/]+)/(?P<version>[1-9][0-9]{0,18})/(?P<seq>[0-9]{6,9})-(?P<kind>[a-z0-9_]{1,64})\.json"
 )
 
 
@@ -47,7 +52,7 @@ class Event(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    seq: int = Field(ge=1)
+    seq: int = Field(ge=1, le=SEQ_LIMIT)
     at: AwareDatetime
     kind: str
     release_id: str
@@ -58,7 +63,10 @@ class Event(BaseModel):
     @field_validator("at")
     @classmethod
     def _in_utc(cls, value: datetime) -> datetime:
-        return value.astimezone(UTC)
+        try:
+            return value.astimezone(UTC)
+        except OverflowError as error:
+            raise ValueError("a time before the year 1 or after the year 9999 in UTC") from error
 
     @property
     def event_id(self) -> tuple[int, str]:
@@ -69,6 +77,63 @@ class Event(BaseModel):
     def key(self) -> str:
         """The event's key in the bucket."""
         return event_key(self.model, self.version, self.seq, self.kind)
+
+    # What others may have written is read with these: each names the event and the field that is wrong.
+
+    def text(self, name: str) -> str | None:
+        """Return a text of `data`, None where there is none. Raises RecordError for anything else."""
+        value = self.data.get(name)
+        if value is not None and not isinstance(value, str):
+            self._wrong(name, "text", value)
+        return value
+
+    def whole(self, name: str) -> int | None:
+        """Return a whole number of `data`, None where there is none. Raises RecordError for anything else."""
+        value = self.data.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            self._wrong(name, "a whole number", value)
+        return value
+
+    def percent(self, name: str) -> int:
+        """Return a percent of `data`, 0 to 100. Raises RecordError for anything else, and where there is none."""
+        value = self.whole(name)
+        if value is None or not 0 <= value <= 100:
+            self._wrong(name, "a whole number from 0 to 100", value)
+        return value
+
+    def number(self, name: str) -> float | None:
+        """Return a finite number of `data`, None where there is none. Raises RecordError for anything else."""
+        value = self.data.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            self._wrong(name, "a finite number", value)
+        return float(value)
+
+    def time(self, name: str) -> datetime | None:
+        """Return a time of `data` in UTC, None where there is none. Raises RecordError for anything else."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return datetime.fromisoformat(value).astimezone(UTC)
+        except (ValueError, OverflowError):
+            self._wrong(name, "a time (ISO 8601)", value)
+
+    def mapping(self, name: str) -> Mapping[str, Any] | None:
+        """Return an object of `data`, None where there is none. Raises RecordError for anything else."""
+        value = self.data.get(name)
+        if value is not None and not isinstance(value, Mapping):
+            self._wrong(name, "an object", value)
+        return value
+
+    def _wrong(self, name: str, expected: str, value: object) -> NoReturn:
+        raise RecordError(
+            f"{self.key} cannot be right: `{name}`",
+            expected=expected,
+            found=repr(value)[:120],
+            remedy="look at the object; nobody but Slipway should write under records/",
+        )
 
     def to_bytes(self) -> bytes:
         """Return the object's content: JSON with sorted keys."""
@@ -127,19 +192,57 @@ class EventWriter:
             data=data,
         )
 
-    def release_started(self, seq: int, at: datetime, *, stable_storage_uri: str | None = None) -> Event:
-        """The release begins; the URI of what is live now, where it is known."""
-        return self._event(seq, at, "release_started", stable_storage_uri=stable_storage_uri)
+    def release_started(
+        self,
+        seq: int,
+        at: datetime,
+        *,
+        stable_storage_uri: str | None = None,
+        required: Mapping[str, Any] | None = None,
+        triggered_by: str | None = None,
+        reason: str | None = None,
+    ) -> Event:
+        """The release begins; the URI of what is live now, where it is known.
+
+        `required` is what it must prove before each raise of its weight (`Requirements.to_dict()`), `triggered_by`
+        who started the run, `reason` what that person gave as a reason.
+        """
+        told = {"required": required, "triggered_by": triggered_by, "reason": reason}
+        known = {name: value for name, value in told.items() if value is not None}
+        return self._event(seq, at, "release_started", stable_storage_uri=stable_storage_uri, **known)
 
     def stage_started(self, seq: int, at: datetime, *, stage: str) -> Event:
         """A stage begins, perhaps not for the first time."""
         return self._event(seq, at, "stage_started", stage=stage)
 
     def stage_finished(
-        self, seq: int, at: datetime, *, stage: str, outcome: str, reason: str | None = None
+        self,
+        seq: int,
+        at: datetime,
+        *,
+        stage: str,
+        outcome: str,
+        reason: str | None = None,
+        manifest_sha256: str | None = None,
     ) -> Event:
-        """A stage is over: `passed`, `refused`, `failed`, `skipped` or `cancelled`."""
-        return self._event(seq, at, "stage_finished", stage=stage, outcome=outcome, reason=reason)
+        """A stage is over: `passed`, `refused`, `inconclusive`, `failed`, `skipped` or `cancelled`.
+
+        `manifest_sha256` is the digest of the manifest of the version that a gate has looked at.
+        """
+        told = {} if manifest_sha256 is None else {"manifest_sha256": manifest_sha256}
+        return self._event(seq, at, "stage_finished", stage=stage, outcome=outcome, reason=reason, **told)
+
+    def approved(
+        self, seq: int, at: datetime, *, before: str, by: str, manifest_sha256: str, reason: str | None = None
+    ) -> Event:
+        """A person agreed, `before` the `canary` or the `promotion`, to the version with this manifest."""
+        return self._event(
+            seq, at, "approved", before=before, by=by, manifest_sha256=manifest_sha256, reason=reason
+        )
+
+    def candidate_verified(self, seq: int, at: datetime, *, manifest_sha256: str) -> Event:
+        """Every file of the published version was held against the manifest, right before the canary."""
+        return self._event(seq, at, "candidate_verified", manifest_sha256=manifest_sha256)
 
     def weight_intended(
         self, seq: int, at: datetime, *, weight: int, storage_uri: str, stable_storage_uri: str | None
@@ -257,9 +360,12 @@ class EventWriter:
             weight_0_at=_stamp(weight_0_at),
         )
 
-    def promoted(self, seq: int, at: datetime, *, storage_uri: str) -> Event:
+    def promoted(
+        self, seq: int, at: datetime, *, storage_uri: str, manifest_sha256: str | None = None
+    ) -> Event:
         """The candidate alone has the traffic."""
-        return self._event(seq, at, "promoted", storage_uri=storage_uri)
+        told = {} if manifest_sha256 is None else {"manifest_sha256": manifest_sha256}
+        return self._event(seq, at, "promoted", storage_uri=storage_uri, **told)
 
     def release_finished(
         self,

@@ -102,6 +102,10 @@ class ReleaseSpec(SpecPart):
 
     model: Annotated[str, AfterValidator(_model_label)]
     description: str = ""
+    critical: bool = False
+    """A bad version does serious harm: unless `rollout.approval` says otherwise, another person than who started the
+    run agrees before the promotion.
+    """
     source: Source
     conversion: Conversion = OnnxConversion()
     serving: Serving = Serving()
@@ -114,6 +118,8 @@ class ReleaseSpec(SpecPart):
     def _fill_and_check(self) -> Self:
         if not self.rollout.inference_service:
             self.__dict__["rollout"] = self.rollout.filled(inference_service=self.model)
+        if self.critical:
+            self.__dict__["rollout"] = self.rollout.filled(approval=_of_critical(self.rollout.approval))
         self._require_fitting_target()
         if self.conversion.lays_out_repository:
             # It brings its own config.pbtxt; what `serving` does not mention is said there.
@@ -157,6 +163,13 @@ class ReleaseSpec(SpecPart):
                 f"`serving.version_policy`: `conversion.target: {conversion.target}` is pinned to the released "
                 f"version, with its members; leave `mode: {policy.mode}` out"
             )
+
+
+def _of_critical(approval: Approval) -> Approval:
+    """Return the approvals of a critical model: what the file says, else a second person before the promotion."""
+    wanted = {"before_promotion": True, "by_other": True}
+    unsaid = {name: value for name, value in wanted.items() if name not in approval.model_fields_set}
+    return approval.filled(**unsaid) if unsaid else approval
 
 
 def parse_release_spec(text: str, source: str) -> ReleaseSpec:

@@ -52,6 +52,8 @@ class Approval(SpecPart):
     before_canary: bool = False
     before_promotion: bool = False
     """After the last step has passed; the canary goes on being watched while the person thinks."""
+    by_other: bool = False
+    """The person who agrees must be another one than who started the run."""
 
 
 class Exposure(SpecPart):
@@ -99,6 +101,8 @@ class Rollout(SpecPart):
     mirror: Mirror | None = None
     """Compare the answers to mirrored requests while the candidate is shown (`preview`); null: do not."""
     approval: Approval = Approval()
+    may_relax: tuple[Text, ...] = ()
+    """Names of the Airflow users whose runs may ask for less than this file does (steps, window); else nobody may."""
     preview: Preview | None = None
     """Left out: the candidate comes up with its first percent of users."""
     on_concurrent_release: Literal["refuse", "queue"] = "queue"

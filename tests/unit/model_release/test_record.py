@@ -16,6 +16,7 @@ from include.model_release.record import (
     parse_event_key,
     release_report,
 )
+from include.model_release.release_event import SEQ_LIMIT
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 WRITER = EventWriter(release_id="digits-3", model="digits", version=3)
@@ -256,8 +257,8 @@ def test_times_become_utc() -> None:
 
 @given(
     st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True),
-    st.integers(1, 10**9),
-    st.integers(1, 10**9),
+    st.integers(1, 2**63 - 1),
+    st.integers(1, SEQ_LIMIT),
     st.sampled_from(["release_started", "window_judged"]),
 )
 def test_keys_survive_parsing_and_sort_by_number(model: str, version: int, seq: int, kind: str) -> None:
@@ -273,3 +274,112 @@ def test_other_keys_are_told(key: str) -> None:
     """What is no event's key is an error that says what one looks like."""
     with pytest.raises(RecordError, match="SEQ-EVENT"):
         parse_event_key(key)
+
+
+# --- what others may have written ---
+
+
+def test_a_late_promotion_is_a_stray() -> None:
+    """Once it was decided to go back, no task that comes late makes the release a promoted one."""
+    for length in (13, 17, 19):  # rolling back, rolled back, finished
+        events = rolled_back_release()[:length]
+        late = WRITER.promoted(length + 1, at(50), storage_uri=V3, manifest_sha256="ab")
+        state = fold([*events, late])
+        assert (state.outcome, state.standing) == (fold(events).outcome, fold(events).standing)
+        assert state.strays == 1
+
+
+def test_after_the_end_nothing_is_proved_any_more() -> None:
+    """Steps, approvals and intentions of a late task are strays: they belong to no attempt that is open."""
+    events = [*rolled_back_release()]
+    late = [
+        WRITER.weight_intended(20, at(50), weight=99, storage_uri=V3, stable_storage_uri=V2),
+        WRITER.approved(21, at(51), before="promotion", by="alice", manifest_sha256="ab"),
+        WRITER.candidate_verified(22, at(52), manifest_sha256="ab"),
+    ]
+    before, after = fold(events), fold([*events, *late])
+    assert (after.intended_weight, after.approvals, after.canary) == (
+        before.intended_weight,
+        (),
+        before.canary,
+    )
+    assert (after.verified_sha256, after.strays) == ("", 3)
+
+
+def test_a_step_that_begins_anew_proves_itself_anew() -> None:
+    """A task that is run again from the first step takes nothing over from what later steps had shown."""
+    events = rolled_back_release()[:8]
+    again = WRITER.weight_intended(9, at(21), weight=5, storage_uri=V3, stable_storage_uri=V2)
+    assert [step.weight for step in fold(events).canary] == [5]
+    assert fold([*events, again]).canary == ()
+
+
+def test_a_preview_that_was_taken_away_is_not_a_rollback() -> None:
+    """No user has met it: the outcome is that of the stage which ended the release."""
+    events = [
+        WRITER.release_started(1, at(0), stable_storage_uri=V2),
+        WRITER.weight_intended(2, at(1), weight=0, storage_uri=V3, stable_storage_uri=V2),
+        WRITER.stage_finished(3, at(2), stage="mirror", outcome="refused", reason="other answers"),
+        WRITER.rollback_started(4, at(3), reason="other answers", by="judge", stable_storage_uri=V2),
+        WRITER.rolled_back(5, at(4), stable_storage_uri=V2, candidate_requests=None, candidate_errors=None),
+        WRITER.release_finished(6, at(5), outcome="refused", refused_by="mirror"),
+    ]
+    state = fold(events)
+    assert (state.outcome, state.refused_by, state.standing) == ("refused", "mirror", "")
+
+
+def test_what_was_promoted_stays_known_over_later_attempts() -> None:
+    """A version that is live is not forgotten for a second attempt that fails; one that was rolled back is."""
+    other = EventWriter(release_id="digits-3-again", model="digits", version=3)
+    events = [
+        WRITER.release_started(1, at(0)),
+        WRITER.promoted(2, at(5), storage_uri=V3, manifest_sha256="ab"),
+        other.release_started(3, at(10)),
+        other.release_finished(4, at(20), outcome="failed"),
+    ]
+    state = fold(events)
+    assert (state.outcome, state.standing, state.promoted_sha256) == ("failed", "promoted", "ab")
+    back = other.rolled_back(4, at(20), stable_storage_uri=V2, candidate_requests=None, candidate_errors=None)
+    assert fold([*events[:3], back]).standing == "rolled_back"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("window_judged", {"first_bad_at": 3}),
+        ("window_judged", {"first_bad_at": "9999-12-31T23:59:59-23:59"}),
+        ("window_judged", {"candidate_requests": "many"}),
+        ("weight_intended", {"weight": None}),
+        ("weight_observed", {"weight": 10**4000}),
+        ("weight_observed", {"weight": True}),
+        ("step_finished", {"weight": 5, "seconds": float("nan")}),
+        ("stage_finished", {"stage": ["validate"]}),
+        ("release_started", {"required": {"weights": [5]}}),
+        ("release_started", {"required": 7}),
+        ("rolled_back", {"weight_0_at": {}}),
+        ("promoted", {"storage_uri": 1}),
+    ],
+)
+def test_an_event_that_cannot_be_right_is_named(kind: str, data: dict[str, object]) -> None:
+    """A value of another type is an error of the record that names event and field, whatever the field."""
+    began = WRITER.release_started(1, at(0))
+    attempt = "digits-3-again" if kind == "release_started" else "digits-3"
+    event = Event(seq=2, at=at(1), kind=kind, release_id=attempt, model="digits", version=3, data=data)
+    with pytest.raises(RecordError, match=rf"000002-{kind}\.json cannot be right: `{list(data)[-1]}`"):
+        fold([began, event])
+
+
+def test_a_number_far_away_costs_nothing() -> None:
+    """One stray event with a huge number is a gap that is told in words, without counting up to it."""
+    events = [WRITER.release_started(1, at(0)), WRITER.release_started(SEQ_LIMIT, at(1))]
+    with pytest.raises(RecordError, match=f"no event 2 to {SEQ_LIMIT - 1}"):
+        fold(events)
+    with pytest.raises(RecordError, match="is not the key of an event"):
+        parse_event_key(f"records/digits/3/{10**10}-release_started.json")
+
+
+def test_a_time_beyond_the_calendar_is_told() -> None:
+    """A time that cannot be said in UTC is an event that cannot be read, and no crash."""
+    text = '{"seq":1,"at":"0001-01-01T00:00:00+23:59","kind":"x","release_id":"r","model":"m","version":1}'
+    with pytest.raises(RecordError, match="is not an event of a release"):
+        Event.from_bytes(text.encode())
