@@ -24,12 +24,14 @@ SlipwayError
   |   - MirrorRefusedError          copies of users' requests were answered otherwise than by stable
   |   - CanaryRefusedError          the judge saw the candidate do worse on live traffic
   |   - CanaryEndedError            somebody else ended the canary: its guard, or a person
+  |   - RaiseRefusedError           the record does not show what a higher weight needs
   + TransientError                the world was away; trying again may help
       - StoreUnavailableError       S3 or SQS
       - ClusterUnavailableError     the Kubernetes API
       - ServerUnavailableError      Triton
       - MetricsUnavailableError     the source of the judge's numbers
       - TimedOutError               something did not happen within its limit
+      - CanaryPausedError           a person has paused the canary
 
 Operators turn the first two branches into a failure without retries and let Airflow retry the third.
 """
@@ -186,6 +188,10 @@ class CanaryEndedError(GateRefusedError):
     """Somebody else ended the canary: its guard, or a person."""
 
 
+class RaiseRefusedError(GateRefusedError):
+    """The record does not show what a higher weight needs."""
+
+
 class TransientError(SlipwayError):
     """The world was away; trying again may help."""
 
@@ -208,6 +214,10 @@ class MetricsUnavailableError(TransientError):
 
 class TimedOutError(TransientError):
     """Something did not happen within its limit."""
+
+
+class CanaryPausedError(TransientError):
+    """A person has paused the canary: no weight is raised until it is resumed."""
 
 
 def all_errors(root: type[SlipwayError] = SlipwayError) -> Iterator[type[SlipwayError]]:

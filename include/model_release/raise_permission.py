@@ -1,0 +1,196 @@
+"""Whether a release may raise the weight of its version: the one place where that is decided.
+
+Everybody who gives a version more users asks here first: the preview, the first percent, each step, the promotion, a
+first deployment, and a return to a version by name. What counts is the record of this attempt, read anew, and the
+canary's lease as it was stored right before the patch. What Airflow believes of its tasks counts for nothing: a task
+that was marked as success has left nothing in the record.
+
+Who takes users *off* a version asks nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from include.model_release.errors import CanaryEndedError, CanaryPausedError, RaiseRefusedError, SlipwayError
+from include.model_release.lease import Lease
+from include.model_release.release_state import ReleaseState
+from include.model_release.requirements import Before, Requirements
+
+_REMEDY = "see the record and the reports of this release; start it again when it is mended"
+
+
+@dataclass(frozen=True)
+class Raise:
+    """What is asked for.
+
+    :param release_id: the release run that asks.
+    :param weight: percent of the traffic: 0 for a preview, 100 for the promotion or a first version.
+    :param manifest_sha256: digest of the version's manifest as it lies in the store now.
+    """
+
+    release_id: str
+    weight: int
+    manifest_sha256: str
+
+
+def raise_refusal(wanted: Raise, state: ReleaseState) -> RaiseRefusedError | None:
+    """Return why the record does not allow this raise; None where it does.
+
+    :param state: the fold of the version's record.
+    """
+    lacking = _not_this_attempt(wanted, state) or _not_proved(wanted, state)
+    if lacking is None:
+        return None
+    expected, found = lacking
+    return RaiseRefusedError(
+        f"version {state.version} of {state.model!r} may not get {wanted.weight} % of the traffic",
+        expected=expected,
+        found=found,
+        remedy=_REMEDY,
+    )
+
+
+def lease_refusal(holder: str, lease: Lease | None) -> SlipwayError | None:
+    """Return why whoever holds the lease in the name of `holder` may not raise a weight now; None where he may.
+
+    :param lease: the lease as it was stored by the renewal right before the patch; None: there is none.
+    """
+    if lease is None or lease.holder != holder or lease.is_ended:
+        return CanaryEndedError(
+            "the canary is over",
+            expected=f"its lease, held by {holder}",
+            found="no lease" if lease is None else _whose(lease),
+            remedy="the candidate's share is 0 or being taken back; release the version again with `force`",
+        )
+    if lease.paused:
+        return CanaryPausedError(
+            "the canary is paused",
+            expected="no pause",
+            found=lease.paused,
+            remedy="resume it by the DAG canary_pause",
+        )
+    return None
+
+
+def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefusedError | None:
+    """Return why users may not be led back to a version by its name; None where its record shows it promoted.
+
+    :param state: the fold of the record of the version to go back to.
+    :param manifest_sha256: digest of its manifest as it lies in the store now.
+    """
+    if state.standing != "promoted":
+        found = "it was rolled back" if state.standing else f"its last release ended as {state.outcome}"
+    elif state.promoted_sha256 not in ("", manifest_sha256):
+        found = f"another manifest, {manifest_sha256}"
+    else:
+        return None
+    return RaiseRefusedError(
+        f"nobody may be led to version {state.version} of {state.model!r}",
+        expected="a version that the record shows promoted, and not rolled back since",
+        found=found,
+        remedy="name another version, or release this one again, through every gate, with `force`",
+    )
+
+
+Lacking = tuple[str, str]
+
+
+def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:
+    """Return what was expected and found where the attempt is not the one that asks, or is over."""
+    if state.release_id != wanted.release_id:
+        return (
+            f"the newest release of the version to be {wanted.release_id}",
+            f"{state.release_id} began after it",
+        )
+    if state.outcome != "open":
+        return "a release that is under way", f"one that ended as {state.outcome}"
+    if state.rolling_back:
+        return (
+            "a release that goes forward",
+            f"it is being rolled back: {state.reason or 'no reason was told'}",
+        )
+    refused = next((stage for stage in state.stages if stage.outcome == "refused"), None)
+    if refused is not None:
+        return "no gate that refused", f"{refused.name} refused: {refused.reason or 'no reason was told'}"
+    return None
+
+
+def _not_proved(wanted: Raise, state: ReleaseState) -> Lacking | None:
+    """Return what was expected and found where the attempt has not proved what it must."""
+    required = state.required
+    if required is None:
+        return "a record that says what the release must prove", "one that was begun by an older Slipway"
+    return (
+        _manifest_differs(wanted, state)
+        or _gate_missing(required, state)
+        or _approval_missing(required, wanted, state)
+        or _step_missing(required, wanted, state)
+    )
+
+
+def _manifest_differs(wanted: Raise, state: ReleaseState) -> Lacking | None:
+    if not state.verified_sha256:
+        return "every published file held against the manifest in this release", "they were not"
+    if state.verified_sha256 != wanted.manifest_sha256:
+        return f"the manifest {state.verified_sha256}, which was verified", wanted.manifest_sha256 or "none"
+    return None
+
+
+def _gate_missing(required: Requirements, state: ReleaseState) -> Lacking | None:
+    stages = {stage.name: stage for stage in state.stages}
+    for gate in required.gates:
+        found = stages.get(gate)
+        if found is None or found.outcome != "passed":
+            return f"the gate {gate}, passed", "it was not run" if found is None else f"it is {found.outcome}"
+        if found.manifest_sha256 != state.verified_sha256:
+            seen = found.manifest_sha256 or "no manifest that it names"
+            return f"the gate {gate}, passed for the manifest {state.verified_sha256}", f"it looked at {seen}"
+    return None
+
+
+def _approval_missing(required: Requirements, wanted: Raise, state: ReleaseState) -> Lacking | None:
+    for before in required.approvals_for(wanted.weight):
+        lacking = _approval_of(before, required, state)
+        if lacking is not None:
+            return lacking
+    return None
+
+
+def _approval_of(before: Before, required: Requirements, state: ReleaseState) -> Lacking | None:
+    given = [one for one in state.approvals if one.before == before]
+    wanted = f"the approval before the {before}"
+    if not given:
+        return wanted, "nobody has approved"
+    of_this = [one for one in given if one.manifest_sha256 == state.verified_sha256]
+    if not of_this:
+        return f"{wanted}, of the manifest {state.verified_sha256}", "another one was approved"
+    if not required.by_other:
+        return None
+    if any(is_other_person(one.by, state.triggered_by) for one in of_this):
+        return None
+    return f"{wanted}, by another person than {state.triggered_by}", f"by {of_this[-1].by or 'nobody known'}"
+
+
+def is_other_person(who: str, triggered_by: str | None) -> bool:
+    """Whether `who` is known, and is not who started the run (None: no person did, but an event or a schedule)."""
+    return bool(who) and who != triggered_by
+
+
+def _step_missing(required: Requirements, wanted: Raise, state: ReleaseState) -> Lacking | None:
+    if wanted.weight == 0:
+        return None
+    if wanted.weight not in (*required.weights, 100):
+        steps = ", ".join(map(str, required.weights)) or "none"
+        return f"a weight of the canary's steps ({steps}) or 100", f"{wanted.weight}"
+    passed = {step.weight for step in state.canary if step.verdict == "pass"}
+    missing = [weight for weight in required.weights if weight < wanted.weight and weight not in passed]
+    if missing:
+        return f"the step at {missing[0]} %, passed", "it was not"
+    return None
+
+
+def _whose(lease: Lease) -> str:
+    if lease.is_ended:
+        return f"ended by {lease.ended_by}: {lease.ended_reason or 'no reason was told'}"
+    return f"held by {lease.holder or 'nobody'}"
