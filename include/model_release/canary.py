@@ -167,10 +167,10 @@ class CanaryJudge:
     def _judge(self) -> tuple[Status, str]:
         evidence, threshold = self._evidence(), self.policy.fail_threshold
         total = sum(evidence.values())
-        worst = _FAMILY_WORDS[max(evidence, key=lambda family: evidence[family])]
+        worst = max(evidence, key=lambda family: evidence[family])
         if self._failed is None and total >= threshold:
             self._failed = (
-                f"The candidate fails: {worst} ({self._rates()}; evidence {total:.3g}, "
+                f"The candidate fails: {_FAMILY_WORDS[worst]} ({self._figures(worst)}; evidence {total:.3g}, "
                 f"threshold {threshold:.3g})."
             )
         if self._failed is not None:
@@ -182,7 +182,7 @@ class CanaryJudge:
         users, replayed = self._alone()
         if max(total, users, replayed or 0.0) >= self.policy.suspicion_threshold:
             return "inconclusive", (
-                f"Suspicious, not sure: perhaps {worst} ({self._rates()}; evidence "
+                f"Suspicious, not sure: perhaps {_FAMILY_WORDS[worst]} ({self._figures(worst)}; evidence "
                 f"{total:.3g} of {threshold:.3g})."
             )
         if self._questions.no_worse() >= threshold and not self._rests_on_replays():
@@ -224,6 +224,17 @@ class CanaryJudge:
         where = "in this step" if total is self._step else "in this canary"
         seen = total.candidate_requests + total.replayed_requests
         return f"; it rests on {seen} requests {where}, of them {total.replayed_requests} replayed golden requests"
+
+    def _figures(self, family: str) -> str:
+        """The figures that the evidence of a family is made of: latencies for what is too slow, else error counts."""
+        if family not in ("latency", "latency_ceiling"):
+            return self._rates()
+        told = self._questions.slowness(family)
+        replayed = self._replayed
+        if family == "latency" and replayed is not None:
+            more = replayed.latency() > self._questions.evidence()["latency"]
+            told = replayed.slowness() if more else told
+        return told or self._rates()
 
     def _rates(self) -> str:
         total = self._canary

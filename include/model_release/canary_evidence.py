@@ -33,6 +33,7 @@ from include.model_release.analysis_policy import AnalysisPolicy
 from include.model_release.canary_plan import CanaryStep
 from include.model_release.judge import replay
 from include.model_release.judge_words import duration, is_replay
+from include.model_release.latency import quantile_ms
 from include.model_release.record import Event, RecordError, ReleaseState, fold
 from include.model_release.samples import Sample
 
@@ -122,28 +123,6 @@ def recordings(document: Mapping[str, Any]) -> dict[str, str]:
 def earlier_windows_file(number: int) -> str:
     """Return where the recording of the earlier run `number` belongs."""
     return f"canary-run-{number}.jsonl"
-
-
-def quantile_ms(buckets: Mapping[float, int], quantile: float) -> tuple[float, bool] | None:
-    """Return a quantile of a histogram (upper bound in ms to requests in the bucket) in ms, for drawing.
-
-    Between two bounds the requests are taken to lie evenly on a logarithmic axis, below the first bound
-    evenly on a linear one; the judge itself assumes neither. With True the quantile lies above the last
-    finite bound, which is then given. None: no requests, or no finite bound.
-    """
-    bounds = sorted(buckets)
-    wanted = quantile * sum(buckets.values())
-    finite = [bound for bound in bounds if math.isfinite(bound)]
-    if wanted <= 0 or not finite:
-        return None
-    reached, low = 0.0, 0.0
-    for bound in finite:
-        count = buckets[bound]
-        if count > 0 and reached + count >= wanted:
-            part = (wanted - reached) / count
-            return (low * (bound / low) ** part if low > 0 else bound * part), False
-        reached, low = reached + count, bound
-    return finite[-1], True
 
 
 def latencies_ms(sample: Sample) -> dict[str, Any]:

@@ -57,19 +57,26 @@ def _part_above(latency_ms: float, low: float, high: float) -> float:
     return math.log(high / latency_ms) / math.log(high / low)
 
 
-def quantile_bound(buckets: Mapping[float, int], quantile: float) -> float | None:
-    """Return the smallest bound (ms, perhaps inf) with at least `quantile` of the requests at or below; None
-    if empty.
+def quantile_ms(buckets: Mapping[float, int], quantile: float) -> tuple[float, bool] | None:
+    """Return a quantile of a histogram (upper bound in ms to requests in the bucket) in ms, for people.
+
+    Between two bounds the requests are taken to lie evenly on a logarithmic axis, below the first bound
+    evenly on a linear one; the judge's evidence assumes neither. With True the quantile lies above the last
+    finite bound, which is then given. None: no requests, or no finite bound.
     """
-    total = sum(buckets.values())
-    if total <= 0:
+    bounds = sorted(buckets)
+    wanted = quantile * sum(buckets.values())
+    finite = [bound for bound in bounds if math.isfinite(bound)]
+    if wanted <= 0 or not finite:
         return None
-    reached = 0
-    for bound in sorted(buckets):
-        reached += buckets[bound]
-        if reached >= quantile * total:
-            return bound
-    return None
+    reached, low = 0.0, 0.0
+    for bound in finite:
+        count = buckets[bound]
+        if count > 0 and reached + count >= wanted:
+            part = (wanted - reached) / count
+            return (low * (bound / low) ** part if low > 0 else bound * part), False
+        reached, low = reached + count, bound
+    return finite[-1], True
 
 
 def bounds_at(past: Mapping[float, int], levels: Sequence[float]) -> list[float | None]:

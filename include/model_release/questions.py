@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from include.model_release.latency import (
     ceiling_bound,
     levels_up_to,
 )
+from include.model_release.latency_seen import LatencySeen, histogram_from_list, histogram_to_list
 from include.model_release.samples import Window
 
 _ERRORS = "errors"
@@ -57,6 +57,7 @@ class Questions:
         self._fortunes = Fortunes(len(self._rows), len(self._correlations), caps)
         self._dispersion = Dispersion(len(self._clumps), policy.burst_correlation)
         self._past: dict[float, int] = {}
+        self._latencies = LatencySeen()
         self._warm_windows = 0
         self._logs: Floats = np.zeros(())
         self._look()
@@ -67,6 +68,8 @@ class Questions:
         if claims:
             rows = [self._rows[name] for name in claims]
             self._fortunes.bet(rows, log_bets(list(claims.values()), self._weights))
+        if self._asks_latency:
+            self._latencies.add(window)
         self._learn(window)
         self._look()
 
@@ -94,7 +97,23 @@ class Questions:
         """Return the correlation of errors that the evidence is counted with."""
         return float(self._correlations[self._least[self._rows[_ERRORS]]])
 
+    def slowness(self, family: str) -> str:
+        """Say the latencies that `family`, `latency` or `latency_ceiling`, is about; "" where none were seen.
+
+        Of the levels that are compared it is the one with most evidence.
+        """
+        ceiling_ms = self._policy.latency_ceiling_ms
+        if family == "latency_ceiling" and ceiling_ms is not None:
+            return self._latencies.against_ceiling(self._policy.latency_quantile, ceiling_ms)
+        worst = max(self._levels, key=lambda level: float(self._logs[self._rows[f"{_LATENCY}{level:g}"]]))
+        return self._latencies.against_stable(worst)
+
     # --- asking ---
+
+    @property
+    def _asks_latency(self) -> bool:
+        """Whether the candidate has had the windows in which a cold model may be slow."""
+        return self._warm_windows >= self._policy.latency_grace_windows
 
     def _claims(self, window: Window) -> dict[str, Claim]:
         stable = Tally(window.stable.errors, window.stable.requests)
@@ -106,7 +125,7 @@ class Questions:
         }
         if self._policy.error_ceiling_percent is not None:
             claims["error_ceiling"] = Claim(candidate, None, self._policy.error_ceiling_percent / 100.0)
-        if self._warm_windows >= self._policy.latency_grace_windows:
+        if self._asks_latency:
             claims.update(self._latency_claims(window))
         return claims
 
@@ -173,17 +192,20 @@ class Questions:
         return {
             "fortunes": self._fortunes.to_dict(),
             "dispersion": self._dispersion.to_list(),
-            "past": [[None if math.isinf(bound) else bound, count] for bound, count in self._past.items()],
+            "past": histogram_to_list(self._past),
+            "latencies": self._latencies.to_dict(),
             "warm_windows": self._warm_windows,
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
-        """Take over a state of `to_dict`; raises ValueError, KeyError or TypeError where it is none."""
+        """Take over a state of `to_dict`; raises ValueError, KeyError or TypeError where it is none.
+
+        A state that was saved before latencies were kept for words has none of them.
+        """
         self._fortunes.restore(value["fortunes"])
         self._dispersion.restore(value["dispersion"])
-        self._past = {
-            math.inf if bound is None else float(bound): int(count) for bound, count in value["past"]
-        }
+        self._past = histogram_from_list(value["past"])
+        self._latencies = LatencySeen.from_dict(value.get("latencies") or {"stable": [], "candidate": []})
         self._warm_windows = int(value["warm_windows"])
         self._look()
 

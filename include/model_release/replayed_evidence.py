@@ -54,6 +54,15 @@ class ReplayedEvidence:
         """Return what a stake of 1 would have become by replays alone."""
         return sum(self._questions.evidence().values())
 
+    def latency(self) -> float:
+        """Return what of `alone` is about latency."""
+        return self._questions.evidence()["latency"]
+
+    def slowness(self) -> str:
+        """Say the latencies of replayed requests; "" where none were seen."""
+        told = self._questions.slowness("latency")
+        return f"replayed golden requests: {told}" if told else ""
+
     def added_to(self, users: Mapping[str, float]) -> dict[str, float]:
         """Return the evidence by family: what is left to bets on users' windows, and what replays have made."""
         replayed = self._questions.evidence()

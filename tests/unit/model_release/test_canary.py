@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -106,6 +107,60 @@ def test_a_slow_tail_alone_fails() -> None:
     """A median like stable's does not hide one slow answer in ten."""
     seen = [timed((0, 500, 400, 50, 0, 0), (0, 220, 190, 40, 0, 50))] * 40
     assert windows_until_fail(judge(), seen) is not None
+
+
+def last_reason(judged: CanaryJudge, windows: list[Window]) -> str:
+    """The judge's reason after all windows."""
+    return [judged.observe(seen).reason for seen in windows][-1]
+
+
+def test_who_fails_by_latency_is_told_latencies() -> None:
+    """The sentence has the quantile that decided, of both, and from how many requests; no counts of errors."""
+    # All of stable's answers within 50 ms; of the candidate's one in ten takes up to 100.
+    seen = [timed((0, 500, 450, 50, 0, 0), (0, 250, 200, 0, 50, 0))] * 30
+    reason = last_reason(judge(), seen)
+    assert reason.startswith(
+        "The candidate fails: it is slower than stable in the same windows (p99 93.3 ms against 41.6 ms of stable "
+        # It fails at the fourth window; the first one is a cold model's, and was not asked.
+        "(quantile 0.99 from 1,500 and 3,000 requests; 10 % of its answers took longer than 50 ms, 0 % of stable's); "
+    )
+    assert "errors" not in reason
+
+
+def test_a_slowness_that_began_late_is_told_by_the_share_of_slow_answers() -> None:
+    """Where the quantile over the whole canary hardly shows it yet, how many answers were too slow does."""
+    stable = (0, 900, 100, 0, 0, 0)
+    calm, late = timed(stable, (0, 45, 5, 0, 0, 0)), timed(stable, (0, 0, 50, 0, 0, 0))
+    reason = last_reason(judge(), [calm] * 60 + [late] * 8)
+    found = re.search(
+        r"([\d.]+) % of its answers took longer than ([\d.]+) ms, ([\d.]+) % of stable's", reason
+    )
+    assert found is not None
+    assert float(found[1]) > float(found[3])
+
+
+def test_who_is_above_the_latency_ceiling_is_told_it() -> None:
+    """The sentence has the candidate's quantile, the ceiling, and how many answers were above it."""
+    both_slow = [timed((0, 0, 0, 0, 450, 50), (0, 0, 0, 0, 45, 5))] * 20
+    reason = last_reason(judge(latency_ceiling_ms=40.0, latency_quantile=0.95), both_slow)
+    told = "its latency is above the ceiling (p95 more than 100 ms, the ceiling is 40 ms (quantile 0.95 from "
+    assert told in reason
+    assert "100 % of its answers took longer than 50 ms" in reason
+
+
+def test_the_words_about_latency_survive_a_restart() -> None:
+    """A judge that was saved and read again says the same numbers."""
+    seen = [timed((0, 500, 450, 50, 0, 0), (0, 250, 200, 0, 50, 0))] * 3
+    judged, again = judge(), judge()
+    for one in seen:
+        judged.observe(one)
+        again = CanaryJudge.from_json(again.to_json())
+        again.observe(one)
+    assert "(quantile 0.99 from 1,000 and 2,000 requests" in judged.standing().reason
+    assert again.standing().reason == judged.standing().reason
+    old = json.loads(judged.to_json())
+    del old["questions"]["latencies"]
+    assert CanaryJudge.from_json(json.dumps(old)).standing().status == judged.standing().status
 
 
 def test_a_cold_candidate_is_not_blamed_for_its_first_window() -> None:

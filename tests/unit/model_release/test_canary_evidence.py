@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import json
-import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from include.model_release.canary import AnalysisPolicy, CanaryJudge, CanaryStep, Sample, Window
-from include.model_release.canary_evidence import canary_evidence, quantile_ms, recordings, windows_jsonl
+from include.model_release.canary_evidence import canary_evidence, recordings, windows_jsonl
 from include.model_release.canary_timeline import LEAST_REQUESTS, TimeAxis, points_of
 from include.model_release.record import RecordError
 from tests.unit.model_release.canary_story import STABLE_URI, STEPS, Story, Traffic
@@ -357,37 +353,7 @@ def test_a_step_that_saw_no_window_yet_is_told() -> None:
     assert run["windows"] == []
 
 
-# --- quantiles and points, for drawing ---
-
-_COUNTS = st.lists(st.integers(0, 50), min_size=4, max_size=4).filter(any)
-_BOUNDS = (1.0, 10.0, 100.0, math.inf)
-
-
-@given(_COUNTS, st.floats(0.01, 0.99))
-def test_a_quantile_lies_in_the_bucket_that_holds_it(counts: list[int], quantile: float) -> None:
-    """What is drawn never leaves the bucket that the histogram itself names, or says that it lies beyond."""
-    buckets = dict(zip(_BOUNDS, counts, strict=True))
-    found = quantile_ms(buckets, quantile)
-    assert found is not None
-    reached = [*itertools.accumulate(counts)]
-    place = next(i for i, below in enumerate(reached) if below >= quantile * sum(counts) and counts[i] > 0)
-    if math.isinf(_BOUNDS[place]):
-        assert found == (100.0, True)
-    else:
-        assert (0.0, *_BOUNDS)[place] <= found[0] <= _BOUNDS[place] * (1 + 1e-12)
-        assert found[1] is False
-
-
-def test_a_quantile_between_bounds_is_read_on_a_logarithmic_axis() -> None:
-    """Half-way between 10 and 1000 ms lies 100 ms; below the first bound the axis is linear."""
-    assert quantile_ms({10.0: 0, 1000.0: 8, math.inf: 0}, 0.5) == (pytest.approx(100.0), False)
-    assert quantile_ms({10.0: 8, math.inf: 0}, 0.25) == (2.5, False)
-
-
-@pytest.mark.parametrize("buckets", [{}, {1.0: 0, math.inf: 0}, {math.inf: 5}])
-def test_a_histogram_that_tells_nothing_has_no_quantile(buckets: dict[float, int]) -> None:
-    """No buckets, no requests, no finite bound: the quantile is not known."""
-    assert quantile_ms(buckets, 0.5) is None
+# --- points, for drawing ---
 
 
 @pytest.mark.parametrize("rps", [0.0, 2.0, 500.0])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -14,7 +15,7 @@ from include.model_release.latency import (
     bounds_at,
     ceiling_bound,
     levels_up_to,
-    quantile_bound,
+    quantile_ms,
 )
 
 HISTOGRAM = {10.0: 50, 20.0: 40, 40.0: 9, math.inf: 1}
@@ -24,12 +25,35 @@ histograms = st.dictionaries(
 )
 
 
-def test_a_quantile_is_told_by_its_bucket() -> None:
-    """The quantile's bound is the first with enough requests at or below it."""
-    assert quantile_bound(HISTOGRAM, 0.5) == 10.0
-    assert quantile_bound(HISTOGRAM, 0.9) == 20.0
-    assert quantile_bound(HISTOGRAM, 1.0) == math.inf
-    assert quantile_bound({}, 0.5) is None
+_COUNTS = st.lists(st.integers(0, 50), min_size=4, max_size=4).filter(any)
+_BOUNDS = (1.0, 10.0, 100.0, math.inf)
+
+
+@given(_COUNTS, st.floats(0.01, 0.99))
+def test_a_quantile_lies_in_the_bucket_that_holds_it(counts: list[int], quantile: float) -> None:
+    """What is told never leaves the bucket that the histogram itself names, or says that it lies beyond."""
+    buckets = dict(zip(_BOUNDS, counts, strict=True))
+    found = quantile_ms(buckets, quantile)
+    assert found is not None
+    reached = [*itertools.accumulate(counts)]
+    place = next(i for i, below in enumerate(reached) if below >= quantile * sum(counts) and counts[i] > 0)
+    if math.isinf(_BOUNDS[place]):
+        assert found == (100.0, True)
+    else:
+        assert (0.0, *_BOUNDS)[place] <= found[0] <= _BOUNDS[place] * (1 + 1e-12)
+        assert found[1] is False
+
+
+def test_a_quantile_between_bounds_is_read_on_a_logarithmic_axis() -> None:
+    """Half-way between 10 and 1000 ms lies 100 ms; below the first bound the axis is linear."""
+    assert quantile_ms({10.0: 0, 1000.0: 8, math.inf: 0}, 0.5) == (pytest.approx(100.0), False)
+    assert quantile_ms({10.0: 8, math.inf: 0}, 0.25) == (2.5, False)
+
+
+@pytest.mark.parametrize("buckets", [{}, {1.0: 0, math.inf: 0}, {math.inf: 5}])
+def test_a_histogram_that_tells_nothing_has_no_quantile(buckets: dict[float, int]) -> None:
+    """No buckets, no requests, no finite bound: the quantile is not known."""
+    assert quantile_ms(buckets, 0.5) is None
 
 
 def test_answers_above_a_latency_within_a_bucket_are_counted_in_part() -> None:
