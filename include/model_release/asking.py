@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from include.model_release.answers import Array, no_answers_of_this_kind
-from include.model_release.errors import SignatureRefusedError, ValidationRefusedError
+from include.model_release.errors import ValidationRefusedError
 from include.model_release.spec_validation import TextValidation, Validation
 
 
@@ -27,20 +27,6 @@ def is_decoupled(configs: Iterable[Mapping[str, Any]]) -> bool:
 def optional_inputs(config: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the inputs that a request may leave out."""
     return frozenset(str(tensor["name"]) for tensor in config.get("input", ()) if tensor.get("optional"))
-
-
-def require_still_optional(
-    stable: Mapping[str, Any], candidate: Mapping[str, Any], *, stable_name: str = "the stable version"
-) -> None:
-    """Raise SignatureRefusedError where `candidate`, a configuration, needs an input that `stable` did not."""
-    needed = sorted(optional_inputs(stable) - optional_inputs(candidate))
-    if needed:
-        raise SignatureRefusedError(
-            f"the candidate needs inputs that {stable_name} does not",
-            expected="that a request which leaves them out is still answered: clients do not change with the model",
-            found=f"{', '.join(f'`{name}`' for name in needed)} without `optional: true`",
-            remedy="Make them optional again, or release it as a new model under another name.",
-        )
 
 
 def gathered(responses: Sequence[Sequence[Array]], validation: Validation) -> Array:

@@ -1,6 +1,6 @@
 """Everything that can go wrong in a release, as one tree.
 
-The three branches answer the one question that matters to whoever reads the log: *whose move is it?*
+The four branches answer the one question that matters to whoever reads the log: *whose move is it?*
 
 SlipwayError
   + UserError                     a person must change something; trying again changes nothing
@@ -25,6 +25,8 @@ SlipwayError
   |   - CanaryRefusedError          the judge saw the candidate do worse on live traffic
   |   - CanaryEndedError            somebody else ended the canary: its guard, or a person
   |   - RaiseRefusedError           the record does not show what a higher weight needs
+  + GateInconclusiveError         it cannot be told whether this version may go on: release it again, later
+  |   - BenchmarkInconclusiveError  the stable version misses the limits as well
   + TransientError                the world was away; trying again may help
       - StoreUnavailableError       S3 or SQS
       - ClusterUnavailableError     the Kubernetes API
@@ -33,7 +35,7 @@ SlipwayError
       - TimedOutError               something did not happen within its limit
       - CanaryPausedError           a person has paused the canary
 
-Operators turn the first two branches into a failure without retries and let Airflow retry the third.
+Operators turn the first three branches into a failure without retries and let Airflow retry the fourth.
 """
 
 from __future__ import annotations
@@ -190,6 +192,17 @@ class CanaryEndedError(GateRefusedError):
 
 class RaiseRefusedError(GateRefusedError):
     """The record does not show what a higher weight needs."""
+
+
+class GateInconclusiveError(SlipwayError):
+    """A gate could not tell whether this version may go on, however often it looked: neither passed nor refused.
+
+    Trying again at once would meet the same; what disturbs the gate must go first.
+    """
+
+
+class BenchmarkInconclusiveError(GateInconclusiveError):
+    """The candidate misses limits of the benchmark that the stable version misses as well, in the same run."""
 
 
 class TransientError(SlipwayError):

@@ -28,10 +28,14 @@ _SIZES = (
 
 
 def render_report_html(report: Mapping[str, Any]) -> str:
-    """Return the page for what `expectations.validation_report` makes; missing parts are left out."""
+    """Return the page for what `expectations.validation_report` or `signature_report.signature_report` makes.
+
+    Missing parts are left out.
+    """
     title = f"{report.get('model', 'model')} version {report.get('version', '?')}: validation"
     parts = [
         _header(report),
+        _side_by_side(report.get("tensors") or (), report.get("stable_version"), report.get("remedy")),
         _cards(report.get("numbers") or {}, report.get("stable_version")),
         _expectations(report.get("expectations") or ()),
         _confusion(report.get("confusion") or {}),
@@ -172,6 +176,34 @@ def _cell(x: int, y: int, size: int, count: int, share: float, *, hit: bool) -> 
     fill = f"rgba(var({'--heat' if hit else '--miss'}), {strength:.2f})"
     number = f'<text class="mid" x="{x + size / 2}" y="{y + size / 2 + 4}">{int(count)}</text>'
     return f'<rect {place} style="fill: {fill}"/>{number}'
+
+
+def _side_by_side(rows: Sequence[Mapping[str, Any]], stable: object, remedy: object) -> str:
+    """Draw the tensors that clients expect beside those that the candidate has."""
+    if not rows:
+        return ""
+    drawn = "".join(
+        f"<tr><td>{_verdict(bool(row.get('same')), 'same', 'differs')}</td><td>{text(row.get('kind'))}</td>"
+        f"<td><code>{text(row.get('name'))}</code></td>{_tensor(row.get('stable'))}{_tensor(row.get('candidate'))}</tr>"
+        for row in rows
+    )
+    return (
+        "<section><h2>Expected and found tensors</h2><p class=soft>Clients do not change with the model, so each "
+        "input and output must be as it is now.</p><div class=wide><table><thead>"
+        f"<tr><th></th><th></th><th></th><th colspan=2>Expected (version {text(stable)})</th>"
+        "<th colspan=2>Found (the candidate)</th></tr>"
+        "<tr><th></th><th></th><th>Tensor</th><th>Datatype</th><th>Shape</th><th>Datatype</th><th>Shape</th></tr>"
+        f"</thead><tbody>{drawn}</tbody></table></div>"
+        + (f"<p>{text(remedy)}</p>" if remedy else "")
+        + "</section>"
+    )
+
+
+def _tensor(side: Mapping[str, Any] | None) -> str:
+    if side is None:
+        return "<td colspan=2 class=soft>not there</td>"
+    optional = " <span class=soft>optional</span>" if side.get("optional") else ""
+    return f"<td>{text(side.get('datatype'))}{optional}</td><td>{text(list(side.get('shape') or ()))}</td>"
 
 
 def _signature(signature: Mapping[str, Any]) -> str:

@@ -59,6 +59,11 @@ class Benchmark(PodSettings):
     rounds: Annotated[int, Field(ge=1, le=100)] = 2
     """Candidate and stable take turns this many times; medians over the rounds are compared."""
     timeout_s: Seconds = 300
+    """Limit for one measurement, all its rounds together."""
+    attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    """How often it is measured where it cannot be told, since the stable version misses the limits as well."""
+    attempt_pause_s: Annotated[int, Field(ge=5, le=3600)] = 30
+    """How long to wait before it is measured again."""
     slo: ServiceLevel = ServiceLevel()
     max_regression_percent: Annotated[float, Field(ge=0, le=1000)] = 25.0
     """How much worse than stable p99 latency and throughput may be."""

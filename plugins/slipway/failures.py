@@ -7,16 +7,16 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from include.model_release.errors import GateRefusedError, UserError
+from include.model_release.errors import GateInconclusiveError, GateRefusedError, UserError
 
 
 @contextmanager
 def airflow_failures() -> Iterator[None]:
-    """What a person must fix, and what a gate refused, fails the task without retries.
+    """What a person must fix, and what a gate refused or could not tell, fails the task without retries.
 
     A `TransientError` passes through, so that Airflow tries the task again.
     """
     try:
         yield
-    except (UserError, GateRefusedError) as error:
+    except (UserError, GateRefusedError, GateInconclusiveError) as error:
         raise AirflowFailException(str(error)) from error

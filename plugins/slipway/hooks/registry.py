@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 from include.model_release.errors import InputMissingError, SigningRefusedError, VersionConflictError
@@ -57,15 +58,23 @@ class ModelRegistry:
 
         :raises InputMissingError: the version was never published.
         """
-        manifest = self.manifest(model, version)
-        if manifest is None:
+        return self.require_with_digest(model, version)[0]
+
+    def require_with_digest(self, model: str, version: int) -> tuple[Manifest, str]:
+        """The version's manifest and the SHA-256, in hex, of its bytes: by it a gate's pass is held to this manifest.
+
+        :raises InputMissingError: the version was never published.
+        """
+        key = repository_paths(model, version).manifest
+        body = self._store.read(key)
+        if body is None:
             raise InputMissingError(
                 f"version {version} of {model!r} is not published",
-                expected=self._store.uri(repository_paths(model, version).manifest),
+                expected=self._store.uri(key),
                 found="none",
                 remedy="release the version first",
             )
-        return manifest
+        return Manifest.from_bytes(body, self._store.uri(key)), hashlib.sha256(body).hexdigest()
 
     def publish(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput, TaskDeferred
 
-from include.model_release.errors import GateRefusedError, SlipwayError
+from include.model_release.errors import GateInconclusiveError, GateRefusedError, SlipwayError
 from slipway.failures import airflow_failures
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
@@ -78,14 +78,16 @@ def recorded_stage(
     resumed: bool = False,
     goes_on: bool = False,
     leaves_out: tuple[type[SlipwayError], ...] = (),
+    manifest_sha256: str | None = None,
 ) -> Iterator[None]:
     """Writes to the record that a stage begins, and how it ended.
 
     A task that only waits has not ended its stage; it comes back with ``resumed``. One that skips itself has found
-    its work done: the stage ends as ``reused``.
+    its work done: the stage ends as ``reused``. A gate that could not tell ends it as ``inconclusive``.
 
     :param goes_on: the stage has not passed yet when this has: a later task's part is to come.
     :param leaves_out: errors that end this stage as ``left_out`` and no more: the release goes on without it.
+    :param manifest_sha256: for which manifest, by the digest of its bytes, the stage passes; written when it does.
     """
     if not resumed:
         record.append("stage_started", stage=stage)
@@ -102,9 +104,12 @@ def recorded_stage(
     except GateRefusedError as error:
         record.append("stage_finished", stage=stage, outcome="refused", reason=str(error))
         raise
+    except GateInconclusiveError as error:
+        record.append("stage_finished", stage=stage, outcome="inconclusive", reason=str(error))
+        raise
     except BaseException as error:
         reason = str(error) or type(error).__name__
         record.append("stage_finished", stage=stage, outcome="failed", reason=reason)
         raise
     if not goes_on:
-        record.append("stage_finished", stage=stage, outcome="passed")
+        record.append("stage_finished", stage=stage, outcome="passed", manifest_sha256=manifest_sha256)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
 from include.model_release.benchmark import BenchmarkResult, judge_benchmark, require_benchmark
 from include.model_release.repository import repository_paths
@@ -15,9 +18,18 @@ from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
 from slipway.ticket import ReleaseTicket
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+# Tells the pod of a later measurement from those before it.
+_ATTEMPT_LABEL = "slipway.dev/attempt"
+
 
 class BenchmarkModelOperator(ReleasePodOperator):
     """Runs perf_analyzer, or genai-perf for a model that generates text, and holds the result to the limits.
+
+    Where it cannot be told, since the stable version misses the limits as well, it is measured again by a pod of its
+    own after a pause in the triggerer, as often as ``benchmark.attempts`` says. Then the stage is ``inconclusive``.
 
     :param staging: the `Staging` as JSON (templated).
     :param triton_conn_id: the staging server; the pod is given its gRPC address.
@@ -33,6 +45,21 @@ class BenchmarkModelOperator(ReleasePodOperator):
         super().__init__(**kwargs)
         self.staging = staging
         self.triton_conn_id = triton_conn_id
+        self._attempt = 1
+
+    def execute(self, context: Context, event: Any = None, attempt: int = 1) -> Any:
+        """Measures; Airflow comes back here with the number of the ``attempt`` when a pause is over."""
+        self._attempt = attempt
+        return super().execute(context)
+
+    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
+        """Goes on when the pod has ended."""
+        self._attempt = int(event.get("attempt", 1))
+        super().trigger_reentry(context, event)
+
+    def proves_manifest(self) -> str:
+        """That of the staged candidate."""
+        return self._staging.manifest_sha256
 
     def pod_spec(self, ticket: ReleaseTicket) -> Benchmark:
         """The release file's ``benchmark``."""
@@ -41,8 +68,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
     def arguments_for(self, ticket: ReleaseTicket) -> list[str]:
         """``benchmark_GENERATOR.py`` with the server, both versions and the load."""
         benchmark = ticket.spec.benchmark
-        staging = Staging.model_validate(json.loads(self.staging))
-        candidate, baseline = staging.candidate, staging.baseline
+        candidate, baseline = self._staging.candidate, self._staging.baseline
         arguments = [
             f"benchmark_{benchmark.generator}.py",
             "--server",
@@ -60,7 +86,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
             "--timeout-s",
             str(benchmark.timeout_s),
             "--destination",
-            ticket.uri(self._prefix(ticket)),
+            ticket.uri(self._attempt_prefix(ticket)),
         ]
         if baseline is not None:
             arguments += ["--baseline", baseline.name, "--baseline-version", str(baseline.version)]
@@ -75,23 +101,47 @@ class BenchmarkModelOperator(ReleasePodOperator):
 
     def result_key(self, ticket: ReleaseTicket) -> str:
         """The pod's result, beside the generator's own exports."""
-        return f"{self._prefix(ticket)}result.json"
+        return f"{self._attempt_prefix(ticket)}result.json"
 
     def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
-        """Holds the measurements against the release file's limits."""
-        not_compared = Staging.model_validate_json(self.staging).not_compared
+        """Holds the measurements against the release file's limits, or has them made again."""
+        benchmark = ticket.spec.benchmark
         measured = BenchmarkResult.from_json(result)
-        verdict = judge_benchmark(measured, ticket.spec.benchmark, not_compared=not_compared)
-        self.store.write_json(f"{self._prefix(ticket)}verdict.json", verdict.to_dict())
+        verdict = judge_benchmark(measured, benchmark, not_compared=self._staging.not_compared)
+        told = {**verdict.to_dict(), "attempt": self._attempt}
+        self.store.write_json(f"{self._prefix(ticket)}verdict.json", told)
         if verdict.not_compared:
             self.log.warning("not compared with the stable version: %s", verdict.not_compared)
         for comparison in verdict.comparisons:
             self.log.info("%s", comparison)
-        require_benchmark(verdict, ticket.model, ticket.version)
+        if verdict.status == "inconclusive" and self._attempt < benchmark.attempts:
+            self.log.warning(
+                "measured again in %s s: %s", benchmark.attempt_pause_s, "; ".join(verdict.reasons)
+            )
+            pause = TimeDeltaTrigger(timedelta(seconds=benchmark.attempt_pause_s))
+            self.defer(trigger=pause, method_name="execute", kwargs={"attempt": self._attempt + 1})
+        require_benchmark(verdict, ticket.model, ticket.version, measured=self._attempt)
+
+    def _describe_pod(self, ticket: ReleaseTicket) -> None:
+        super()._describe_pod(ticket)
+        # The event that ends the wait for the pod brings this back.
+        self.trigger_kwargs = {"attempt": self._attempt}
+        if self._attempt > 1:
+            self.name = f"{self.name}-{self._attempt}"
+            self.labels = {**self.labels, _ATTEMPT_LABEL: str(self._attempt)}
+
+    @cached_property
+    def _staging(self) -> Staging:
+        return Staging.model_validate_json(self.staging)
 
     @staticmethod
     def _prefix(ticket: ReleaseTicket) -> str:
         return f"{ticket.evidence_prefix}benchmark/"
+
+    def _attempt_prefix(self, ticket: ReleaseTicket) -> str:
+        """Where one measurement lies; the first one beside the verdict."""
+        again = f"attempt-{self._attempt}/" if self._attempt > 1 else ""
+        return f"{self._prefix(ticket)}{again}"
 
 
 def _text_arguments(genai: TextGeneration) -> list[str]:

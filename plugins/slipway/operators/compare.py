@@ -25,8 +25,8 @@ from include.model_release.spec import Mirror
 from slipway.failures import airflow_failures
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.mirror import MirrorHook
-from slipway.operators.base import recorded_stage
 from slipway.operators.pod import ReleasePodOperator
+from slipway.operators.staging import MANIFEST_TEMPLATE
 from slipway.ticket import ReleaseTicket
 
 if TYPE_CHECKING:
@@ -53,24 +53,27 @@ class CompareAnswersOperator(ReleasePodOperator):
     file has no ``rollout.mirror``, and where the candidate is not shown, as a model's first version is not.
 
     :param preview: what the task that shows the candidate returned (templated).
+    :param manifest_sha256: digest of the candidate's manifest, as it was staged (templated).
     :param ingress_conn_id: the way to the revisions' own hosts, see `IngressHook`.
     :param mirror_conn_id: where the comparer listens, see `MirrorHook`.
     """
 
     stage = "mirror"
 
-    template_fields: Sequence[str] = ("preview", *ReleasePodOperator.template_fields)
+    template_fields: Sequence[str] = ("preview", "manifest_sha256", *ReleasePodOperator.template_fields)
 
     def __init__(
         self,
         *,
         preview: str = PREVIEW_TEMPLATE,
+        manifest_sha256: str = MANIFEST_TEMPLATE,
         ingress_conn_id: str = IngressHook.default_conn_name,
         mirror_conn_id: str = MirrorHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.preview = preview
+        self.manifest_sha256 = manifest_sha256
         self.ingress_conn_id = ingress_conn_id
         self.mirror_conn_id = mirror_conn_id
         self._verdict: MirrorVerdict | None = None
@@ -86,7 +89,7 @@ class CompareAnswersOperator(ReleasePodOperator):
             self.log.info("no candidate is shown beside a stable version: nothing to compare")
             return
         if not (shown.candidate_url and shown.stable_url):
-            with airflow_failures(), recorded_stage(self.record, self.stage):
+            with airflow_failures(), self._recorded():
                 self._conclude(
                     ticket, not_compared("the routes give the revisions no addresses of their own"), None
                 )
@@ -98,6 +101,10 @@ class CompareAnswersOperator(ReleasePodOperator):
         """Goes on when the pod has ended."""
         super().trigger_reentry(context, event)
         self._tell_if_inconclusive()
+
+    def proves_manifest(self) -> str:
+        """That of the staged candidate, which is the one that is shown."""
+        return self.manifest_sha256
 
     def pod_spec(self, ticket: ReleaseTicket) -> Mirror:
         """The release file's ``rollout.mirror``."""

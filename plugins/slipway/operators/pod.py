@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
@@ -47,7 +48,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     sidecar: it is there too when the pod failed, and says why.
 
     A subclass gives `stage`, `pod_spec`, `arguments_for`, `result_key` and `judge`, and where it wants `needless`,
-    `keep` and `as_final`.
+    `keep`, `as_final` and `proves_manifest`.
     """
 
     stage: str
@@ -83,6 +84,10 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         """
         raise NotImplementedError
 
+    def proves_manifest(self) -> str | None:
+        """Digest of the manifest whose version this stage proves, for the record; None before there is one."""
+        return None
+
     def needless(self, ticket: ReleaseTicket) -> str | None:
         """Why no pod is needed, since what it would make is there; None where it is not. The task is then skipped."""
         return None
@@ -97,7 +102,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     def execute(self, context: Context) -> Any:
         """Starts the pod and waits for it."""
         ticket = self.ticket
-        with airflow_failures(), recorded_stage(self.record, self.stage, leaves_out=self.leaves_out):
+        with airflow_failures(), self._recorded():
             needless = self.needless(ticket)
             if needless is not None:
                 raise AirflowSkipException(needless)
@@ -108,14 +113,21 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
         """Goes on when the pod has ended."""
         ticket = self.ticket
-        with (
-            airflow_failures(),
-            recorded_stage(self.record, self.stage, resumed=True, leaves_out=self.leaves_out),
-        ):
+        with airflow_failures(), self._recorded(resumed=True):
             self._describe_pod(ticket)
             return self._finished(
                 ticket, lambda: super(ReleasePodOperator, self).trigger_reentry(context, event)
             )
+
+    def _recorded(self, *, resumed: bool = False) -> AbstractContextManager[None]:
+        """This stage in the record."""
+        return recorded_stage(
+            self.record,
+            self.stage,
+            resumed=resumed,
+            leaves_out=self.leaves_out,
+            manifest_sha256=self.proves_manifest(),
+        )
 
     def _finished(self, ticket: ReleaseTicket, run_pod: Callable[[], Any]) -> None:
         """Runs or resumes the pod, then lets its result, not its exit code alone, say how it ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 log = logging.getLogger(__name__)
+
+# What `PrepareStagingOperator` says of the candidate's manifest, for tasks that are not given the whole `Staging`.
+MANIFEST_TEMPLATE = "{{ ti.xcom_pull(task_ids='staging.prepare')['manifest_sha256'] }}"
 
 
 class StagedMember(BaseModel):
@@ -59,6 +63,8 @@ class Staging(BaseModel):
 
     candidate: StagedModel
     baseline: StagedModel | None
+    manifest_sha256: str
+    """Digest of the candidate's manifest as it was read for staging; what the gates find out holds for it alone."""
     not_compared: str = ""
     """Why there is no baseline although a version is live; empty otherwise."""
     load_timeout_s: int = 600
@@ -92,12 +98,15 @@ class PrepareStagingOperator(ReleaseOperator):
 
     def _prepare(self) -> dict[str, Any]:
         ticket = self.ticket
-        candidate = self._place(ticket, ticket.version, "candidate")
+        registry = ModelRegistry(self.store)
+        manifest, manifest_sha256 = registry.require_with_digest(ticket.model, ticket.version)
+        candidate = self._place(ticket, registry, manifest, "candidate")
         baseline, not_compared = self._place_stable(ticket)
         staged = [candidate] if baseline is None else [candidate, baseline]
         staging = Staging(
             candidate=candidate,
             baseline=baseline,
+            manifest_sha256=manifest_sha256,
             not_compared=not_compared,
             load_timeout_s=ticket.spec.serving.load_timeout_s,
             model_names=tuple(name for one in staged for name in _unload_order(one)),
@@ -108,12 +117,16 @@ class PrepareStagingOperator(ReleaseOperator):
         """The baseline, or why there is none although a version is live."""
         if ticket.stable is None:
             return None, ""
+        registry = ModelRegistry(self.store)
         try:
-            return self._place(ticket, ticket.stable.version, "stable"), ""
+            manifest = registry.require(ticket.model, ticket.stable.version)
+            return self._place(ticket, registry, manifest, "stable"), ""
         except (UserError, GateRefusedError) as error:
             return None, leave_out_baseline(self, error)
 
-    def _place(self, ticket: ReleaseTicket, version: int, role: Role) -> StagedModel:
+    def _place(
+        self, ticket: ReleaseTicket, registry: ModelRegistry, manifest: Manifest, role: Role
+    ) -> StagedModel:
         """Copies one version, checked against its manifest, and pins it in the configurations to load.
 
         Its models get names of their own there, those of an ensemble's members included.
@@ -121,8 +134,7 @@ class PrepareStagingOperator(ReleaseOperator):
         :raises LoadRefusedError: it is an engine for another GPU or TensorRT than the release file declares, or
             it names its files by absolute paths, and nobody says where the staging server has them.
         """
-        registry, model = ModelRegistry(self.store), ticket.model
-        manifest = registry.require(model, version)
+        model, version = manifest.model, manifest.version
         require_loadable(manifest.engines, ticket.spec.serving.hardware, where="the staging server")
         self._require_signed(registry, manifest, role)
         name = staged_name(model, role)
@@ -189,17 +201,29 @@ class StagingLoadOperator(ReleaseStep, TritonLoadModelOperator):
 
 
 class LoadCandidateOperator(StagingLoadOperator):
-    """`TritonLoadModelOperator` for the candidate: whether it loads is the release's stage ``stage``."""
+    """`TritonLoadModelOperator` for the candidate: whether it loads is the release's stage ``stage``.
+
+    :param manifest_sha256: digest of the manifest that was staged (templated).
+    """
+
+    template_fields: Sequence[str] = ("manifest_sha256", *StagingLoadOperator.template_fields)
+
+    def __init__(self, *, manifest_sha256: str = MANIFEST_TEMPLATE, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.manifest_sha256 = manifest_sha256
 
     def load(self) -> list[int]:
         """Loads the candidate and records how that went."""
-        with recorded_stage(self.record, "stage", resumed=True):
+        with self._recorded():
             return super().load()
 
     def load_answered(self, event: dict[str, Any]) -> list[int]:
         """Goes on when the server has answered the load."""
-        with recorded_stage(self.record, "stage", resumed=True):
+        with self._recorded():
             return super().load_answered(event)
+
+    def _recorded(self) -> AbstractContextManager[None]:
+        return recorded_stage(self.record, "stage", resumed=True, manifest_sha256=self.manifest_sha256)
 
 
 class LoadBaselineOperator(StagingLoadOperator):

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from include.model_release.answers import ValidationNumbers, require_output
-from include.model_release.asking import gathered, is_decoupled, optional_inputs, require_still_optional
+from include.model_release.asking import gathered, is_decoupled, optional_inputs
+from include.model_release.errors import SignatureRefusedError, VersionConflictError
 from include.model_release.expectations import require_validation, score, validation_report
 from include.model_release.golden_set import GoldenSet, golden_from_arrays
+from include.model_release.manifest import Manifest
 from include.model_release.report_html import render_report_html
-from include.model_release.signature import require_equal, signature_from_metadata
+from include.model_release.signature import signature_from_metadata
+from include.model_release.signature_report import ServedTensors, require_same_tensors, signature_report
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
@@ -47,45 +50,91 @@ class ValidateModelOperator(ReleaseOperator):
         """Signature first, then answers, then the suite; the report is written whatever it says."""
         ticket = self.ticket
         staging = Staging.model_validate(json.loads(self.staging))
-        with recorded_stage(self.record, "validate"):
+        with recorded_stage(self.record, "validate", manifest_sha256=staging.manifest_sha256):
             hook = TritonHook(self.triton_conn_id, ticket.spec.validation.timeout_s)
             self._check_signature(ticket, hook, staging)
-            numbers = self._score(ticket, hook, staging)
-            report = self._report(ticket, staging, numbers)
-            prefix = ticket.evidence_prefix
-            self.store.write_json(f"{prefix}validation.json", report)
-            page = render_report_html(report).encode()
-            self.store.write(f"{prefix}validation.html", page, content_type="text/html; charset=utf-8")
-            self.log.info("report: %s", ticket.uri(f"{prefix}validation.html"))
+            manifest = self._manifest(ticket, staging)
+            numbers = self._score(ticket, hook, staging, manifest)
+            report = self._report(ticket, staging, numbers, manifest)
+            self._keep(ticket, report)
             require_validation(report)
 
-    def _check_signature(self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging) -> None:
-        """The server's word on both versions, not the manifests': it is what clients will meet.
+    def _manifest(self, ticket: ReleaseTicket, staging: Staging) -> Manifest:
+        """The candidate's manifest, which names the golden set.
 
-        A stable version that is not on the server has its manifest's word, held against the candidate's manifest.
+        :raises VersionConflictError: it is not the one that was staged.
+        """
+        manifest, found = ModelRegistry(self.store).require_with_digest(ticket.model, ticket.version)
+        if found != staging.manifest_sha256:
+            raise VersionConflictError(
+                f"the manifest of {ticket.model} version {ticket.version} has changed since it was staged",
+                expected=f"SHA-256 {staging.manifest_sha256}",
+                found=f"SHA-256 {found}",
+                remedy="find out who wrote to this prefix; release the model under a new version",
+            )
+        return manifest
+
+    def _check_signature(self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging) -> None:
+        """Holds inputs and outputs against the stable version's; a refusal leaves its page, with both side by side."""
+        sides = self._sides(ticket, hook, staging)
+        if sides is None or ticket.stable is None:
+            return
+        stable, candidate = sides
+        try:
+            require_same_tensors(stable, candidate, stable_name=f"version {ticket.stable.version}")
+        except SignatureRefusedError as error:
+            report = signature_report(
+                error,
+                model=ticket.model,
+                version=ticket.version,
+                stable_version=ticket.stable.version,
+                not_compared=staging.not_compared,
+                created_at=_now(),
+                stable=stable,
+                candidate=candidate,
+            )
+            self._keep(ticket, report)
+            raise
+
+    def _sides(
+        self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging
+    ) -> tuple[ServedTensors, ServedTensors] | None:
+        """The tensors of the stable version and of the candidate; None where there is nothing to compare with.
+
+        The server's word on both, not the manifests': it is what clients will meet. A stable version that is not on the
+        server has its manifest's word, held against the candidate's manifest.
         """
         if ticket.stable is None:
-            return
-        stable_name = f"version {ticket.stable.version}"
+            return None
         if staging.baseline is None:
-            registry = ModelRegistry(self.store)
-            manifest = registry.manifest(ticket.model, ticket.stable.version)
-            if manifest is not None:
-                candidate = registry.require(ticket.model, ticket.version).signature
-                require_equal(manifest.signature, candidate, stable_name=stable_name)
-            return
-        candidate, stable = (
-            signature_from_metadata(hook.metadata(staged.name, staged.version))
-            for staged in (staging.candidate, staging.baseline)
+            published = ModelRegistry(self.store).manifest(ticket.model, ticket.stable.version)
+            if published is None:
+                return None
+            candidate_signature = self._manifest(ticket, staging).signature
+            return ServedTensors(published.signature), ServedTensors(candidate_signature)
+        stable, candidate = (
+            ServedTensors(
+                signature_from_metadata(hook.metadata(staged.name, staged.version)),
+                optional_inputs(staged.config),
+            )
+            for staged in (staging.baseline, staging.candidate)
         )
-        require_equal(stable, candidate, stable_name=stable_name)
-        require_still_optional(staging.baseline.config, staging.candidate.config, stable_name=stable_name)
+        return stable, candidate
 
-    def _score(self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging) -> ValidationNumbers:
+    def _keep(self, ticket: ReleaseTicket, report: dict[str, Any]) -> None:
+        """Writes the report, for programs and for people."""
+        prefix = ticket.evidence_prefix
+        self.store.write_json(f"{prefix}validation.json", report)
+        page = render_report_html(report).encode()
+        self.store.write(f"{prefix}validation.html", page, content_type="text/html; charset=utf-8")
+        self.log.info("report: %s", ticket.uri(f"{prefix}validation.html"))
+
+    def _score(
+        self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging, manifest: Manifest
+    ) -> ValidationNumbers:
         """Both versions answer the candidate's golden set."""
         registry = ModelRegistry(self.store)
         validation = ticket.spec.validation
-        manifest = registry.require(ticket.model, ticket.version)
         require_output(manifest.signature, validation.output)
         with np.load(io.BytesIO(registry.golden_set(manifest)), allow_pickle=False) as arrays:
             golden = golden_from_arrays(
@@ -121,7 +170,9 @@ class ValidateModelOperator(ReleaseOperator):
         self.log.info("%s version %s answered %s golden rows", name, version, golden.rows)
         return answers
 
-    def _report(self, ticket: ReleaseTicket, staging: Staging, numbers: ValidationNumbers) -> dict[str, Any]:
+    def _report(
+        self, ticket: ReleaseTicket, staging: Staging, numbers: ValidationNumbers, manifest: Manifest
+    ) -> dict[str, Any]:
         """Runs the suite over the answers' table."""
         import pandas as pd  # a second, which only the task that validates shall pay
 
@@ -132,8 +183,12 @@ class ValidateModelOperator(ReleaseOperator):
             version=ticket.version,
             stable_version=stable,
             not_compared=staging.not_compared,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            created_at=_now(),
             numbers=numbers,
             results=results,
-            signature=ModelRegistry(self.store).require(ticket.model, ticket.version).signature,
+            signature=manifest.signature,
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

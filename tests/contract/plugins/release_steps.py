@@ -106,7 +106,12 @@ class Release:
         staging = Staging.model_validate(prepared)
         candidate, baseline = prepared["candidate"], prepared["baseline"]
         loads: list[TritonLoadModelOperator] = [
-            LoadCandidateOperator(task_id="load", release=self.rendered, **load_of(candidate))
+            LoadCandidateOperator(
+                task_id="load",
+                release=self.rendered,
+                manifest_sha256=staging.manifest_sha256,
+                **load_of(candidate),
+            )
         ]
         if baseline is not None:
             loads.append(TritonLoadModelOperator(task_id="load_baseline", **load_of(baseline)))

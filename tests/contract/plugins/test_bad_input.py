@@ -48,6 +48,7 @@ CONFIG = {"name": "digits", "version_policy": {"specific": {"versions": [2]}}}
 STAGING = Staging(
     candidate=StagedModel(name="digits", version=2, config=CONFIG),
     baseline=StagedModel(name="digits.stable", version=1, config=CONFIG),
+    manifest_sha256="0" * 64,
 )
 
 

@@ -8,8 +8,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,15 +19,15 @@ from slipway.operators.compare import CompareAnswersOperator
 from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.spec import parse_release_spec
-from include.sandbox.images import build_image
-from include.sandbox.settings import PROJECT_ROOT
 from include.sandbox.triton import TritonServer
 from tests.contract.cluster.emulator import NAMESPACE, Emulator
 from tests.contract.plugins.conftest import LOOPBACK, free_port
+from tests.contract.plugins.pod_steps import first_event, pod_cluster, task_context
 from tests.contract.serving.clients import body_of
 from tests.contract.serving.tables import DOUBLE, FAILING, OTHER, running_tables
 
 pytestmark = pytest.mark.timeout(180)
+MANIFEST_SHA256 = "5" * 64
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +41,8 @@ def tritons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Trit
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory, s3_endpoint: str) -> Iterator[Emulator]:
     """A cluster whose pods reach the object store."""
-    credentials = {"AWS_ACCESS_KEY_ID": "slipway-test", "AWS_SECRET_ACCESS_KEY": "slipway-test"}
-    node_env = credentials | {"AWS_ENDPOINT_URL": s3_endpoint, "AWS_DEFAULT_REGION": "us-east-1"}
-    scripts = str(PROJECT_ROOT / "include" / "pod_scripts")
-    cluster = Emulator(tmp_path_factory.mktemp("cluster"), node_env=node_env, pod_scripts_dir=scripts)
-    (cluster.folder / "images" / "compare").symlink_to(build_image("compare"))
-    cluster.start()
-    yield cluster
-    cluster.stop()
+    with pod_cluster(tmp_path_factory.mktemp("cluster"), s3_endpoint, "compare") as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -90,21 +82,8 @@ def admitted(store: ModelStoreHook) -> Callable[..., ReleaseTicket]:
 
 
 def context() -> Any:
-    """A run's context for one task, outside of any scheduler."""
-    instance = SimpleNamespace(
-        dag_id="model_release",
-        task_id="compare_answers",
-        run_id="table-2",
-        map_index=-1,
-        try_number=1,
-        start_date=datetime.now(UTC),
-        xcom_push=lambda *_, **__: None,
-    )
-    return {
-        "ti": instance,
-        "run_id": "table-2",
-        "dag": SimpleNamespace(dag_id="model_release", parent_dag=None),
-    }
+    """The task's context, outside of any scheduler."""
+    return task_context("compare_answers", "table-2")
 
 
 def shown(stable: TritonServer, candidate: TritonServer) -> dict[str, Any]:
@@ -119,6 +98,7 @@ def operator_for(ticket: ReleaseTicket, preview: Any, *, deferrable: bool = Fals
         task_id="compare_answers",
         release=ticket.model_dump_json(),
         preview=json.dumps(preview),
+        manifest_sha256=MANIFEST_SHA256,
         deferrable=deferrable,
         poll_interval=0.5,
     )
@@ -190,7 +170,8 @@ def test_answers_that_agree_pass(
     assert found["verdict"]["agreement"] == 0.9
     assert found["verdict"]["differ_percent"] == 20.0
     assert found["report"]["counts"]["compared"] == 40
-    assert stage_of(store).outcome == "passed"
+    stage = stage_of(store)
+    assert (stage.outcome, stage.manifest_sha256) == ("passed", MANIFEST_SHA256)
 
 
 def test_a_candidate_that_fails_is_refused(
@@ -250,11 +231,3 @@ def test_revisions_without_addresses_cannot_be_compared(
     found = evidence(store, ticket)
     assert (found["verdict"]["status"], found["report"]) == ("inconclusive", None)
     assert "addresses" in stage_of(store).reason
-
-
-async def first_event(trigger: Any) -> dict[str, Any]:
-    """What the trigger, run as the triggerer runs it, tells the operator."""
-    async for event in trigger.run():
-        payload: dict[str, Any] = event.payload
-        return payload
-    raise AssertionError("the trigger ended without an event")

@@ -26,10 +26,13 @@ from include.model_release.errors import (
     GoldenSetError,
     LoadRefusedError,
     ModelInvalidError,
+    SignatureRefusedError,
     SpecError,
     TimedOutError,
     ValidationRefusedError,
+    VersionConflictError,
 )
+from include.model_release.record import Stage
 from include.model_release.spec import parse_release_spec
 from include.sandbox.images import build_image
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
@@ -168,7 +171,11 @@ class Release:
         candidate, baseline = self.prepared["candidate"], self.prepared["baseline"]
         loads: list[TritonLoadModelOperator] = [
             LoadCandidateOperator(
-                task_id="load", release=self.rendered, timeout_s=limit, **_rendered(candidate)
+                task_id="load",
+                release=self.rendered,
+                manifest_sha256=self.prepared["manifest_sha256"],
+                timeout_s=limit,
+                **_rendered(candidate),
             )
         ]
         if baseline is not None:
@@ -404,3 +411,45 @@ def test_regressor_that_errs_too_far_is_refused(store: ModelStoreHook, hook: Tri
         release.validate()
     assert "the mean absolute error is at most 0.5" in (caught.value.expected or "")
     assert "within 0 + 0.1 × its answer" in (caught.value.expected or "")
+
+
+def test_refused_signature_leaves_its_page_too(store: ModelStoreHook, hook: TritonHook) -> None:
+    """A candidate with other tensors is refused unasked; report and page show both sides."""
+    rent(store, 1, slope=2.0)
+    wide = {"datatype": "FP32", "shape": [-1, 3]}
+    signature = {"inputs": [{"name": "area", **wide}], "outputs": [{"name": "prediction", **wide}]}
+    release = Release(store, RENT, 2, 1).publish(
+        {"model.onnx": linear_model(2.0, ["rows", 3])},
+        signature,
+        area=np.ones((4, 3), np.float32),
+        label=np.ones(4),
+    )
+    with pytest.raises(SignatureRefusedError, match=r"input `area` was FP32\[-1, 1\] and is FP32\[-1, 3\]"):
+        release.prepare().load().validate()
+    assert (release.report["outcome"], release.report["stable_version"]) == ("refused", 1)
+    row = next(row for row in release.report["tensors"] if row["kind"] == "input")
+    assert (row["name"], row["same"]) == ("area", False)
+    assert (row["stable"]["shape"], row["candidate"]["shape"]) == ([-1, 1], [-1, 3])
+    assert "<td>[-1, 1]</td><td>FP32</td><td>[-1, 3]</td>" in release.page
+    (stage,) = [one for one in stages_of(release) if one.name == "validate"]
+    assert (stage.outcome, "`area`" in (stage.reason or "")) == ("refused", True)
+
+
+def test_gates_say_for_which_manifest_they_passed(store: ModelStoreHook, hook: TritonHook) -> None:
+    """Staging and validation put the digest of the manifest's bytes into the record, and hold on to that manifest."""
+    release = rent(store, 1, slope=2.04)
+    release.prepare().load().validate()
+    key = "models/rent/1/manifest.json"
+    digest = hashlib.sha256(store.read(key) or b"").hexdigest()
+    assert release.prepared["manifest_sha256"] == digest
+    proved = {stage.name: stage.manifest_sha256 for stage in stages_of(release)}
+    assert (proved["stage"], proved["validate"]) == (digest, digest)
+    store.write(key, (store.read(key) or b"") + b"\n")
+    with pytest.raises(VersionConflictError, match="has changed since it was staged"):
+        release.validate()
+
+
+def stages_of(release: Release) -> tuple[Stage, ...]:
+    """What the record says of the release's stages."""
+    ticket = release.ticket
+    return ReleaseRecord(release.store, ticket.model, ticket.version, ticket.release_id).state().stages

@@ -95,6 +95,9 @@ def test_other_tensors_than_those_of_a_version_left_out_are_refused(
     left_out = {**prepared, "baseline": None, "not_compared": "an engine of old"}
     with pytest.raises(AirflowFailException, match=r"differs from that of version 1.*output `y`.*is new"):
         run(ValidateModelOperator, ticket, staging=json.dumps(left_out))
+    page = (store.read(f"{ticket.evidence_prefix}validation.html") or b"").decode()
+    assert "not there" in page
+    assert "Not compared: an engine of old" in page
 
 
 def test_benchmark_says_what_it_did_not_compare(store: ModelStoreHook, ticket: ReleaseTicket) -> None:
@@ -102,6 +105,7 @@ def test_benchmark_says_what_it_did_not_compare(store: ModelStoreHook, ticket: R
     staging = {
         "candidate": {"name": MODEL, "version": 2, "config": {}},
         "baseline": None,
+        "manifest_sha256": "0" * 64,
         "not_compared": "an engine of old",
     }
     operator = BenchmarkModelOperator(
@@ -111,4 +115,4 @@ def test_benchmark_says_what_it_did_not_compare(store: ModelStoreHook, ticket: R
     counts = {"round": 0, "concurrency": 1, "requests": 10, "errors": 0, "throughput_rps": 100.0}
     operator.judge(ticket, {"measurements": [{"role": "candidate", **counts, **latencies}]})
     verdict = store.read_json(f"{ticket.evidence_prefix}benchmark/verdict.json") or {}
-    assert (verdict["passed"], verdict["not_compared"]) == (True, "an engine of old")
+    assert (verdict["status"], verdict["not_compared"]) == ("pass", "an engine of old")

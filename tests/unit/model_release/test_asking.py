@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.model_release.asking import gathered, is_decoupled, optional_inputs, require_still_optional
-from include.model_release.errors import SignatureRefusedError, SpecError, ValidationRefusedError
+from include.model_release.asking import gathered, is_decoupled, optional_inputs
+from include.model_release.errors import SpecError, ValidationRefusedError
 from include.model_release.spec import RegressionValidation, TextValidation
 
 _CONFIG = {"input": [{"name": "prompt"}, {"name": "seed", "optional": True}]}
@@ -26,15 +26,9 @@ def test_an_ensemble_is_decoupled_when_a_member_is() -> None:
     assert is_decoupled([{}, coupled, {"model_transaction_policy": {"decoupled": True}}])
 
 
-def test_an_input_that_may_be_left_out_must_stay_so() -> None:
-    """A candidate that needs what stable does not would fail clients that leave it out; the other way is fine."""
+def test_the_configuration_says_which_inputs_may_be_left_out() -> None:
+    """Only those that are called optional."""
     assert optional_inputs(_CONFIG) == {"seed"}
-    strict = {"input": [{"name": "prompt"}, {"name": "seed"}]}
-    require_still_optional(strict, _CONFIG)
-    with pytest.raises(
-        SignatureRefusedError, match=r"that version 3 does not.*`seed` without `optional: true`"
-    ):
-        require_still_optional(_CONFIG, strict, stable_name="version 3")
 
 
 def test_pieces_of_a_text_are_joined_or_the_last_one_is_taken() -> None:

@@ -16,7 +16,13 @@ from include.model_release.benchmark import (
     judge_benchmark,
     require_benchmark,
 )
-from include.model_release.errors import BenchmarkRefusedError, SlipwayError
+from include.model_release.errors import (
+    BenchmarkInconclusiveError,
+    BenchmarkRefusedError,
+    GateRefusedError,
+    SlipwayError,
+    TransientError,
+)
 from include.model_release.spec import Benchmark, ServiceLevel, TextGeneration
 
 _GATE = Benchmark(slo=ServiceLevel(p99_ms=50.0), max_regression_percent=25.0, regression_floor_ms=1.0)
@@ -159,7 +165,76 @@ def test_text_latencies_are_judged_when_asked_for() -> None:
     assert any("first token against stable" in reason for reason in against_stable.reasons)
 
 
+_QUANTILES = {"avg_ms": 5.0, "p50_ms": 5.0, "p90_ms": 9.0, "p95_ms": 10.0, "p99_ms": 25.0}
+_TEXT = Benchmark(generator="genai_perf", genai=TextGeneration(), slo=ServiceLevel(ttft_p99_ms=20.0))
+
+
+@pytest.mark.parametrize(
+    ("gate", "candidate", "stable", "reason"),
+    [
+        (_GATE, {"p99_ms": 218.0}, {"p99_ms": 200.0}, "p99 latency is 218 ms; .*misses it as well: 200 ms"),
+        (_GATE, {"errors": 3}, {"errors": 1}, r"errors is 1.5 %; .*misses it as well: 0.5 %"),
+        (
+            _GATE.model_copy(update={"slo": ServiceLevel(throughput_min_rps=600.0)}),
+            {"throughput_rps": 480.0},
+            {},
+            "throughput is 480 requests/s; .*misses it as well: 500 requests/s",
+        ),
+        (_TEXT, {"ttft_ms": _QUANTILES}, {"ttft_ms": _QUANTILES}, "first token is 25 ms; .*as well: 25 ms"),
+    ],
+)
+def test_a_limit_that_stable_misses_as_well_cannot_tell(
+    gate: Benchmark, candidate: dict[str, Any], stable: dict[str, Any], reason: str
+) -> None:
+    """A candidate as good as stable that misses an absolute limit with it is neither passed nor refused."""
+    verdict = judge_benchmark(_result(_round(**candidate), _round("baseline", **stable)), gate)
+    assert verdict.status == "inconclusive"
+    with pytest.raises(BenchmarkInconclusiveError, match=reason) as caught:
+        require_benchmark(verdict, "digits", 2, measured=3)
+    assert "measured 3 times" in str(caught.value)
+    assert not isinstance(caught.value, GateRefusedError | TransientError)
+    assert verdict.to_dict()["status"] == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "stable"),
+    [
+        ({"p99_ms": 260.0}, {"p99_ms": 200.0}),
+        ({"errors": 90}, {"errors": 1}),
+        ({"errors": 1}, {}),
+        ({"p99_ms": 218.0, "throughput_rps": 300.0}, {"p99_ms": 200.0}),
+        ({"p99_ms": 218.0, "errors": 2}, {"p99_ms": 200.0}),
+    ],
+)
+def test_a_candidate_worse_than_stable_is_refused_although_stable_misses_the_limit(
+    candidate: dict[str, Any], stable: dict[str, Any]
+) -> None:
+    """What stable misses excuses only a candidate that is no worse, and only for that very limit."""
+    verdict = judge_benchmark(_result(_round(**candidate), _round("baseline", **stable)), _GATE)
+    assert verdict.status == "fail"
+    with pytest.raises(BenchmarkRefusedError):
+        require_benchmark(verdict, "digits", 2)
+
+
+def test_a_figure_that_only_stable_has_excuses_nothing() -> None:
+    """A candidate whose time to first token was not measured is refused, however slow stable's was."""
+    verdict = judge_benchmark(_result(_round(), _round("baseline", ttft_ms=_QUANTILES)), _TEXT)
+    assert verdict.status == "fail"
+
+
 _LATENCY = st.floats(0.1, 100)
+
+
+@given(_LATENCY, _LATENCY, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_stable_only_ever_turns_a_refusal_into_doubt(
+    candidate: float, stable: float, errors: float, stable_errors: float
+) -> None:
+    """However bad stable was, a candidate that misses a limit never passes."""
+    mine = _round(p99_ms=candidate, errors=int(199 * errors))
+    theirs = _round("baseline", p99_ms=stable, errors=int(199 * stable_errors))
+    alone, beside = (judge_benchmark(_result(*rounds), _GATE) for rounds in ((mine,), (mine, theirs)))
+    assert alone.passed or not beside.passed
+    assert alone.status != "inconclusive"
 
 
 @given(_LATENCY, _LATENCY, st.floats(0, 50))

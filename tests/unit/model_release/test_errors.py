@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from include.model_release import errors
 from include.model_release.errors import (
+    GateInconclusiveError,
     GateRefusedError,
     SlipwayError,
     SpecError,
@@ -43,9 +44,9 @@ def test_every_class_says_what_it_is_for() -> None:
     assert all(error.__dict__.get("__doc__") for error in _OWN)
 
 
-def test_the_three_branches_do_not_overlap() -> None:
-    """An error is a person's fault, a gate's refusal or a passing trouble, never two of these."""
-    branches = (UserError, GateRefusedError, TransientError)
+def test_the_four_branches_do_not_overlap() -> None:
+    """An error is a person's fault, a gate's refusal, a gate's doubt or a passing trouble, never two of these."""
+    branches = (UserError, GateRefusedError, GateInconclusiveError, TransientError)
     for error in _OWN:
         assert sum(issubclass(error, branch) for branch in branches) == (error is not SlipwayError)
 
