@@ -2,15 +2,19 @@
 ### Brings an earlier version back, by hand
 
 For a version that went through every gate and is bad all the same. Name the model and say why; without a version it is
-the one that was live before. The reason goes into the record of the version that is left.
+the one that was live before. The reason and your name go into the record of the version that is left.
 
 | what runs | what it does |
 |---|---|
 | admit | ends a canary under way first: its users are back within seconds. Then names the version to go back to |
+| staging | the version is loaded on the staging Triton and answers the golden set: does it still do what it did? |
+| approve | for a version that is newer than what is live: another person agrees |
 | roll_back | KServe is led back: while the good version boots, nobody more is sent to the bad one |
 | conclude | the record is closed; a green run is a rolled back version |
 
-It needs neither the metrics nor staging. Where S3 is away, users go first and the record is written when S3 is back.
+The version to go back to must be one that its record shows promoted, and its files must be what was published. With
+`emergency` it is not tried on staging first. An emergency without a version leads to what was live before and needs
+nothing but the cluster: neither S3 nor staging nor the metrics. What cannot be written then is written when S3 is back.
 The version that was left needs *Release again* before it can be released anew.
 """
 
@@ -20,9 +24,18 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
-from airflow.sdk import Param, dag
+from airflow.sdk import Param, TaskGroup, dag
+from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.release import ConcludeReleaseOperator
-from slipway.operators.rollback import DAG_ID, NameRollbackOperator, RollBackVersionOperator
+from slipway.operators.rollback import (
+    DAG_ID,
+    NameRollbackOperator,
+    RollBackVersionOperator,
+    TryRollbackOperator,
+)
+from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
+from slipway.operators.triton import TritonUnloadModelOperator
+from slipway.operators.validate import ValidateModelOperator
 
 from include.model_release.names import list_models
 
@@ -51,7 +64,23 @@ PARAMS = {
         title="Reason",
         description="Why; it goes into the record, under your run.",
     ),
+    "newer": Param(
+        False,
+        type="boolean",
+        title="To a newer version",
+        description="The version is newer than what is live; another person must approve.",
+    ),
+    "emergency": Param(
+        False,
+        type="boolean",
+        title="Emergency",
+        description="Do not try the version on staging first. Without a version: needs only the cluster.",
+    ),
 }
+
+# The release run of the version that staging tries.
+TRIED = "{{ ti.xcom_pull(task_ids='staging.begin') | tojson }}"
+PREPARED = "ti.xcom_pull(task_ids='staging.prepare')"
 
 
 @dag(
@@ -73,22 +102,63 @@ PARAMS = {
     },
 )
 def model_rollback() -> None:
-    """Wire the three steps; what each does is its operator's."""
+    """Wire the steps; what each does is its operator's."""
     admit = NameRollbackOperator(
         task_id="admit",
         releases_dir=str(RELEASES_DIR),
         bucket="{{ var.value.slipway_bucket }}",
         doc_md="Ends a canary that is under way, then names the version to go back to.",
     )
+    with TaskGroup("staging", tooltip="Does the version still do what it did?"):
+        begin = TryRollbackOperator(
+            task_id="begin",
+            first_task_id="staging.prepare",
+            doc_md="Skips the rest of the group in an emergency: users go first.",
+        )
+        prepare = PrepareStagingOperator(
+            task_id="prepare",
+            release=TRIED,
+            doc_md="Copies the version into the staging server's repository.",
+        )
+        load = LoadCandidateOperator(
+            task_id="load",
+            release=TRIED,
+            model_name=f"{{{{ {PREPARED}['candidate']['name'] }}}}",
+            config=f"{{{{ {PREPARED}['candidate']['config'] | tojson }}}}",
+            members=f"{{{{ {PREPARED}['candidate']['members'] | tojson }}}}",
+            timeout_s=f"{{{{ {PREPARED}['load_timeout_s'] }}}}",
+            doc_md="Loads the version through the model-control API.",
+        )
+        validate = ValidateModelOperator(
+            task_id="validate",
+            release=TRIED,
+            staging=f"{{{{ {PREPARED} | tojson }}}}",
+            doc_md="Golden requests: right answers, as when the version was released.",
+        )
+        unload = TritonUnloadModelOperator(
+            task_id="unload",
+            model_names=f"{{{{ {PREPARED}['model_names'] | tojson }}}}",
+            doc_md="Unloads it. Runs whatever happened.",
+        )
+        begin >> prepare >> load >> validate >> unload.as_teardown(setups=prepare)
+    approve = ApproveReleaseOperator(
+        task_id="approve",
+        before="promotion",
+        trigger_rule="none_failed_min_one_success",
+        doc_md="For a version that is newer than what is live: waits for another person.",
+    )
     roll_back = RollBackVersionOperator(
-        task_id="roll_back", doc_md="Leads all traffic to the named version, in four phases."
+        task_id="roll_back",
+        doc_md="Leads all traffic to the named version, in four phases.",
     )
     conclude = ConcludeReleaseOperator(
         task_id="conclude",
         wanted="rolled_back",
         doc_md="Closes the record and gives the model's lock back.",
     )
-    admit >> roll_back >> conclude.as_teardown(setups=admit, on_failure_fail_dagrun=True)
+    admit >> begin
+    [begin, validate] >> approve >> roll_back
+    [unload, roll_back] >> conclude.as_teardown(setups=admit, on_failure_fail_dagrun=True)
 
 
 model_rollback()

@@ -12,7 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from include.model_release.errors import CanaryEndedError, CanaryPausedError, RaiseRefusedError, SlipwayError
+from include.model_release.errors import (
+    CanaryEndedError,
+    CanaryPausedError,
+    RaiseRefusedError,
+    SlipwayError,
+    UserError,
+)
 from include.model_release.lease import Lease
 from include.model_release.release_state import ReleaseState
 from include.model_release.requirements import Before, Requirements
@@ -80,7 +86,7 @@ def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefuse
     :param manifest_sha256: digest of its manifest as it lies in the store now.
     """
     if state.standing != "promoted":
-        found = "it was rolled back" if state.standing else f"its last release ended as {state.outcome}"
+        found = "it was rolled back" if state.standing else "it was never promoted"
     elif state.promoted_sha256 not in ("", manifest_sha256):
         found = f"another manifest, {manifest_sha256}"
     else:
@@ -90,6 +96,18 @@ def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefuse
         expected="a version that the record shows promoted, and not rolled back since",
         found=found,
         remedy="name another version, or release this one again, through every gate, with `force`",
+    )
+
+
+def require_older(model: str, version: int, *, live: int) -> None:
+    """Raise UserError unless the version to go back to is older than the one that is live."""
+    if version < live:
+        return
+    raise UserError(
+        f"version {version} of {model!r} is not older than version {live}, which is live",
+        expected=f"a version below {live}",
+        found=str(version),
+        remedy="release it, or ask for it with `newer`, which another person must approve",
     )
 
 
@@ -110,9 +128,12 @@ def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:
             "a release that goes forward",
             f"it is being rolled back: {state.reason or 'no reason was told'}",
         )
-    refused = next((stage for stage in state.stages if stage.outcome == "refused"), None)
-    if refused is not None:
-        return "no gate that refused", f"{refused.name} refused: {refused.reason or 'no reason was told'}"
+    bad = next((stage for stage in state.stages if stage.outcome in ("refused", "failed")), None)
+    if bad is not None:
+        return (
+            "no stage that refused or failed",
+            f"{bad.name} {bad.outcome}: {bad.reason or 'no reason was told'}",
+        )
     return None
 
 

@@ -143,7 +143,8 @@ def _patch_restore(goal: RollBack, observed: Observed, percent: int | None) -> P
     stable_known = observed.annotation(STABLE_URI) == goal.stable_uri
     notes: dict[str, str | None] = {
         REPLACED_REVISION: None if replaced == safe_revision(goal, observed) else replaced,
-        ROLLED_BACK_URI: observed.storage_uri,
+        # No user has met a preview: whether it may be released again is for the gate that refused it.
+        ROLLED_BACK_URI: None if observed.is_preview else observed.storage_uri,
         CANDIDATE_URI: None,
         PREVIEW_GENERATION: None,
         STABLE_URI: goal.stable_uri,

@@ -70,6 +70,7 @@ def take_turn(
     goal: Goal,
     permit: Callable[[], None] | None = None,
     enough: Callable[[Observed | None], bool] = lambda observed: False,
+    observed: Observed | None = None,
 ) -> Turn:
     """Looks and does the next thing towards the goal, which may be to wait.
 
@@ -79,11 +80,12 @@ def take_turn(
     :param permit: is asked after the look and before a patch; it raises where the goal may not be pursued any more.
         Because the patch names the resourceVersion that was seen before, what happens after the asking is a conflict.
     :param enough: whether what is seen suffices the caller; then nothing is done.
+    :param observed: what was seen a moment ago; None: look first.
     :raises CanaryRefusedError: the candidate does not come up.
     :raises SpecError: no canary could ever work on what is to be created.
     :raises UserError: the goal cannot be reached from what is there; nothing was changed.
     """
-    observed = look(hook)
+    observed = look(hook) if observed is None else observed
     action = next_action(goal, observed)
     if enough(observed):
         return Turn(observed, action)
@@ -132,12 +134,14 @@ def drive(
     on_turn: Callable[[Turn], None] = lambda turn: None,
     permit: Callable[[], None] | None = None,
     while_waiting: Callable[[], None] = lambda: None,
+    observed: Observed | None = None,
 ) -> Turn:
     """Takes turns until the goal is reached, and returns the last one.
 
     :param on_turn: is told of each turn whose reason is a new one.
     :param permit: see `take_turn`.
     :param while_waiting: is called after each turn that did not reach the goal.
+    :param observed: what was seen a moment ago, for the first turn; None: look first.
     :raises TimedOutError: not reached within the limit.
     """
     began, told = time.monotonic(), ""
@@ -146,7 +150,8 @@ def drive(
     while True:
         if isinstance(goal, RollBack) and time.monotonic() > noted_by:
             goal = replace(goal, unnoted_may_go=True)
-        turn = take_turn(hook, goal, permit)
+        turn = take_turn(hook, goal, permit, observed=observed)
+        observed = None
         if turn.action.reason != told:
             told = turn.action.reason
             on_turn(turn)

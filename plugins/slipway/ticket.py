@@ -41,8 +41,10 @@ class ReleaseTicket(BaseModel):
     spec: ReleaseSpec
     stable: StableVersion | None = Field(description="None: nothing of this model is live yet")
     force: bool = Field(default=False, description="release again what was promoted or rolled back before")
-
     variant: str = Field(default=ONLY, description="the conversion's variant that a task is about")
+    recorded_under: int | None = Field(
+        default=None, description="the version in whose record this run writes; None: its own"
+    )
 
     @field_serializer("spec")
     def _as_written(self, spec: ReleaseSpec) -> dict[str, Any]:

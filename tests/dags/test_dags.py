@@ -20,6 +20,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jinja2.sandbox import SandboxedEnvironment
 
 from include.model_release.names import list_models
+from include.model_release.run_overrides import PAUSE_PARAMETERS, RELEASE_PARAMETERS, ROLLBACK_PARAMETERS
 from include.model_release.spec import Serving
 from include.model_release.spec_conversion import LONGEST_CONVERSION_S
 from include.model_release.spec_parts import LONGEST_STARTUP_S
@@ -330,12 +331,22 @@ def test_dag_files_are_wiring(name: str) -> None:
 def test_a_rollback_by_hand_concludes_whatever_happened(bag: DagBag) -> None:
     """The lock is given back and the record closed by a teardown, and a reason must be given."""
     dag = bag.dags[ROLLBACK]
-    assert set(dag.task_ids) == {"admit", "roll_back", "conclude"}
+    staging = {f"staging.{task}" for task in ("begin", "prepare", "load", "validate", "unload")}
+    assert set(dag.task_ids) == {"admit", *staging, "approve", "roll_back", "conclude"}
+    assert {"staging.validate", "approve"} <= ancestors(dag, "roll_back")
+    assert dag.get_task("staging.unload").is_teardown
     assert dag.get_task("conclude").is_teardown
     assert dag.get_task("conclude").on_failure_fail_dagrun
     with pytest.raises(ParamValidationError):
         fill_in(dag, {"model": "digits", "reason": ""})
     fill_in(dag, {"model": "digits", "reason": "labels were swapped"})
+    assert set(dag.params) == set(ROLLBACK_PARAMETERS)
+
+
+def test_the_forms_take_what_their_operators_know(bag: DagBag) -> None:
+    """What the operators refuse as unknown is what no form offers."""
+    assert set(bag.dags[RELEASE].params) == set(RELEASE_PARAMETERS)
+    assert set(bag.dags[PAUSE].params) == set(PAUSE_PARAMETERS)
 
 
 def test_a_pause_is_one_task_with_two_answers(bag: DagBag) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from include.model_release.errors import ServerUnavailableError, TimedOutError
@@ -18,11 +18,6 @@ from include.sandbox.demo.training import upload_training_artifacts
 
 RELEASE_DAG = "model_release"
 INTAKE_DAG = "model_intake"
-
-STEPS: Sequence[Mapping[str, int]] = ({"weight": 20, "bake_s": 8}, {"weight": 50, "bake_s": 8})
-"""The canary's steps of the releases started over REST; one that an event starts goes by its release file."""
-
-WINDOW_S = 2
 
 _ANSWERS_LIMIT_S = 60.0
 _LAST_ANSWERS = 3
@@ -89,8 +84,6 @@ class Story:
         conf = {
             "model": MODEL,
             "version": chapter.version,
-            "steps": [dict(step) for step in STEPS],
-            "window_s": WINDOW_S,
             "reason": f"the demo: {chapter.title}",
         }
         return self._airflow.start_run(RELEASE_DAG, conf)

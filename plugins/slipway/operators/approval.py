@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.definitions.param import Param, ParamsDict
 
 from include.model_release.approval_words import approval_body
 from include.model_release.errors import GateRefusedError
+from include.model_release.raise_permission import is_other_person
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.ticket import TICKET_TEMPLATE
@@ -24,12 +26,16 @@ _QUESTIONS = {
     "promotion": "Give {{ params.model }} version {{ params.version }} all traffic?",
 }
 _STAGES = {"canary": "approve", "promotion": "approve_promotion"}
+_COMMENT = "comment"
 
 
 class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
     """Asks in the Airflow UI, or over its REST API, whether the release may go on.
 
-    Passes at once where the release does not ask for approval. A rejection refuses the release.
+    Passes at once where the release's record asks for none. A rejection refuses the release. An agreement is written
+    into the record, with the person's name and comment: that, and not the end of this task, is what a raise asks for.
+    Where another person than who started the run must agree, that one's own agreement is not taken, and the question
+    stays open.
 
     :param before: what the person is asked before: the ``canary`` or the ``promotion``.
     :param candidate_url: where the person can try the candidate (templated); empty where it is not up yet.
@@ -53,25 +59,21 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             execution_timeout=None,
             **kwargs,
         )
+        self.params = ParamsDict({_COMMENT: _comment()})
         self.before = before
         self.release = release
         self.candidate_url = candidate_url
         self.aws_conn_id = aws_conn_id
 
-    @property
-    def is_asked_for(self) -> bool:
-        """Whether the release file, or the form, wants a person's word here."""
-        approval = self.ticket.spec.rollout.approval
-        return approval.before_canary if self.before == "canary" else approval.before_promotion
-
     def execute(self, context: Context) -> Any:
         """Waits for a person, or passes."""
-        if not self.is_asked_for:
-            self.log.info("the release asks for no approval")
+        state = self.record.state()
+        if state.required is None or self.before not in state.required.approvals:
+            self.log.info("nobody is to be asked before the %s", self.before)
             return None
         prefix = self.ticket.evidence_prefix
         self.body = approval_body(
-            self.record.state(),
+            state,
             evidence_uri=self.ticket.uri(prefix),
             validation=self.store.read_json(f"{prefix}validation.json"),
             benchmark=self.store.read_json(f"{prefix}benchmark/verdict.json"),
@@ -81,14 +83,47 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Goes on with the person's answer."""
+        """Goes on with the person's answer.
+
+        :raises GateRefusedError: the person rejected the version.
+        """
         with airflow_failures(), recorded_stage(self.record, _STAGES[self.before], resumed=True):
+            by, comment = _person(event)
+            state = self.record.state()
             try:
-                return super().execute_complete(context, event)
+                answer = super().execute_complete(context, event)
             except HITLRejectException as rejection:
                 raise GateRefusedError(
                     f"a person rejected version {self.ticket.version} of {self.ticket.model!r}",
                     expected=self.APPROVE,
-                    found=self.REJECT,
+                    found=f"{self.REJECT}, by {by or 'somebody unknown'}{f': {comment}' if comment else ''}",
                     remedy="ask the one who answered; the stable version is still live",
                 ) from rejection
+            by_other = state.required is not None and state.required.by_other
+            if by_other and not is_other_person(by, state.triggered_by):
+                self.log.warning(
+                    "the agreement of %s is not taken, who started this run: another person must agree",
+                    by or "somebody unknown",
+                )
+                return ApprovalOperator.execute(self, context)  # the question is open again
+            self.record.append(
+                "approved",
+                before=self.before,
+                by=by,
+                manifest_sha256=state.verified_sha256,
+                reason=comment or None,
+            )
+            return answer
+
+
+def _comment() -> Param:
+    """What the form asks the person for, beside the answer."""
+    return Param(
+        "", type="string", maxLength=500, title="Comment", description="Why; it goes into the record."
+    )
+
+
+def _person(event: dict[str, Any]) -> tuple[str, str]:
+    """Name and comment of who answered; "" where they are not told."""
+    user = event.get("responded_by_user") or {}
+    return str(user.get("name") or ""), str((event.get("params_input") or {}).get(_COMMENT) or "")

@@ -45,7 +45,8 @@ class ReleaseStep:
     def record(self) -> ReleaseRecord:
         """The release's record."""
         ticket = self.ticket
-        return ReleaseRecord(self.store, ticket.model, ticket.version, ticket.release_id)
+        version = ticket.recorded_under or ticket.version
+        return ReleaseRecord(self.store, ticket.model, version, ticket.release_id)
 
 
 class ReleaseOperator(ReleaseStep, BaseOperator):

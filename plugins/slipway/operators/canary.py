@@ -88,8 +88,9 @@ class ShiftTrafficOperator(TrafficOperator):
         self.log.info("%s: %s", told["kind"], data.get("verdict") or data)
 
     def _begin(self, ticket: ReleaseTicket, judge: CanaryJudge, step: int) -> None:
-        """Writes what is intended, then lets the trigger do it."""
+        """Asks whether it may be done, writes what is intended, then lets the trigger do it."""
         planned = ticket.spec.rollout.steps[step]
+        self.permit.require(planned.weight)
         judge.begin_step(planned.weight, planned.bake_s)
         self.record.append(
             "weight_intended",
@@ -125,7 +126,8 @@ class ShiftTrafficOperator(TrafficOperator):
         )
 
     def _deploy_first(self, ticket: ReleaseTicket) -> None:
-        """Writes that the version shall go live, then lets the trigger bring it up."""
+        """Asks whether the version may go live, writes that it shall, then lets the trigger bring it up."""
+        self.permit.require(100)
         self.record.append(
             "weight_intended", weight=100, storage_uri=ticket.storage_uri, stable_storage_uri=None
         )

@@ -51,6 +51,7 @@ class ShowCandidateOperator(TrafficOperator):
             self.log.info("no preview: %s", why)
             return {"candidate_url": "", "stable_url": "", "generation": armed_at}
         with recorded_stage(self.record, "preview"):
+            self.permit.require(0)
             self.record.append(
                 "weight_intended",
                 weight=0,

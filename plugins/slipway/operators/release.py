@@ -15,11 +15,18 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 from include.model_release.canary import AnalysisPolicy, CanaryPlan
 from include.model_release.canary_evidence import DOCUMENT_FILE, canary_evidence, recordings
 from include.model_release.canary_html import render_canary_html
-from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError, SlipwayError
+from include.model_release.errors import (
+    AlreadyReleasedError,
+    ReleaseInProgressError,
+    SlipwayError,
+    UserError,
+)
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
 from include.model_release.names import parse_version
-from include.model_release.record import Event, Outcome, ReleaseState
+from include.model_release.record import Event, Outcome, RecordError, ReleaseState
 from include.model_release.repository import parse_storage_uri, repository_paths
+from include.model_release.requirements import requirements_of
+from include.model_release.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from include.model_release.spec import ReleaseSpec, apply_overrides, load_model_spec
 from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
@@ -70,7 +77,8 @@ class AdmitReleaseOperator(BaseOperator):
         """Admits the release, or waits in the triggerer while another of the same model is under way."""
         params = context["params"]
         with airflow_failures():
-            spec = self._spec(params)
+            require_known(params, RELEASE_PARAMETERS)
+            spec = self._spec(params, triggered_by(context))
             version = parse_version(params["version"])
             store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
             self._require_landed(store, spec, version)
@@ -85,18 +93,32 @@ class AdmitReleaseOperator(BaseOperator):
                 lock.release(owner)
                 raise
 
-    def _spec(self, params: Mapping[str, Any]) -> ReleaseSpec:
-        """The release file with what the form changed in it."""
+    def _spec(self, params: Mapping[str, Any], who: str | None) -> ReleaseSpec:
+        """The release file with what the form changed in it.
+
+        :param who: the person who started the run; only those whom the file names may ask for less than it does.
+        """
         spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
         rollout: dict[str, Any] = {}
         if params.get("steps"):
             rollout["steps"] = params["steps"]
         if params.get("window_s"):
             rollout["window_s"] = params["window_s"]
-        # A form can ask for more care than the release file, not for less.
         if params.get("wait_for_approval"):
             rollout["approval"] = {"before_canary": True}
-        return apply_overrides(spec, {"rollout": rollout}, "the run's parameters") if rollout else spec
+        if not rollout:
+            return spec
+        asked = apply_overrides(spec, {"rollout": rollout}, "the run's parameters")
+        looser = looser_than_file(spec.rollout, asked.rollout)
+        if looser and who not in spec.rollout.may_relax:
+            raise UserError(
+                f"the run asks for less care than the release file of {spec.model!r}",
+                expected="steps and window that are no less strict than the file's",
+                found="; ".join(looser),
+                remedy="leave them out, change the release file, or have somebody start the run whom "
+                "`rollout.may_relax` names",
+            )
+        return asked
 
     @staticmethod
     def _require_landed(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> None:
@@ -144,8 +166,13 @@ class AdmitReleaseOperator(BaseOperator):
         )
         # A run that has ended and was cleared begins anew; a task that is run again goes on.
         if state is None or state.release_id != release_id or state.outcome != "open":
-            stable_uri = None if ticket.stable is None else ticket.stable.storage_uri
-            record.append("release_started", stable_storage_uri=stable_uri)
+            record.append(
+                "release_started",
+                stable_storage_uri=None if ticket.stable is None else ticket.stable.storage_uri,
+                required=requirements_of(spec, first=ticket.stable is None).to_dict(),
+                triggered_by=triggered_by(context),
+                reason=params.get("reason"),
+            )
             asked = {key: value for key, value in dict(params).items() if value is not None}
             # Whole, with every default: what a default was on that day is part of the explanation.
             whole = {**ticket.model_dump(mode="json"), "spec": ticket.spec.model_dump(mode="json")}
@@ -176,20 +203,38 @@ class ConcludeReleaseOperator(ReleaseOperator):
         self.wanted = wanted
 
     def run(self, context: Context) -> None:
-        """Concludes once; a task that is run again finds it done."""
-        ticket, record = self.ticket, self.record
-        state = record.state()
-        if record.events()[-1].kind != "release_finished":
-            outcome, refused_by, reason = _conclusion(state)
-            record.append("release_finished", outcome=outcome, refused_by=refused_by, reason=reason)
-            state = record.state()
-        self._write_canary_evidence()
+        """Concludes once; a task that is run again finds it done.
+
+        :raises RecordError: the record cannot be right. The model's lock was given back all the same.
+        """
+        ticket = self.ticket
         owner = LockOwner(ticket.release_id, ticket.version, context["dag"].dag_id)
-        model_lock(self.store, ticket.model, context).release(owner)
+        lock = model_lock(self.store, ticket.model, context)
+        try:
+            state = self._concluded()
+        except RecordError:
+            lock.release(owner)  # nothing is mended by keeping other versions out
+            raise
+        self._write_canary_evidence()
+        lock.release(owner)
         told = f"{ticket.model} version {ticket.version}: {state.outcome}. {state.reason or ''}".strip()
         if state.outcome != self.wanted:
             raise AirflowFailException(told)
         self.log.info(told)
+
+    def _concluded(self) -> ReleaseState:
+        """What became of the release, after its last event was written."""
+        record = self.record
+        try:
+            state = record.state()
+        except RecordError as error:
+            record.append("release_finished", outcome="failed", reason=str(error))
+            raise
+        if record.events()[-1].kind != "release_finished":
+            outcome, refused_by, reason = _conclusion(state)
+            record.append("release_finished", outcome=outcome, refused_by=refused_by, reason=reason)
+            state = record.state()
+        return state
 
     def _write_canary_evidence(self) -> None:
         """Writes the canary's page, its data and the windows to judge again. It holds no release up."""
@@ -202,6 +247,11 @@ class ConcludeReleaseOperator(ReleaseOperator):
             key = f"{self.ticket.evidence_prefix}{name}"
             self.store.write(key, content.encode(), content_type=content_type)
             self.log.info("evidence: %s", self.ticket.uri(key))
+
+
+def triggered_by(context: Context) -> str | None:
+    """The name of the person who started the run; None where an event or a schedule did."""
+    return getattr(context.get("dag_run"), "triggering_user_name", None)
 
 
 def canary_files(ticket: ReleaseTicket, events: Sequence[Event]) -> dict[str, tuple[str, str]]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from include.model_release.errors import ForeignChangeError, MetricsUnavailableError, SlipwayError
-from include.model_release.isvc_observation import Observed
+from include.model_release.errors import ForeignChangeError
+from include.model_release.isvc_observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 from include.model_release.record import ReleaseState
 from include.model_release.rollout import RollBack, Withdraw
 from slipway.hooks.metrics import metrics_source
+from slipway.hooks.record import ReleaseRecord
+from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import load_signing_key
+from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.verification import require_published_repository
 from slipway.operators.base import recorded_stage
 from slipway.operators.traffic import TrafficOperator
+from slipway.rollback_notes import RollbackNotes
 from slipway.rollout_driver import Turn, look
-from slipway.wheel import Wheel
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -57,71 +60,117 @@ class ArmRollbackOperator(TrafficOperator):
         ticket = self.ticket
         signing = ticket.spec.publish.signing
         key = None if signing is None else load_signing_key(signing)
+        _, digest = ModelRegistry(self.store).require_with_digest(ticket.model, ticket.version)
         require_published_repository(self.store, ticket.model, ticket.version, key)
+        self.record.append("candidate_verified", manifest_sha256=digest)
 
 
 class RestoreStableOperator(TrafficOperator):
     """Takes all traffic back to the stable version unless the candidate was promoted. A teardown.
 
-    It needs neither the metrics source nor staging. Where the record cannot be read, cannot be right or cannot be
-    written, it still brings the users back, by what the InferenceService itself says, and only then fails.
+    Users go first, by what the InferenceService itself says: before its first patch this reads that object and nothing
+    else. The record, the metrics and the rest of the release run come when users are safe. What is wrong with them
+    fails the task, loudly, and undoes nothing.
     """
 
     def run(self, context: Context) -> None:
-        """Rolls back; whatever keeps it from telling the record must not keep the users where they are."""
-        try:
-            self._restore()
-        except SlipwayError:
-            self.take_back_canary(self.ticket.storage_uri)
-            raise
-
-    def _restore(self) -> None:
-        """Rolls back if there is anything to take back."""
-        state = self.record.state()
+        """Takes users off a canary under way; without one, only the record can tell whether there is anything to do."""
+        observed = look(self.service)
+        if observed is not None and self._is_own(observed):
+            stable_uri = observed.annotation(STABLE_URI) or self.address.stable_uri
+            self.take_back(RollBack(stable_uri, self.address.candidate_uri), observed)
+            return
+        state = self.open_record().state()
         if state.outcome in ("promoted", "rolled_back"):
             self.log.info("the version was %s; there is nothing to take back", state.outcome)
             self.tidy_up(state)
-        elif state.intended_weight is None:
+        elif state.intended_weight is None or state.rollback_phase == "done":
             self.log.info("no user was led to this version; there is nothing to take back")
         else:
-            with recorded_stage(self.record, "roll_back"):
-                self.take_back(state)
+            stable_uri, candidate_uri = self.address.stable_uri, self.address.candidate_uri
+            self.take_back(RollBack(stable_uri, candidate_uri) if stable_uri else Withdraw(candidate_uri))
+
+    def _is_own(self, observed: Observed) -> bool:
+        """Whether a canary of this release, or its rollback, is under way; what others have begun since is theirs."""
+        if observed.canary_percent is None:
+            return False
+        candidate_uri = self.address.candidate_uri
+        is_ours = candidate_uri in (observed.storage_uri, observed.annotation(ROLLED_BACK_URI))
+        return is_ours and observed.annotation(RELEASE) in ("", self.address.release_id)
+
+    def open_record(self) -> ReleaseRecord:
+        """The record; where the rest of the release run cannot be read, encrypted as the connection says."""
+        try:
+            return self.record
+        except Exception as error:  # whatever is wrong with it is not needed here
+            self.log.warning("going on without the release file: %s", error)
+        address = self.address
+        store = ModelStoreHook(address.bucket, self.aws_conn_id)
+        return ReleaseRecord(store, address.model, address.version, address.release_id)
 
     def tidy_up(self, state: ReleaseState) -> None:
         """Does what a task that died right after writing how the release ended has not come to do."""
         if any(stage.name == "roll_back" and stage.outcome == "running" for stage in state.stages):
-            self.record.append("stage_finished", stage="roll_back", outcome="passed")
-        Wheel(self.lease, self.ticket).leave()
+            self.open_record().append("stage_finished", stage="roll_back", outcome="passed")
+        self.leave_lease()
 
-    def take_back(self, state: ReleaseState) -> None:
-        """Drives the rollback, writing down each phase as it is entered."""
-        ticket, record = self.ticket, self.record
-        stable = None if ticket.stable is None else ticket.stable.storage_uri
-        if not state.rolling_back:
-            reason, by = _why(state)
-            record.append("rollback_started", reason=reason, by=by, stable_storage_uri=stable)
-        observed = look(self.service)
-        candidate = None if observed is None else observed.revision_of(ticket.storage_uri) or None
-        goal = Withdraw(ticket.storage_uri) if stable is None else RollBack(stable, ticket.storage_uri)
-        weight_0_at = state.weight_0_at
+    def take_back(self, goal: RollBack | Withdraw, observed: Observed | None = None) -> None:
+        """Drives the rollback; the record is told once users are safe.
+
+        :param observed: what was seen of the InferenceService, if it was looked at.
+        """
+        stable_uri = goal.stable_uri if isinstance(goal, RollBack) else None
+        candidate_uri = self.address.candidate_uri
+        notes = RollbackNotes(self.open_record, stable_uri, self.why)
+        notes.add("stage_started", stage="roll_back")
+        candidate: str | None = None
+        weight_0_at: datetime | None = None
 
         def on_turn(turn: Turn) -> None:
-            nonlocal weight_0_at
+            nonlocal candidate, weight_0_at
             self.tell(turn)
+            notes.add("rollback_phase", phase=turn.action.phase, detail=turn.action.reason)
+            if turn.observed is not None:
+                candidate = candidate or turn.observed.revision_of(candidate_uri) or None
             if weight_0_at is None and _is_off(turn.observed, candidate):
                 weight_0_at = datetime.now(UTC)
-            record.append("rollback_phase", phase=turn.action.phase, detail=turn.action.reason)
+            if weight_0_at is not None:
+                notes.write()
 
-        self.conceal_candidate(self.reach(goal, on_turn).observed)
+        try:
+            self.conceal_candidate(self.reach(goal, on_turn, observed=observed).observed)
+        except BaseException as error:
+            reason = str(error) or type(error).__name__
+            notes.add("stage_finished", stage="roll_back", outcome="failed", reason=reason)
+            notes.write()
+            raise
         requests, errors = self._final_counts(candidate)
-        record.append(
+        notes.add(
             "rolled_back",
-            stable_storage_uri=stable,
+            stable_storage_uri=stable_uri,
             candidate_requests=requests,
             candidate_errors=errors,
             weight_0_at=weight_0_at or datetime.now(UTC),
         )
-        Wheel(self.lease, ticket).leave()
+        notes.add("stage_finished", stage="roll_back", outcome="passed")
+        self.leave_lease()
+        notes.finish()
+
+    def why(self, state: ReleaseState | None) -> tuple[str, str]:
+        """Reason and author of a rollback that the trigger has not begun already; None: the record cannot be read."""
+        if state is None:
+            return "the version was not promoted, and the record cannot be read", "task failure"
+        failed = next((stage for stage in state.stages if stage.outcome in ("refused", "failed")), None)
+        if failed is not None:
+            by = "judge" if failed.outcome == "refused" else "task failure"
+            return failed.reason or f"the stage {failed.name} {failed.outcome}", by
+        return "the run was stopped before the version was promoted", "cancellation"
+
+    def leave_lease(self) -> None:
+        """Gives the lease of this release's canary back."""
+        lease = self.lease.get()
+        if lease is not None and lease.holder == self.address.release_id:
+            self.lease.release(lease.holder)
 
     def _final_counts(self, candidate: str | None) -> tuple[int | None, int | None]:
         """What users met in all; unknown where the source is away, which must not hold up a rollback."""
@@ -130,7 +179,7 @@ class RestoreStableOperator(TrafficOperator):
         try:
             source = metrics_source(self.ticket.spec, self.metrics_conn_id)
             counters = source.read([candidate])[candidate].totals()
-        except MetricsUnavailableError as error:
+        except Exception as error:  # a connection that is missing or wrong included
             self.log.warning("the candidate's final counts are not known: %s", error)
             return None, None
         return counters.requests, counters.errors
@@ -138,12 +187,3 @@ class RestoreStableOperator(TrafficOperator):
 
 def _is_off(observed: Observed | None, candidate: str | None) -> bool:
     return observed is None or candidate is None or observed.share(candidate) == 0
-
-
-def _why(state: ReleaseState) -> tuple[str, str]:
-    """Reason and author of a rollback that the trigger has not begun already."""
-    failed = next((stage for stage in state.stages if stage.outcome in ("refused", "failed")), None)
-    if failed is not None:
-        by = "judge" if failed.outcome == "refused" else "task failure"
-        return failed.reason or f"the stage {failed.name} {failed.outcome}", by
-    return "the run was stopped before the version was promoted", "cancellation"

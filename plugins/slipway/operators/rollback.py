@@ -1,4 +1,4 @@
-"""Back to an earlier version by hand: users first, then the bookkeeping."""
+"""Back to an earlier version by hand: a canary is ended first, then the version to go back to proves itself."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
-from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
+from include.model_release.errors import InputMissingError, StoreUnavailableError
 from include.model_release.isvc_observation import STABLE_URI, Observed
 from include.model_release.names import parse_version
-from include.model_release.repository import parse_storage_uri
+from include.model_release.raise_permission import Raise, raise_refusal, require_older, restore_refusal
+from include.model_release.record import ReleaseState
+from include.model_release.repository import parse_storage_uri, repository_paths
+from include.model_release.requirements import Requirements
 from include.model_release.rollout import RollBack
+from include.model_release.run_overrides import ROLLBACK_PARAMETERS, require_known
 from include.model_release.spec import ReleaseSpec, load_model_spec
 from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
@@ -26,7 +30,7 @@ from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import load_signing_key
 from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.verification import require_published_repository
-from slipway.operators.release import model_lock
+from slipway.operators.release import model_lock, triggered_by
 from slipway.operators.restore import RestoreStableOperator
 from slipway.rollout_driver import drive, look
 from slipway.ticket import ReleaseTicket, StableVersion
@@ -36,16 +40,22 @@ if TYPE_CHECKING:
 
 DAG_ID = "model_rollback"
 BY = "a person"
+# Under which key the first task leaves what staging shall try; None: nothing.
+TRIED = "tried"
 _LOCK_POLL = timedelta(seconds=5)
 _LOCK_PATIENCE = 12
 
 
 class NameRollbackOperator(BaseOperator):
-    """Ends a canary that is under way, then says which version shall be live again.
+    """Ends a canary that is under way, then says which version shall be live again, and that it may be.
 
-    What is asked for comes from the run's Params: ``model``, ``version`` (None: the one before) and ``reason``.
-    Users are taken off a canary before anything is asked of the object store. A release that is still preparing is
-    waited for a minute; it would find another version live than it began with, and refuse to go on.
+    What is asked for comes from the run's Params: ``model``, ``version`` (None: the one before), ``reason``, ``newer``
+    and ``emergency``. Users are taken off a canary before anything is asked of the object store. A release that is
+    still preparing is waited for a minute; it would find another version live than it began with, and refuse to go on.
+
+    The version must be one that its record shows promoted, older than what is live unless ``newer`` says otherwise,
+    and its bytes what was published. In an emergency the version before, which the InferenceService itself notes, is
+    asked nothing: it has served until now, and the way back to it needs nothing that may be away.
 
     :param releases_dir: the folder with the release files.
     :param bucket: the bucket (templated).
@@ -70,29 +80,20 @@ class NameRollbackOperator(BaseOperator):
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def execute(self, context: Context, event: Any = None, waited: int = 0) -> dict[str, Any]:
-        """Ends the canary, waits for the model's lock, names the way back and opens the record."""
+        """Ends the canary and names the way back; then, unless it is an emergency's, waits for the lock and asks."""
         params = context["params"]
         with airflow_failures():
+            require_known(params, ROLLBACK_PARAMETERS)
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
             live, was_canary = self._end_canary(spec, str(params["reason"]))
             if was_canary and params.get("version") is None:
                 raise AirflowSkipException(f"the canary was ended; {live.storage_uri} has all traffic")
-            store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
-            ticket = self._ticket(context, spec, store, live)
-            try:
-                owner = LockOwner(ticket.release_id, ticket.version, DAG_ID)
-                holder = model_lock(store, spec.model, context).acquire(owner)
-                if holder != owner and waited < _LOCK_PATIENCE:
-                    self.log.info("waiting for release %s to end", holder.release_id)
-                    self.defer(
-                        trigger=TimeDeltaTrigger(_LOCK_POLL),
-                        method_name="execute",
-                        kwargs={"waited": waited + 1},
-                    )
-                record = ReleaseRecord(store, ticket.model, ticket.version, ticket.release_id)
-                _open(record, ticket, str(params["reason"]))
-            except StoreUnavailableError as error:
-                self.log.warning("the record cannot be opened yet, users go first: %s", error)
+            ticket = self._ticket(context, spec, live)
+            tried = None
+            if not is_noted_emergency(ticket, live, params):
+                self._open(context, spec, ticket, waited)
+                tried = None if params.get("emergency") else _tried(ticket)
+            context["ti"].xcom_push(key=TRIED, value=tried)
             return ticket.model_dump(mode="json")
 
     def _end_canary(self, spec: ReleaseSpec, reason: str) -> tuple[Observed, bool]:
@@ -119,10 +120,8 @@ class NameRollbackOperator(BaseOperator):
         self.log.info("the canary of %s was ended", observed.storage_uri)
         return turn.observed or observed, True
 
-    def _ticket(
-        self, context: Context, spec: ReleaseSpec, store: ModelStoreHook, live: Observed
-    ) -> ReleaseTicket:
-        target = self._target(spec, store, live, context["params"].get("version"))
+    def _ticket(self, context: Context, spec: ReleaseSpec, live: Observed) -> ReleaseTicket:
+        target = self._target(spec, live, context["params"].get("version"))
         return ReleaseTicket(
             release_id=context["run_id"],
             model=spec.model,
@@ -132,78 +131,177 @@ class NameRollbackOperator(BaseOperator):
             stable=StableVersion(version=parse_storage_uri(target)[1], storage_uri=target),
         )
 
-    def _target(self, spec: ReleaseSpec, store: ModelStoreHook, live: Observed, version: int | None) -> str:
-        """The storageUri to go back to: that of the version asked for, else what the InferenceService notes.
+    def _target(self, spec: ReleaseSpec, live: Observed, version: int | None) -> str:
+        """The storageUri to go back to: that of the version asked for, else what the InferenceService notes."""
+        if version is not None:
+            return repository_paths(spec.model, parse_version(version)).storage_uri(self.bucket)
+        before = live.annotation(STABLE_URI)
+        if before not in ("", live.storage_uri):
+            return before
+        raise InputMissingError(
+            f"{live.name} does not note which version was live before {live.storage_uri}",
+            expected=f"another version in the annotation {STABLE_URI}",
+            found=before or "none",
+            remedy="name the version to go back to",
+        )
 
-        What it notes has served until now, and the way back to it needs nothing that may be away.
+    def _open(self, context: Context, spec: ReleaseSpec, ticket: ReleaseTicket, waited: int) -> None:
+        """Asks whether users may be led to the version, then opens the record of the one to leave, under the lock.
+
+        :raises StoreUnavailableError: nobody can be asked.
         """
-        if version is None:
-            before = live.annotation(STABLE_URI)
-            if before not in ("", live.storage_uri):
-                return before
-            raise InputMissingError(
-                f"{live.name} does not note which version was live before {live.storage_uri}",
-                expected=f"another version in the annotation {STABLE_URI}",
-                found=before or "none",
-                remedy="name the version to go back to",
-            )
-        target = ModelRegistry(store).storage_uri(spec.model, parse_version(version))
-        if target != live.annotation(STABLE_URI):
-            self._require_published(spec, store, parse_version(version))
-        return target
+        store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
+        try:
+            digest = self._require_worthy(store, spec, ticket, context["params"])
+            self._lock(context, store, ticket, waited)
+            record = ReleaseRecord(store, ticket.model, ticket.version, ticket.release_id)
+            open_record(record, ticket, context)
+            record.append("candidate_verified", manifest_sha256=digest)
+        except StoreUnavailableError as error:
+            raise StoreUnavailableError(
+                "whether users may be led to that version cannot be asked",
+                expected="its record, its manifest and its files in the object store",
+                found=error.what,
+                remedy="wait for the object store, or go back to the version before with `emergency`, which needs "
+                "only the cluster",
+            ) from error
 
-    def _require_published(self, spec: ReleaseSpec, store: ModelStoreHook, version: int) -> None:
-        """Refuses an earlier version that is not what was published, and signed where that is demanded.
+    def _require_worthy(
+        self, store: ModelStoreHook, spec: ReleaseSpec, ticket: ReleaseTicket, params: Any
+    ) -> str:
+        """Refuses a version to which nobody may be led; returns the digest of its manifest.
 
-        Users wait for it, so no file is read: where the store keeps no digest its size is compared. With S3 away the
-        rollback goes on: it is a person's word, and nobody more is led away from what is live until the version is up,
-        for which the inference servers need S3 themselves.
-
+        :raises InputMissingError: it was never published.
+        :raises RaiseRefusedError: its record does not show it promoted.
+        :raises UserError: it is newer than what is live, and that was not asked for.
         :raises SigningRefusedError: it is not signed with the release file's key, or not what was signed.
         :raises VersionConflictError: no signature is demanded, and it is not what was published.
-        :raises InputMissingError: it was never published.
         """
+        assert ticket.stable is not None  # noqa: S101  a rollback has a target
+        version = ticket.stable.version
+        _, digest = ModelRegistry(store).require_with_digest(ticket.model, version)
+        if not params.get("newer"):
+            require_older(ticket.model, version, live=ticket.version)
+        refusal = restore_refusal(_state_of(store, ticket, version), manifest_sha256=digest)
+        if refusal is not None:
+            raise refusal
         signing = spec.publish.signing
         key = None if signing is None else load_signing_key(signing)
-        try:
-            unread = require_published_repository(store, spec.model, version, key, read=False)
-        except StoreUnavailableError as error:
-            self.log.warning("going on with version %s although it could not be checked: %s", version, error)
-            return
-        for one in unread:
+        # Users wait for it, so no file is read: where the store keeps no digest its size is compared.
+        for one in require_published_repository(store, ticket.model, version, key, read=False):
             self.log.warning(
                 "only the size of %s was compared: the store keeps no digest of it", store.uri(one)
             )
+        return digest
+
+    def _lock(self, context: Context, store: ModelStoreHook, ticket: ReleaseTicket, waited: int) -> None:
+        owner = LockOwner(ticket.release_id, ticket.version, DAG_ID)
+        holder = model_lock(store, ticket.model, context).acquire(owner)
+        if holder == owner:
+            return
+        if waited >= _LOCK_PATIENCE:
+            self.log.warning("going on although release %s has not ended", holder.release_id)
+            return
+        self.log.info("waiting for release %s to end", holder.release_id)
+        self.defer(trigger=TimeDeltaTrigger(_LOCK_POLL), method_name="execute", kwargs={"waited": waited + 1})
+
+
+class TryRollbackOperator(BaseOperator):
+    """Says as what staging tries the version to go back to; in an emergency skips the task that would begin it.
+
+    :param first_task_id: that task.
+    """
+
+    def __init__(self, *, first_task_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.first_task_id = first_task_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Returns the `ReleaseTicket` under which staging tries the version."""
+        tried = context["ti"].xcom_pull(task_ids="admit", key=TRIED)
+        if tried is None:
+            self.log.warning("an emergency: the version is not tried on staging first")
+            raise DownstreamTasksSkipped(tasks=[self.first_task_id])
+        return dict(tried)
 
 
 class RollBackVersionOperator(RestoreStableOperator):
     """Brings all users to the version that was named. The rollback of a canary, for a version that was promoted.
 
-    It drives the InferenceService first where the record cannot be read; the record is then written by the retry.
+    It asks the record whether that version may have them, but for an emergency's way back to the version before.
     """
 
     def run(self, context: Context) -> None:
-        """Rolls back; a task that is run again finds done what is done."""
-        ticket = self.ticket
-        try:
-            _open(self.record, ticket, str(context["params"]["reason"]))
+        """Rolls back; a task that is run again finds done what is done.
+
+        :raises RaiseRefusedError: the record does not show what the version needs.
+        """
+        ticket, self._context = self.ticket, context
+        assert ticket.stable is not None  # noqa: S101  a rollback has a target
+        observed = look(self.service)
+        if observed is None or not is_noted_emergency(ticket, observed, context["params"]):
             state = self.record.state()
-        except SlipwayError:
-            self.reach(RollBack(_target_uri(ticket), ticket.storage_uri))
-            raise
-        if state.outcome == "rolled_back":
-            self.tidy_up(state)
-        else:
-            self.take_back(state)
+            if (state.release_id, state.outcome) == (ticket.release_id, "rolled_back"):
+                self.tidy_up(state)
+                return
+            self._require_permitted(ticket, state, ticket.stable.version)
+        self.take_back(RollBack(ticket.stable.storage_uri, ticket.storage_uri), observed)
+
+    def _require_permitted(self, ticket: ReleaseTicket, state: ReleaseState, version: int) -> None:
+        _, digest = ModelRegistry(self.store).require_with_digest(ticket.model, version)
+        asked = Raise(ticket.release_id, 100, digest)
+        refusal = raise_refusal(asked, state) if not state.rolling_back else None
+        refusal = refusal or restore_refusal(_state_of(self.store, ticket, version), manifest_sha256=digest)
+        if refusal is not None:
+            raise refusal
+
+    def open_record(self) -> ReleaseRecord:
+        """The record, opened by now where the object store was away before."""
+        record = super().open_record()
+        open_record(record, self.ticket, self._context)
+        return record
+
+    def why(self, state: ReleaseState | None) -> tuple[str, str]:
+        """The person's reason."""
+        return str(self._context["params"]["reason"]), BY
 
 
-def _open(record: ReleaseRecord, ticket: ReleaseTicket, reason: str) -> None:
-    """Opens the record of the version that is left, once, with the reason for leaving it."""
+def is_noted_emergency(ticket: ReleaseTicket, live: Observed, params: Any) -> bool:
+    """Whether an emergency leads back to the version that the InferenceService notes as the one before."""
+    noted = live.annotation(STABLE_URI)
+    target = "" if ticket.stable is None else ticket.stable.storage_uri
+    # While it is on its way the object names the target itself.
+    return bool(params.get("emergency")) and target != "" and target in (noted, live.storage_uri)
+
+
+def open_record(record: ReleaseRecord, ticket: ReleaseTicket, context: Context) -> None:
+    """Opens the record of the version that is left, once, with what the version to go back to must prove."""
     if record.started() and record.state().release_id == ticket.release_id:
         return
-    record.append("release_started", stable_storage_uri=_target_uri(ticket))
-    record.append("rollback_started", reason=reason, by=BY, stable_storage_uri=_target_uri(ticket))
+    params = context["params"]
+    required = Requirements(
+        gates=() if params.get("emergency") else ("validate",),
+        approvals=("promotion",) if params.get("newer") else (),
+        by_other=True,
+    )
+    record.append(
+        "release_started",
+        stable_storage_uri="" if ticket.stable is None else ticket.stable.storage_uri,
+        required=required.to_dict(),
+        triggered_by=triggered_by(context),
+        reason=str(params["reason"]),
+    )
 
 
-def _target_uri(ticket: ReleaseTicket) -> str:
-    return "" if ticket.stable is None else ticket.stable.storage_uri
+def _tried(ticket: ReleaseTicket) -> dict[str, Any]:
+    """The release run under which staging tries the version to go back to, told in the record of the one to leave."""
+    assert ticket.stable is not None  # noqa: S101  a rollback has a target
+    tried = ticket.model_copy(
+        update={"version": ticket.stable.version, "stable": None, "recorded_under": ticket.version}
+    )
+    return tried.model_dump(mode="json")
+
+
+def _state_of(store: ModelStoreHook, ticket: ReleaseTicket, version: int) -> ReleaseState:
+    """What the record says of a version. Raises RecordError where it has none."""
+    return ReleaseRecord(store, ticket.model, version, ticket.release_id).state()

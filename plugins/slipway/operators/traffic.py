@@ -12,6 +12,8 @@ from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.metrics import DEFAULT_METRICS_CONN_ID
 from slipway.operators.base import ReleaseOperator
+from slipway.raise_permit import RaisePermit
+from slipway.rollback_address import RollbackAddress
 from slipway.rollout_driver import Turn, drive, look
 from slipway.wheel import Wheel
 
@@ -35,16 +37,26 @@ class TrafficOperator(ReleaseOperator):
         self.metrics_conn_id = metrics_conn_id
 
     @property
+    def address(self) -> RollbackAddress:
+        """Which InferenceService this is about: all that a step back needs of the release run."""
+        return RollbackAddress.parse(self.release)
+
+    @property
     def service(self) -> KServeHook:
         """The release's InferenceService."""
-        rollout = self.ticket.spec.rollout
-        return KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+        address = self.address
+        return KServeHook(address.inference_service, address.namespace, self.kubernetes_conn_id)
 
     @property
     def lease(self) -> LeaseHook:
         """The lease of the canary on it."""
-        rollout = self.ticket.spec.rollout
-        return LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+        address = self.address
+        return LeaseHook(address.inference_service, address.namespace, self.kubernetes_conn_id)
+
+    @property
+    def permit(self) -> RaisePermit:
+        """What is asked before a weight is raised."""
+        return RaisePermit(self.store, self.ticket)
 
     def tell(self, turn: Turn) -> None:
         """Logs what is being done to the InferenceService, and why."""
@@ -55,15 +67,17 @@ class TrafficOperator(ReleaseOperator):
         goal: Goal,
         on_turn: Callable[[Turn], None] | None = None,
         wheel: Wheel | None = None,
+        observed: Observed | None = None,
     ) -> Turn:
         """Drives the InferenceService to a goal, at most as long as a revision may take to come up.
 
+        :param observed: what was seen of it a moment ago; None: look first.
         :param wheel: the hold on the canary that raising a weight needs; going back needs none.
         """
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {} if observed is None else {"observed": observed}
         if wheel is not None:
-            options = {"permit": wheel.keep, "while_waiting": wheel.keep_if_due}
-        timeout_s = self.ticket.spec.rollout.ready_timeout_s
+            options |= {"permit": wheel.keep, "while_waiting": wheel.keep_if_due}
+        timeout_s = self.address.ready_timeout_s
         return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell, **options)
 
     def take_back_canary(self, candidate_uri: str = "") -> None:

@@ -74,6 +74,7 @@ def context(run_id: str, running: tuple[str, ...] = (), params: dict[str, Any] |
         "params": params or {},
         "dag": SimpleNamespace(dag_id="model_release"),
         "ti": SimpleNamespace(get_dagrun_state=state),
+        "dag_run": SimpleNamespace(triggering_user_name="alice"),
     }
 
 
@@ -141,12 +142,58 @@ def test_older_version_does_not_go_over_a_newer_one(
 
 
 def test_form_changes_the_release_file_for_one_run(landed: ModelStoreHook, admit: Admit) -> None:
-    """Steps, window and approval of the form replace the release file's."""
-    steps = [{"weight": 10, "bake_s": 20}, {"weight": 60, "bake_s": 20}]
-    rollout = admit(steps=steps, window_s=5, wait_for_approval=True).spec.rollout
-    assert [step.weight for step in rollout.steps] == [10, 60]
-    assert rollout.window_s == 5
+    """Steps and approval of the form replace the release file's, where they are no less strict."""
+    steps = [{"weight": 1, "bake_s": 480}, {"weight": 99, "bake_s": 600}]
+    rollout = admit(steps=steps, wait_for_approval=True).spec.rollout
+    assert [step.weight for step in rollout.steps] == [1, 99]
     assert rollout.approval.before_canary is True
+    required = record(landed).state().required
+    assert required is not None
+    assert (required.weights, required.approvals) == ((), ("canary",)), "nothing is live: there are no steps"
+
+
+LESS: dict[str, dict[str, Any]] = {
+    "straight to 99 %": {"steps": [{"weight": 99, "bake_s": 10}]},
+    "another window": {"window_s": 1},
+}
+
+
+@pytest.mark.parametrize("form", LESS.values(), ids=LESS)
+def test_form_cannot_ask_for_less_care(
+    form: dict[str, Any], landed: ModelStoreHook, admit: Admit, releases: Path
+) -> None:
+    """Nobody may, but whom the release file names; the error says how much less it is and who may."""
+    with pytest.raises(AirflowFailException, match=r"less care.*rollout\.may_relax") as caught:
+        admit(**form)
+    assert cause(caught) is UserError
+    (releases / "digits.yaml").write_text(RELEASE_FILE + "rollout: {may_relax: [bob]}\n")
+    with pytest.raises(AirflowFailException, match="less care"):
+        admit(**form)
+    (releases / "digits.yaml").write_text(RELEASE_FILE + "rollout: {may_relax: [bob, alice]}\n")
+    assert admit(**form)
+
+
+def test_who_started_it_and_why_is_in_the_record(landed: ModelStoreHook, admit: Admit) -> None:
+    """With what the release must prove before each raise."""
+    admit(reason="the new labels")
+    started = record(landed).events()[0]
+    assert (started.data["triggered_by"], started.data["reason"]) == ("alice", "the new labels")
+    required = record(landed).state().required
+    assert required is not None
+    assert required.gates == ("validate", "benchmark")
+
+
+def test_a_critical_model_needs_a_second_person(
+    landed: ModelStoreHook, admit: Admit, releases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its promotion waits for one by default; the release file may say otherwise."""
+    live = StableVersion(version=1, storage_uri=f"s3://{landed.bucket}/models/digits/1/repository")
+    monkeypatch.setattr(AdmitReleaseOperator, "_stable", lambda self, spec: live)
+    (releases / "digits.yaml").write_text(f"critical: true\n{RELEASE_FILE}")
+    admit()
+    required = record(landed).state().required
+    assert required is not None
+    assert (required.approvals, required.by_other) == (("promotion",), True)
 
 
 BAD_FORMS: dict[str, tuple[dict[str, Any], type[SlipwayError]]] = {
@@ -158,6 +205,7 @@ BAD_FORMS: dict[str, tuple[dict[str, Any], type[SlipwayError]]] = {
     "version zero": ({"version": 0}, VersionInvalidError),
     "version true": ({"version": True}, VersionInvalidError),
     "version that never landed": ({"version": 9}, InputMissingError),
+    "an unknown parameter": ({"stepz": 3}, UserError),
     "falling weights": ({"steps": [{"weight": 9, "bake_s": 20}, {"weight": 5, "bake_s": 20}]}, SpecError),
     "a step shorter than a window": ({"steps": [{"weight": 9, "bake_s": 2}]}, SpecError),
 }

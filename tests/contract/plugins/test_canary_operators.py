@@ -26,11 +26,13 @@ from slipway.triggers.canary import CanaryStepTrigger
 from include.model_release.canary import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import MetricsUnavailableError, SlipwayError, StoreUnavailableError
 from include.model_release.record import RecordError, ReleaseState
+from include.model_release.requirements import GATES
 from include.model_release.rollout import RollBack, ShiftWeight, StartCanary
 from include.model_release.samples import Counters, Reading
 from include.model_release.spec import parse_release_spec
 from include.model_release.spec_preview import Preview
 from tests.contract.plugins.conftest import Publication
+from tests.contract.plugins.proofs import admitted, gates_passed, step_passed, steps_passed
 from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
@@ -51,7 +53,8 @@ def ticket(store: ModelStoreHook, prepare_version: Callable[..., Publication]) -
         spec=spec,
         stable=StableVersion(version=2, storage_uri=f"s3://{store.bucket}/models/digits/2/repository"),
     )
-    record(store).append("release_started", stable_storage_uri=stable_uri(ticket))
+    admitted(store, ticket)
+    gates_passed(store, ticket)
     return ticket
 
 
@@ -111,6 +114,12 @@ def state(store: ModelStoreHook) -> ReleaseState:
     return record(store).state()
 
 
+def stages(store: ModelStoreHook) -> list[tuple[str, str]]:
+    """Return name and outcome of each stage after the gates."""
+    found = [(stage.name, stage.outcome) for stage in state(store).stages]
+    return [one for one in found if one[0] not in GATES]
+
+
 def lead_users(service: ServiceDouble, ticket: ReleaseTicket, store: ModelStoreHook, weight: int) -> None:
     """Bring the candidate to a weight, as shift_traffic does."""
     record(store).append(
@@ -161,6 +170,7 @@ def test_a_passed_step_leads_to_the_next_one(
     ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """After the first step the second weight is intended."""
+    step_passed(store, ticket, ticket.spec.rollout.steps[0].weight)
     with pytest.raises(TaskDeferred) as deferred:
         resumed(ticket, "advance")
     assert deferred.value.kwargs == {"step": 1}
@@ -173,7 +183,7 @@ def test_the_last_passed_step_ends_the_stage(
     """After the last step the stage has passed; promotion is another task's."""
     record(store).append("stage_started", stage="canary")
     resumed(ticket, "advance", step=len(ticket.spec.rollout.steps) - 1)
-    assert [(stage.name, stage.outcome) for stage in state(store).stages] == [("canary", "passed")]
+    assert stages(store) == [("canary", "passed")]
 
 
 def test_a_step_that_goes_on_keeps_its_time_and_its_judge(
@@ -220,6 +230,7 @@ def test_promotion_is_recorded_when_it_is_seen(
 ) -> None:
     """All traffic is on the candidate before the record calls it promoted; doing it again changes nothing."""
     lead_users(service, ticket, store, 50)
+    steps_passed(store, ticket)
     operate(PromoteOperator)
     assert service.model.users() == {ticket.storage_uri: 100}
     assert state(store).outcome == "promoted"
@@ -237,6 +248,7 @@ def test_a_lease_is_given_back_with_the_end_of_its_canary(
 ) -> None:
     """After a promotion nobody watches any more, and no guard shall think that somebody should."""
     lead_users(service, ticket, store, 50)
+    steps_passed(store, ticket)
     operate(PromoteOperator)
     assert lease.lease is None
 
@@ -250,6 +262,7 @@ def test_a_canary_that_its_guard_ended_is_not_promoted(
 ) -> None:
     """Between the last verdict and the promotion somebody may have taken the wheel: that counts."""
     lead_users(service, ticket, store, 50)
+    steps_passed(store, ticket)
     lease.end(by="guard", reason="its lease was not renewed")
     with pytest.raises(AirflowFailException, match="not renewed"):
         operate(PromoteOperator)
@@ -275,6 +288,7 @@ def test_a_promoted_version_is_not_taken_back(
 ) -> None:
     """The teardown leaves a promoted version alone."""
     lead_users(service, ticket, store, 50)
+    steps_passed(store, ticket)
     operate(PromoteOperator)
     operate(RestoreStableOperator)
     assert service.model.users() == {ticket.storage_uri: 100}
@@ -344,7 +358,7 @@ def test_a_rollback_that_was_killed_at_its_very_end_is_tidied(
         weight_0_at=None,
     )
     operate(RestoreStableOperator)
-    assert [(stage.name, stage.outcome) for stage in state(store).stages] == [("roll_back", "passed")]
+    assert stages(store) == [("roll_back", "passed")]
     assert lease.lease is None
 
 
@@ -430,7 +444,9 @@ async def test_a_first_version_goes_live_alone_and_a_stopped_one_is_withdrawn(
 ) -> None:
     """Without a stable version the trigger creates the InferenceService; taken back, it is deleted."""
     service.model = None
-    first = ticket.model_copy(update={"stable": None})
+    first = ticket.model_copy(update={"stable": None, "release_id": "the first"})
+    admitted(store, first)
+    gates_passed(store, first)
     monkeypatch.setattr("slipway.triggers.first_deploy.KServeHook", lambda *arguments: service)
     operator = ShiftTrafficOperator(task_id="task", release=first.model_dump_json())
     with pytest.raises(TaskDeferred) as deferred:
@@ -512,7 +528,7 @@ def test_a_preview_is_written_down_before_it_is_opened_and_told_when_it_is_up(
     assert kinds.index("weight_intended") < kinds.index("weight_observed")
     told = next(event for event in record(store).events() if event.kind == "weight_observed")
     assert told.data["candidate_url"] == shown["candidate_url"]
-    assert [(stage.name, stage.outcome) for stage in state(store).stages] == [("preview", "passed")]
+    assert stages(store) == [("preview", "passed")]
     patches = len(service.patches)
     assert show(previewing, armed_at) == shown
     assert len(service.patches) == patches
@@ -537,10 +553,14 @@ def test_the_first_step_goes_on_from_the_preview_and_from_no_other_state(
 def test_a_preview_that_is_stopped_is_taken_back(
     previewing: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
-    """The teardown leaves stable alone, without any percent in the spec."""
+    """The teardown leaves stable alone, without any percent in the spec; no user met it, so it is no rollback."""
     show(previewing, operate(ArmRollbackOperator))
     operate(RestoreStableOperator)
-    assert state(store).outcome == "rolled_back"
+    found = state(store)
+    assert (found.outcome, found.rollback_phase, found.standing) == ("open", "done", "")
+    events = len(record(store).events())
+    operate(RestoreStableOperator)
+    assert len(record(store).events()) == events
     assert service.model.spec.get("canaryTrafficPercent") is None  # type: ignore[union-attr]
     assert service.model.users() == {stable_uri(previewing): 100}  # type: ignore[union-attr]
 

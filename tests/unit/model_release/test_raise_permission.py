@@ -1,0 +1,348 @@
+"""Who may raise a weight: what must be in the record, and that nothing but the record counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from include.model_release.errors import CanaryEndedError, CanaryPausedError, UserError
+from include.model_release.lease import Lease
+from include.model_release.raise_permission import (
+    Raise,
+    lease_refusal,
+    raise_refusal,
+    require_older,
+    restore_refusal,
+)
+from include.model_release.record import Event, EventWriter, fold
+from include.model_release.requirements import Requirements
+
+START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+RUN, OTHER_RUN = "digits-3", "digits-3-again"
+DIGEST, OTHER_DIGEST = "a" * 64, "b" * 64
+V2, V3 = "s3://b/models/digits/2/repository", "s3://b/models/digits/3/repository"
+REQUIRED = Requirements(weights=(5, 50), approvals=("canary", "promotion"), by_other=True)
+WEIGHTS = (0, 5, 50, 100)
+
+Write = Callable[[EventWriter, int, datetime], Event]
+
+
+def started(required: Requirements | None = REQUIRED) -> Write:
+    told = None if required is None else required.to_dict()
+    return lambda write, seq, at: write.release_started(
+        seq, at, stable_storage_uri=V2, required=told, triggered_by="alice"
+    )
+
+
+def finished(stage: str, outcome: str = "passed", digest: str = DIGEST) -> Write:
+    return lambda write, seq, at: write.stage_finished(
+        seq, at, stage=stage, outcome=outcome, reason="why", manifest_sha256=digest
+    )
+
+
+def verified(digest: str = DIGEST) -> Write:
+    return lambda write, seq, at: write.candidate_verified(seq, at, manifest_sha256=digest)
+
+
+def approved(before: str, by: str = "bob", digest: str = DIGEST) -> Write:
+    return lambda write, seq, at: write.approved(seq, at, before=before, by=by, manifest_sha256=digest)
+
+
+def intended(weight: int) -> Write:
+    return lambda write, seq, at: write.weight_intended(
+        seq, at, weight=weight, storage_uri=V3, stable_storage_uri=V2
+    )
+
+
+def stepped(weight: int, verdict: str = "pass") -> Write:
+    return lambda write, seq, at: write.step_finished(
+        seq,
+        at,
+        weight=weight,
+        verdict=verdict,
+        reason="",
+        candidate_requests=1,
+        candidate_errors=0,
+        seconds=1.0,
+    )
+
+
+def going_back() -> Write:
+    return lambda write, seq, at: write.rollback_started(
+        seq, at, reason="errors", by="judge", stable_storage_uri=V2
+    )
+
+
+def gone_back() -> Write:
+    return lambda write, seq, at: write.rolled_back(
+        seq, at, stable_storage_uri=V2, candidate_requests=1, candidate_errors=1
+    )
+
+
+def promotion(digest: str = DIGEST) -> Write:
+    return lambda write, seq, at: write.promoted(seq, at, storage_uri=V3, manifest_sha256=digest)
+
+
+def ended(outcome: str) -> Write:
+    return lambda write, seq, at: write.release_finished(seq, at, outcome=outcome)  # type: ignore[arg-type]
+
+
+# What a release that proves itself writes, in order.
+GOOD: tuple[Write, ...] = (
+    started(),
+    finished("validate"),
+    finished("benchmark"),
+    verified(),
+    approved("canary"),
+    intended(5),
+    stepped(5),
+    intended(50),
+    stepped(50),
+    finished("canary"),
+    approved("promotion"),
+)
+
+
+def record(*writes: Write, run: str = RUN) -> list[Event]:
+    return recorded([(run, write) for write in writes])
+
+
+def recorded(writes: Sequence[tuple[str, Write]]) -> list[Event]:
+    return [
+        write(EventWriter(run, "digits", 3), number + 1, START + timedelta(seconds=number))
+        for number, (run, write) in enumerate(writes)
+    ]
+
+
+def allowed(events: Sequence[Event], weight: int, digest: str = DIGEST, run: str = RUN) -> bool:
+    return raise_refusal(Raise(run, weight, digest), fold(events)) is None
+
+
+def test_a_release_that_proves_itself_goes_all_the_way() -> None:
+    """Preview after the gates, each step after the one before, the promotion last; and none any sooner."""
+    highest = [max((w for w in WEIGHTS if allowed(record(*GOOD[:n]), w)), default=-1) for n in range(1, 12)]
+    assert highest == [-1, -1, -1, 0, 5, 5, 50, 50, 50, 50, 100]
+
+
+def test_a_weight_that_is_no_step_is_refused() -> None:
+    """Between the steps there is nothing."""
+    assert not allowed(record(*GOOD), 20)
+
+
+@pytest.mark.parametrize("left_out", range(1, len(GOOD)))
+def test_nothing_may_be_missing(left_out: int) -> None:
+    """Without any one of the proofs there is no promotion, whatever else is there."""
+    needed = {1, 2, 3, 4, 6, 8, 10}
+    rest = [write for number, write in enumerate(GOOD) if number != left_out]
+    assert allowed(record(*rest), 100) == (left_out not in needed)
+
+
+REFUSED: dict[str, tuple[tuple[Write, ...], str]] = {
+    "no requirements": ((started(None), *GOOD[1:]), "older Slipway"),
+    "a gate refused": ((*GOOD, finished("mirror", "refused")), "mirror refused"),
+    "the canary failed": ((*GOOD, finished("canary", "failed")), "canary failed"),
+    "a gate was inconclusive": ((*GOOD, finished("benchmark", "inconclusive")), "it is inconclusive"),
+    "a gate looked at other bytes": ((*GOOD, finished("validate", digest=OTHER_DIGEST)), "it looked at bbb"),
+    "other bytes were verified": ((*GOOD, verified(OTHER_DIGEST)), OTHER_DIGEST),
+    "a step failed": ((*GOOD[:8], stepped(50, "fail"), *GOOD[9:]), "the step at 50 %, passed"),
+    "a step was inconclusive": ((*GOOD[:8], stepped(50, "inconclusive"), *GOOD[9:]), "the step at 50 %"),
+    "the steps began anew": ((*GOOD, intended(5)), "the step at 5 %"),
+    "it goes back": ((*GOOD, going_back()), "being rolled back"),
+    "it has gone back": ((*GOOD, going_back(), gone_back()), "ended as rolled_back"),
+    "it was refused": ((*GOOD, ended("refused")), "ended as refused"),
+    "it is promoted": ((*GOOD, promotion()), "ended as promoted"),
+    "who started it approved": ((*GOOD[:10], approved("promotion", "alice")), "by alice"),
+    "nobody known approved": ((*GOOD[:10], approved("promotion", "")), "by nobody known"),
+    "other bytes were approved": ((*GOOD[:10], approved("promotion", digest=OTHER_DIGEST)), "another one"),
+    "the approval is of the run before": (
+        (*GOOD, ended("failed"), *GOOD[:10]),
+        "nobody has approved",
+    ),
+}
+
+
+@pytest.mark.parametrize(("writes", "found"), REFUSED.values(), ids=REFUSED)
+def test_what_forbids_the_promotion(writes: tuple[Write, ...], found: str) -> None:
+    """The refusal says what was expected and what was found."""
+    refusal = raise_refusal(Raise(RUN, 100, DIGEST), fold(record(*writes)))
+    assert refusal is not None
+    assert found in str(refusal)
+    assert "version 3 of 'digits' may not get 100 %" in str(refusal)
+
+
+def test_a_manifest_that_was_replaced_since_is_refused() -> None:
+    """What lies in the store now must be what every gate looked at."""
+    assert not allowed(record(*GOOD), 100, OTHER_DIGEST)
+    assert not allowed(record(*GOOD), 100, "")
+
+
+def test_a_late_task_of_an_earlier_run_raises_nothing() -> None:
+    """A newer run of the version has begun: the proofs of the older one are its own."""
+    events = recorded([*((RUN, write) for write in GOOD), (OTHER_RUN, started())])
+    assert not allowed(events, 100)
+    assert not allowed(events, 100, run=OTHER_RUN)
+
+
+def test_a_first_version_needs_gates_and_whom_the_file_asks() -> None:
+    """There are no steps; the one raise is to everybody."""
+    first = Requirements(weights=(), approvals=("canary",))
+    gates = (started(first), *GOOD[1:4])
+    assert not allowed(record(*gates), 100)
+    assert allowed(record(*gates, approved("canary", "alice")), 100)
+    assert not allowed(record(*gates, approved("canary", "alice")), 5)
+
+
+def test_an_event_has_no_author_to_differ_from() -> None:
+    """Where no person started the run, any person who is known may approve."""
+    by_event = EventWriter(RUN, "digits", 3).release_started(1, START, required=REQUIRED.to_dict())
+    assert allowed([by_event, *record(*GOOD)[1:]], 100)
+
+
+# --- every order of events: cleared, marked, retried and late tasks included ---
+
+ANY_EVENT = st.tuples(
+    st.sampled_from([RUN, RUN, RUN, OTHER_RUN]),
+    st.sampled_from(
+        [
+            *GOOD,
+            started(),
+            finished("validate", digest=OTHER_DIGEST),
+            finished("benchmark", "failed"),
+            finished("canary", "refused"),
+            verified(OTHER_DIGEST),
+            approved("promotion", "alice"),
+            approved("canary", digest=OTHER_DIGEST),
+            stepped(5, "fail"),
+            stepped(50, "inconclusive"),
+            intended(5),
+            intended(50),
+            going_back(),
+            gone_back(),
+            promotion(),
+            ended("failed"),
+            ended("refused"),
+        ]
+    ),
+)
+
+
+def attempt_of(events: Sequence[Event]) -> list[Event]:
+    """Return the events of the newest attempt, found in the plainest way: what the fold must agree with."""
+    attempt: list[Event] = []
+    for event in events:
+        if event.kind == "release_started":
+            over = any(one.kind in ("release_finished", "promoted") for one in attempt)
+            over = over or any(one.kind == "rolled_back" for one in attempt)
+            if not attempt or attempt[0].release_id != event.release_id or over:
+                attempt = [event]
+        elif attempt and event.release_id == attempt[0].release_id:
+            attempt.append(event)
+    return attempt
+
+
+def proves(attempt: Sequence[Event], weight: int) -> bool:
+    """Whether the attempt holds, read in the plainest way, at least what this weight needs."""
+
+    def last(kind: str, **data: object) -> Event | None:
+        found = [e for e in attempt if e.kind == kind and all(e.data.get(k) == v for k, v in data.items())]
+        return found[-1] if found else None
+
+    def gate(name: str) -> bool:
+        one = last("stage_finished", stage=name)
+        return one is not None and (one.data["outcome"], one.data["manifest_sha256"]) == ("passed", DIGEST)
+
+    def agreed(before: str) -> bool:
+        return last("approved", before=before, by="bob", manifest_sha256=DIGEST) is not None
+
+    def passed(step: int) -> bool:
+        one = last("step_finished", weight=step)
+        return one is not None and one.data["verdict"] == "pass"
+
+    one = last("candidate_verified")
+    ends = {"promoted", "rolled_back", "release_finished", "rollback_started"}
+    return (
+        gate("validate")
+        and gate("benchmark")
+        and one is not None
+        and one.data["manifest_sha256"] == DIGEST
+        and not any(event.kind in ends for event in attempt)
+        and (weight == 0 or agreed("canary"))
+        and (weight < 100 or agreed("promotion"))
+        and all(passed(step) for step in (5, 50) if step < weight)
+    )
+
+
+@settings(max_examples=1500)
+@given(
+    st.lists(ANY_EVENT, max_size=12),
+    st.lists(st.integers(0, len(GOOD)), max_size=6),
+    st.sampled_from(WEIGHTS),
+)
+def test_no_order_of_events_allows_what_was_not_proved(
+    noise: list[tuple[str, Write]], places: list[int], weight: int
+) -> None:
+    """Whatever tasks were cleared, marked, retried or late: a raise is allowed only where its attempt proves it all."""
+    writes: list[tuple[str, Write]] = [(RUN, write) for write in GOOD]
+    for place, one in zip(places, noise, strict=False):
+        writes.insert(place, one)
+    writes += noise[len(places) :]
+    events = recorded(writes)
+    if allowed(events, weight):
+        attempt = attempt_of(events)
+        assert attempt[0].release_id == RUN
+        assert proves(attempt, weight)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_what_ends_a_release_ends_every_raise(data: st.DataObject) -> None:
+    """After the end, or once it was decided to go back, no late event of the run brings a raise back."""
+    end = data.draw(st.sampled_from([going_back(), gone_back(), promotion(), ended("failed")]))
+    place = data.draw(st.integers(1, len(GOOD)))
+    late = [write for write in GOOD[1:] if data.draw(st.booleans())]
+    events = record(*GOOD[:place], end, *late)
+    assert not any(allowed(events, weight) for weight in WEIGHTS)
+
+
+# --- the lease ---
+
+
+def lease(**changes: object) -> Lease:
+    return replace(Lease("slipway-digits", "models", "digits", RUN, 60), **changes)  # type: ignore[arg-type]
+
+
+def test_the_lease_must_be_held_not_ended_and_not_paused() -> None:
+    """Each way in which it may not be raised is told apart; a pause may pass, an end does not."""
+    assert lease_refusal(RUN, lease()) is None
+    assert isinstance(lease_refusal(RUN, None), CanaryEndedError)
+    assert isinstance(lease_refusal(RUN, lease(holder=OTHER_RUN)), CanaryEndedError)
+    assert isinstance(lease_refusal(RUN, lease(ended_by="guard")), CanaryEndedError)
+    assert isinstance(lease_refusal(RUN, lease(paused="let me look")), CanaryPausedError)
+
+
+# --- back to a version by name ---
+
+
+def test_only_a_promoted_version_may_be_gone_back_to() -> None:
+    """Promoted, not rolled back since, and still with the manifest that it was promoted with."""
+    good = fold(record(*GOOD, promotion(), ended("promoted")))
+    assert restore_refusal(good, manifest_sha256=DIGEST) is None
+    replaced = restore_refusal(good, manifest_sha256=OTHER_DIGEST)
+    assert "another manifest" in str(replaced)
+    back = fold(record(*GOOD, going_back(), gone_back()))
+    assert "it was rolled back" in str(restore_refusal(back, manifest_sha256=DIGEST))
+    refused = fold(record(started(), finished("validate", "refused"), ended("refused")))
+    assert "it was never promoted" in str(restore_refusal(refused, manifest_sha256=DIGEST))
+
+
+def test_back_means_older() -> None:
+    """A newer version, and the live one itself, are not what one goes back to."""
+    require_older("digits", 2, live=3)
+    for version in (3, 4):
+        with pytest.raises(UserError, match="is not older than version 3"):
+            require_older("digits", version, live=3)
