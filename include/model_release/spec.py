@@ -26,6 +26,7 @@ from include.model_release.names import (
     release_file,
     validate_model_name,
 )
+from include.model_release.sequences import REFUSAL
 from include.model_release.spec_conversion import (
     Conversion,
     EnsembleConversion,
@@ -121,6 +122,9 @@ class ReleaseSpec(SpecPart):
         if self.critical:
             self.__dict__["rollout"] = self.rollout.filled(approval=_of_critical(self.rollout.approval))
         self._require_fitting_target()
+        sequences = self.serving.sequence_batching
+        if sequences is not None and not sequences.iterative:
+            raise ValueError(f"`serving`: {REFUSAL}")
         if self.conversion.lays_out_repository:
             # It brings its own config.pbtxt; what `serving` does not mention is said there.
             return self

@@ -34,6 +34,7 @@ from include.model_release.manifest import (
 from include.model_release.model_config import Config, build_config, served_signature
 from include.model_release.recipe import RECIPE_FILE
 from include.model_release.repository import CONFIG_FILE, is_source_file, repository_paths
+from include.model_release.sequences import require_no_sequences
 from include.model_release.variants import ONLY
 from include.model_release.warmup import make_warmup, needs_golden
 from include.triton_config import from_pbtxt, to_pbtxt
@@ -189,6 +190,8 @@ class PublishModelOperator(ReleaseOperator):
 
         The released model's is the release file's, laid over the one that its source brought, if it did. Members'
         are their own. A repository of several is pinned to this version.
+
+        :raises ModelInvalidError: one of them keeps a state between requests.
         """
         serving, model = ticket.spec.serving, ticket.model
         configs = {name: from_pbtxt(text) for name, text in converted.config_texts.items()}
@@ -203,6 +206,7 @@ class PublishModelOperator(ReleaseOperator):
             golden=golden,
             files=[path.removeprefix(folder) for path in converted.files if path.startswith(folder)],
         )
+        require_no_sequences(configs)
         warmup = make_warmup(serving.warmup, configs[model], golden).files or {}
         beside: dict[str, bytes | StoredSource] = {
             **self._named_files(ticket, converted, configs, warmup),

@@ -14,6 +14,7 @@ from include.model_release.ensemble import Configs, load_order, pin_bundle, rena
 from include.model_release.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
 from include.model_release.manifest import SIGNATURE_FILE, Manifest, attachment
 from include.model_release.repository import CONFIG_FILE, Role, staged_key, staged_model, staged_name
+from include.model_release.sequences import require_no_sequences
 from include.model_release.staged_paths import SERVING_ROOT, names_files, on_staging
 from include.triton_config import from_pbtxt, to_pbtxt
 from slipway.failures import airflow_failures
@@ -131,6 +132,7 @@ class PrepareStagingOperator(ReleaseOperator):
 
         Its models get names of their own there, those of an ensemble's members included.
 
+        :raises ModelInvalidError: the candidate keeps a state between requests.
         :raises LoadRefusedError: it is an engine for another GPU or TensorRT than the release file declares, or
             it names its files by absolute paths, and nobody says where the staging server has them.
         """
@@ -140,6 +142,8 @@ class PrepareStagingOperator(ReleaseOperator):
         name = staged_name(model, role)
         published = {one: from_pbtxt(text) for one, text in registry.config_texts(manifest).items()}
         names = {member: staged_model(model, member, name) for member in published}
+        if role == "candidate":
+            require_no_sequences(published)  # it may have been published before this was refused
         placed = self._with_staged_paths(ticket, pin_bundle(published, version), names)
         configs = rename_bundle(placed, names)
         registry.copy_to_staging(manifest, name)

@@ -16,9 +16,10 @@ from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.verification import verify_version
 from slipway.operators.publish import PublishModelOperator
+from slipway.operators.staging import PrepareStagingOperator
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.errors import InputMissingError
+from include.model_release.errors import InputMissingError, ModelInvalidError
 from include.model_release.manifest import Manifest
 from include.model_release.spec import parse_release_spec
 from include.sandbox.images import build_image
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.timeout(120)
 
 CONTEXT: Any = {}
 TABLE = "model: table\nsource: {format: onnx}\n"
+SCALE = "model: scale\nsource: {format: python}\nconversion: {target: python}\n"
 LABELS = b"cat\ndog\n"
 ROW = np.array([3, 1], dtype="<f4").tobytes()
 BASE = """
@@ -77,12 +79,17 @@ def described(key: str, name: str, body: bytes) -> dict[str, Any]:
 
 def publish(store: ModelStoreHook, release_file: str) -> Manifest:
     """Publish version 1 as the DAG does."""
+    ticket = ticket_of(store, release_file)
+    PublishModelOperator(task_id="publish", release=ticket.model_dump_json()).run(CONTEXT)
+    return ModelRegistry(store).require(ticket.model, 1)
+
+
+def ticket_of(store: ModelStoreHook, release_file: str) -> ReleaseTicket:
+    """The release of version 1, before which nothing is live."""
     spec = parse_release_spec(release_file, "release.yaml")
-    ticket = ReleaseTicket(
+    return ReleaseTicket(
         release_id="manual__1", model=spec.model, version=1, bucket=store.bucket, spec=spec, stable=None
     )
-    PublishModelOperator(task_id="publish", release=ticket.model_dump_json()).run(CONTEXT)
-    return ModelRegistry(store).require(spec.model, 1)
 
 
 @contextmanager
@@ -179,8 +186,7 @@ def test_a_python_models_files_lie_where_triton_looks(store: ModelStoreHook) -> 
     """What a converter passed through into the version's folder is published beside config.pbtxt too."""
     config = f'backend: "python" {BASE}'
     passed_through(store, {"model.py": b"", "labels.txt": LABELS, "warmup/row.bin": ROW}, config)
-    release_file = "model: scale\nsource: {format: python}\nconversion: {target: python}\n"
-    manifest = publish(store, release_file)
+    manifest = publish(store, SCALE)
     assert {"scale/labels.txt", "scale/warmup/row.bin", "scale/1/model.py"} <= set(manifest.files)
     assert store.read("models/scale/1/repository/scale/warmup/row.bin") == ROW
 
@@ -200,3 +206,42 @@ def test_a_member_brings_what_it_names(store: ModelStoreHook) -> None:
         InputMissingError, match=r"config\.pbtxt of m: `output\[0\]\.label_filename`.*m/labels\.txt"
     ):
         publish(store, release_file)
+
+
+STATEFUL = 'backend: "python" max_batch_size: 8 sequence_batching { direct { } }'
+
+
+def test_a_model_with_sequences_is_not_published(store: ModelStoreHook) -> None:
+    """Its own configuration's or a member's: refused before a byte is written, since a canary would tear them apart."""
+    passed_through(store, {"model.py": b""}, f"{STATEFUL} {BASE.replace('max_batch_size: 8', '')}")
+    with pytest.raises(
+        ModelInvalidError, match=r"config\.pbtxt of scale: `sequence_batching` cannot be released"
+    ):
+        publish(store, SCALE)
+    top = """platform: "ensemble" max_batch_size: 8
+      input { name: "x" data_type: TYPE_FP32 dims: 2 } output { name: "y" data_type: TYPE_FP32 dims: 2 }
+      ensemble_scheduling { step { model_name: "m" model_version: -1
+        input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }"""
+    files = [described("path", "m/1/model.py", b"")]
+    convert(store, "top", {}, {"repository": {"files": files, "configs": {"top": top, "m": STATEFUL}}})
+    land(store, "top", {})
+    with pytest.raises(
+        ModelInvalidError, match=r"config\.pbtxt of m: `sequence_batching` cannot be released"
+    ):
+        publish(store, "model: top\nsource: {format: repository}\nconversion: {target: ensemble}\n")
+    assert store.entries("models/") == []
+
+
+def test_a_published_model_with_sequences_is_not_staged(
+    store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was published before such models were refused is refused as a candidate; nothing is copied."""
+    config = f"{STATEFUL} {BASE.replace('max_batch_size: 8', '')}"
+    passed_through(store, {"model.py": b"", "labels.txt": LABELS, "warmup/row.bin": ROW}, config)
+    with monkeypatch.context() as before:
+        before.setattr("slipway.operators.publish.require_no_sequences", lambda configs: None)
+        publish(store, SCALE)
+    prepare = PrepareStagingOperator(task_id="prepare", release=ticket_of(store, SCALE).model_dump_json())
+    with pytest.raises(ModelInvalidError, match="`sequence_batching` cannot be released"):
+        prepare.run(CONTEXT)
+    assert store.entries("staging/") == []

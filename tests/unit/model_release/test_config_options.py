@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from include.model_release.errors import ModelInvalidError, SpecError
-from include.model_release.model_config import build_config, config_sha256
+from include.model_release.model_config import build_config, build_model_config, config_sha256
 from include.model_release.signature import ModelSignature, TensorSpec
 from include.model_release.spec import ReleaseSpec, apply_overrides, parse_release_spec
 from include.model_release.spec_batching import DynamicBatching, QueuePolicy, SequenceBatching
@@ -39,8 +41,16 @@ def _spec(**serving: Any) -> ReleaseSpec:
     return apply_overrides(_SPEC, {"serving": serving}, "the test")
 
 
+def _built(
+    signature: ModelSignature, version: int, base: Mapping[str, Any] | None = None, **serving: Any
+) -> dict[str, Any]:
+    """The configuration that the options make, sequences included, which no release file may ask for."""
+    options = Serving.model_validate_json(json.dumps(serving))
+    return build_model_config("ranker", options, signature, version, base=base)
+
+
 def _over_base(base: str = _BASE, signature: ModelSignature = _SIGNATURE, **serving: Any) -> dict[str, Any]:
-    return build_config(_spec(**serving), signature, 3, base=from_pbtxt(base))
+    return _built(signature, 3, base=from_pbtxt(base), **serving)
 
 
 def test_a_base_stays_as_it_is() -> None:
@@ -385,7 +395,7 @@ def test_the_strategy_of_sequences_is_the_bases() -> None:
     with pytest.raises(
         ModelInvalidError, match=r"sequence_batching\.preferred_batch_sizes` does not go with"
     ):
-        build_config(_spec(sequence_batching={"preferred_batch_sizes": [2]}), _SIGNATURE, 3)
+        _built(_SIGNATURE, 3, sequence_batching={"preferred_batch_sizes": [2]})
 
 
 def test_sizes_are_held_against_the_bases_largest_batch() -> None:
@@ -568,8 +578,8 @@ def test_a_model_with_sequences() -> None:
             TensorSpec(name="h_out", datatype="FP32", shape=(-1, 8)),
         ),
     )
-    spec = _spec(
-        sequence_batching={
+    sequences = {
+        "sequence_batching": {
             "strategy": "oldest",
             "max_sequence_idle_us": 5_000_000,
             "max_candidate_sequences": 32,
@@ -580,8 +590,8 @@ def test_a_model_with_sequences() -> None:
             ],
             "states": [{"input": "h_in", "output": "h_out", "datatype": "FP32", "dims": [8]}],
         }
-    )
-    config = build_config(spec, signature, 1)
+    }
+    config = _built(signature, 1, **sequences)
     assert "dynamic_batching" not in config
     assert [tensor["name"] for tensor in config["input"]] == ["x"]
     assert [tensor["name"] for tensor in config["output"]] == ["y"]
@@ -606,7 +616,7 @@ def test_a_model_with_sequences() -> None:
     }
     to_pbtxt(config)
     with pytest.raises(ModelInvalidError, match=r"sequence_batching: start.*no input of the model"):
-        build_config(spec, _SIGNATURE, 1)
+        _built(_SIGNATURE, 1, **sequences)
 
 
 @pytest.mark.parametrize(
