@@ -36,6 +36,7 @@ from slipway.hooks.store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.rollout_driver import look
 from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.training_configs import require_stateless_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -131,6 +132,7 @@ class AdmitReleaseOperator(BaseOperator):
         ready = parse_ready(body, IncomingVersion(spec.model, version))
         present = [entry.key.removeprefix(paths.incoming) for entry in store.entries(paths.incoming)]
         require_files(ready, present, spec.required_files())
+        require_stateless_source(store, spec, version)
 
     def _wait_or_refuse(self, spec: ReleaseSpec, holder: LockOwner) -> dict[str, Any]:
         """Another release of this model holds the lock: the release file says what then."""

@@ -19,6 +19,7 @@ from include.model_release.errors import (
     AlreadyReleasedError,
     ClusterUnavailableError,
     InputMissingError,
+    ModelInvalidError,
     ReleaseInProgressError,
     SlipwayError,
     SpecError,
@@ -27,6 +28,7 @@ from include.model_release.errors import (
     UserError,
     VersionInvalidError,
 )
+from include.model_release.spec import load_model_spec
 
 RELEASE_FILE = "model: digits\nsource: {format: onnx, model_file: model.onnx, golden_file: golden.npz}\n"
 LOCK = "records/digits/active.json"
@@ -401,3 +403,41 @@ def test_conclusion_follows_from_the_record(
     assert holder(landed) is None
     assert conclude(ticket) is (outcome == "promoted")
     assert kinds(landed).count("release_finished") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "where"),
+    [
+        ("{format: onnx}", "config.pbtxt"),
+        ("{format: python, folder: model}", "model/config.pbtxt"),
+        ("{format: repository}", "repository/tracker/config.pbtxt"),
+    ],
+)
+def test_training_leaves_a_model_with_sequences(
+    store: ModelStoreHook, releases: Path, admit: Admit, source: str, where: str
+) -> None:
+    """A canary would tear sequences apart: refused before a pod runs, wherever the configuration lies in incoming/."""
+    target = {"{format: onnx}": "onnx", "{format: repository}": "ensemble"}.get(source, "python")
+    (releases / "digits.yaml").write_text(
+        f"model: digits\nsource: {source}\nconversion: {{target: {target}}}\n"
+    )
+    for name in (*load_model_spec(releases, "digits").required_files(), "model/model.py"):
+        store.write(f"incoming/digits/2/{name}", b"")
+    store.write(f"incoming/digits/2/{where}", b"sequence_batching { direct { } }")
+    store.write_json("incoming/digits/2/ready.json", {"model": "digits", "version": 2})
+    with pytest.raises(
+        AirflowFailException, match="requests of one sequence must all reach the same"
+    ) as caught:
+        admit()
+    assert cause(caught) is ModelInvalidError
+    assert holder(store) is None
+    assert store.entries("records/") == []
+
+
+def test_sequences_that_the_release_file_removes_are_no_hindrance(
+    landed: ModelStoreHook, releases: Path, admit: Admit
+) -> None:
+    """`sequence_batching: null` takes training's out, so what is published has none."""
+    landed.write("incoming/digits/2/config.pbtxt", b"sequence_batching { direct { } }")
+    (releases / "digits.yaml").write_text(RELEASE_FILE + "serving: {sequence_batching: null}\n")
+    assert admit().version == 2

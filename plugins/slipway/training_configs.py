@@ -1,0 +1,43 @@
+"""The config.pbtxt files that training has left: looked at when a release is admitted, before a pod runs for it."""
+
+from __future__ import annotations
+
+from include.model_release.model_config import Config
+from include.model_release.repository import CONFIG_FILE, repository_paths
+from include.model_release.sequences import as_released, require_no_sequences
+from include.model_release.spec import ReleaseSpec
+from include.triton_config import from_pbtxt
+from slipway.hooks.store import ModelStoreHook
+
+# None is larger that people write; what is, is looked at when it is published.
+_LARGEST_BYTES = 2**20
+
+
+def require_stateless_source(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> None:
+    """Returns when no configuration that lies in ``incoming/`` is of a model with a state between requests.
+
+    Those in an archive are seen when they are published.
+
+    :raises ModelInvalidError: one is, or is no configuration.
+    """
+    require_no_sequences(
+        {
+            name: as_released(config, spec.serving) if name == spec.model else config
+            for name, config in _training_configs(store, spec, version).items()
+        }
+    )
+
+
+def _training_configs(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> dict[str, Config]:
+    """The configurations by the models' names: that beside a model, or those of a repository."""
+    incoming, source = repository_paths(spec.model, version).incoming, spec.source
+    root = incoming + (source.location if source.is_folder else "")
+    found: dict[str, Config] = {}
+    for entry in store.entries(root):
+        folder, _, name = entry.key.removeprefix(root).rpartition("/")
+        beside = folder == "" or (source.is_folder and "/" not in folder)
+        if name != CONFIG_FILE or not beside or entry.size_bytes > _LARGEST_BYTES:
+            continue
+        body = store.require(entry.key, remedy="let training write it, as a new version")
+        found[folder or spec.model] = from_pbtxt(body.decode(errors="replace"), store.uri(entry.key))
+    return found
