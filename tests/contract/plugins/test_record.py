@@ -8,12 +8,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from slipway.failures import airflow_failures
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.base import recorded_stage
 
-from include.model_release.errors import LoadRefusedError, SlipwayError, StoreUnavailableError
+from include.model_release.errors import (
+    BenchmarkInconclusiveError,
+    LoadRefusedError,
+    SlipwayError,
+    StoreUnavailableError,
+)
 from include.model_release.record import RecordError
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -157,14 +163,37 @@ def test_stage_that_passes(store: ModelStoreHook, begun: ReleaseRecord) -> None:
     assert stage_events(store)[1] == ("stage_finished", "passed", None)
 
 
+def test_stage_passes_for_a_manifest(begun: ReleaseRecord) -> None:
+    """A gate's pass names the manifest that it holds for; one that did not pass proves nothing of any."""
+    with recorded_stage(begun, "validate", manifest_sha256="ab" * 32):
+        pass
+    with pytest.raises(LoadRefusedError), recorded_stage(begun, "benchmark", manifest_sha256="ab" * 32):
+        raise LoadRefusedError("it does not load")
+    proved = {stage.name: stage.manifest_sha256 for stage in begun.state().stages}
+    assert proved == {"validate": "ab" * 32, "benchmark": None}
+
+
+@pytest.mark.parametrize(
+    "error", [BenchmarkInconclusiveError("stable is as slow"), LoadRefusedError("it does not load")]
+)
+def test_what_a_gate_could_not_tell_or_refused_is_not_tried_again(error: SlipwayError) -> None:
+    """Trying at once would meet the same: Airflow is told to fail the task."""
+    with pytest.raises(AirflowFailException, match=error.what), airflow_failures():
+        raise error
+
+
 @pytest.mark.parametrize(
     ("error", "outcome"),
-    [(LoadRefusedError("it does not load"), "refused"), (StoreUnavailableError("S3 is away"), "failed")],
+    [
+        (LoadRefusedError("it does not load"), "refused"),
+        (BenchmarkInconclusiveError("stable is as slow"), "inconclusive"),
+        (StoreUnavailableError("S3 is away"), "failed"),
+    ],
 )
 def test_stage_that_does_not_pass(
     store: ModelStoreHook, begun: ReleaseRecord, error: SlipwayError, outcome: str
 ) -> None:
-    """What a gate refuses is refused, all else failed; the reason is in the record and the error goes on."""
+    """Refused, undecided and failed are told apart; the reason is in the record and the error goes on."""
     with pytest.raises(type(error)), recorded_stage(begun, "stage"):
         raise error
     assert stage_events(store)[1] == ("stage_finished", outcome, str(error))
