@@ -76,10 +76,13 @@ def test_a_candidate_that_fails_replays_fails() -> None:
 
 
 def test_a_candidate_that_is_slow_in_replays_fails() -> None:
-    """Their latencies are compared with those of stable's replays."""
+    """Their latencies are compared with those of stable's replays, and told as what they are."""
     slow = timed((0, 300, 180, 20, 0), (0, 0, 200, 280, 20), "replay")
     judged = judge()
-    assert any(seen_by(judged, QUIET, slow).status == "fail" for _ in range(20))
+    failed = next(one for _ in range(20) if (one := seen_by(judged, QUIET, slow)).status == "fail")
+    assert "in the same windows (replayed golden requests: p" in failed.reason
+    assert " ms of stable (quantile 0." in failed.reason
+    assert "errors" not in failed.reason
 
 
 # --- what they are not ---
