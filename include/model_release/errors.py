@@ -27,6 +27,7 @@ SlipwayError
   |   - RaiseRefusedError           the record does not show what a higher weight needs
   + GateInconclusiveError         it cannot be told whether this version may go on: release it again, later
   |   - BenchmarkInconclusiveError  the stable version misses the limits as well
+  |   - MirrorInconclusiveError     too few copies of users' requests could be compared
   + TransientError                the world was away; trying again may help
       - StoreUnavailableError       S3 or SQS
       - ClusterUnavailableError     the Kubernetes API
@@ -203,6 +204,10 @@ class GateInconclusiveError(SlipwayError):
 
 class BenchmarkInconclusiveError(GateInconclusiveError):
     """The candidate misses limits of the benchmark that the stable version misses as well, in the same run."""
+
+
+class MirrorInconclusiveError(GateInconclusiveError):
+    """Fewer copies of users' requests than asked for could be compared."""
 
 
 class TransientError(SlipwayError):

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from include.model_release.errors import MirrorRefusedError, SlipwayError
+from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError, SlipwayError
 from include.model_release.spec import ReleaseSpec
 from include.model_release.spec_mirror import Mirror
 from include.model_release.spec_targets import ParityRules
@@ -197,9 +197,20 @@ def not_compared(why: str) -> MirrorVerdict:
 
 
 def require_mirror(verdict: MirrorVerdict, limits: MirrorLimits, model: str, version: int) -> None:
-    """Raise MirrorRefusedError where the verdict is `fail`, or `inconclusive` and more is required."""
-    if verdict.status == "pass" or (verdict.status == "inconclusive" and not limits.required):
+    """Raise unless the verdict is a pass.
+
+    MirrorRefusedError: it is `fail`, or `inconclusive` and more is required. MirrorInconclusiveError: it is
+    `inconclusive`, and the release may go on without the comparison.
+    """
+    if verdict.status == "pass":
         return
+    if verdict.status == "inconclusive" and not limits.required:
+        raise MirrorInconclusiveError(
+            f"{model} version {version} was not compared with stable on users' requests",
+            expected=f"{limits.requests} mirrored requests compared",
+            found=verdict.reason,
+            remedy="See that the router mirrors requests (docs/mirror.md).",
+        )
     failed = verdict.status == "fail"
     raise MirrorRefusedError(
         f"{model} version {version} does not answer users' requests as stable does"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kubernetes.client import models as k8s
 from pydantic import BaseModel, ConfigDict
 
+from include.model_release.errors import MirrorInconclusiveError
 from include.model_release.mirror import (
     MirrorLimits,
     MirrorReport,
@@ -59,6 +60,8 @@ class CompareAnswersOperator(ReleasePodOperator):
     """
 
     stage = "mirror"
+    # That nothing could be compared is in the record with its reason; where it is required, it is a refusal.
+    leaves_out = (MirrorInconclusiveError,)
 
     template_fields: Sequence[str] = ("preview", "manifest_sha256", *ReleasePodOperator.template_fields)
 
@@ -76,7 +79,6 @@ class CompareAnswersOperator(ReleasePodOperator):
         self.manifest_sha256 = manifest_sha256
         self.ingress_conn_id = ingress_conn_id
         self.mirror_conn_id = mirror_conn_id
-        self._verdict: MirrorVerdict | None = None
 
     def execute(self, context: Context) -> Any:
         """Starts the comparer and waits for it, where the release asks for it."""
@@ -95,12 +97,6 @@ class CompareAnswersOperator(ReleasePodOperator):
                 )
         else:
             super().execute(context)
-        self._tell_if_inconclusive()
-
-    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
-        """Goes on when the pod has ended."""
-        super().trigger_reentry(context, event)
-        self._tell_if_inconclusive()
 
     def proves_manifest(self) -> str:
         """That of the staged candidate, which is the one that is shown."""
@@ -162,7 +158,7 @@ class CompareAnswersOperator(ReleasePodOperator):
         self._conclude(ticket, judge_mirror(report, self._limits(ticket)), report)
 
     def _conclude(self, ticket: ReleaseTicket, verdict: MirrorVerdict, report: MirrorReport | None) -> None:
-        """Keeps the evidence, then refuses the release where the verdict asks for that."""
+        """Keeps the evidence, then refuses the release, or leaves the stage out, where the verdict asks for that."""
         assert ticket.stable is not None  # noqa: S101  execute has looked
         limits = self._limits(ticket)
         evidence = mirror_evidence(
@@ -180,15 +176,7 @@ class CompareAnswersOperator(ReleasePodOperator):
         page = render_mirror_html(evidence).encode()
         self.store.write(f"{prefix}mirror.html", page, content_type="text/html; charset=utf-8")
         self.log.info("%s: %s (%s)", verdict.status, verdict.reason, ticket.uri(f"{prefix}mirror.html"))
-        self._verdict = verdict
         require_mirror(verdict, limits, ticket.model, ticket.version)
-
-    def _tell_if_inconclusive(self) -> None:
-        """Says in the record that going on is no pass."""
-        if self._verdict is not None and self._verdict.status == "inconclusive":
-            self.record.append(
-                "stage_finished", stage=self.stage, outcome="inconclusive", reason=self._verdict.reason
-            )
 
     def _describe_pod(self, ticket: ReleaseTicket) -> None:
         super()._describe_pod(ticket)

@@ -198,7 +198,7 @@ def test_without_traffic_it_is_inconclusive(
     store: ModelStoreHook,
     required: bool,
 ) -> None:
-    """Nobody mirrors: recorded as inconclusive and gone on, or refused where the comparison is required."""
+    """Nobody mirrors: recorded as left out and gone on, or refused where the comparison is required."""
     ticket = admitted(f"{{requests: 20, timeout_s: 2, required: {str(required).lower()}}}")
     operator = operator_for(ticket, shown(tritons["stable"], tritons["stable"]))
     if required:
@@ -208,8 +208,12 @@ def test_without_traffic_it_is_inconclusive(
         operator.execute(context())
     assert evidence(store, ticket)["verdict"]["status"] == "inconclusive"
     stage = stage_of(store)
-    assert stage.outcome == ("refused" if required else "inconclusive")
+    assert stage.outcome == ("refused" if required else "left_out")
     assert "no mirrored request arrived" in stage.reason
+    finished = [
+        event for event in ReleaseRecord(store, "table", 2, "table-2").events() if event.data.get("outcome")
+    ]
+    assert len(finished) == 1, "it never was recorded as passed"
 
 
 def test_it_passes_at_once_where_nothing_is_asked_for(
@@ -230,4 +234,7 @@ def test_revisions_without_addresses_cannot_be_compared(
     operator_for(ticket, {"candidate_url": "http://a.example", "stable_url": ""}).execute(context())
     found = evidence(store, ticket)
     assert (found["verdict"]["status"], found["report"]) == ("inconclusive", None)
-    assert "addresses" in stage_of(store).reason
+    stage = stage_of(store)
+    assert (stage.outcome, "addresses" in stage.reason) == ("left_out", True)
+    # The release goes on, so this is not why it ended, whatever ends it.
+    assert ReleaseRecord(store, "table", 2, "table-2").state().reason is None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.errors import MirrorRefusedError, SlipwayError, SpecError
+from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError, SlipwayError, SpecError
 from include.model_release.mirror import (
     MirrorLimits,
     MirrorReport,
@@ -169,9 +169,10 @@ def test_a_refusal_names_version_and_reason() -> None:
 
 
 def test_inconclusive_goes_on_unless_it_is_required() -> None:
-    """Too few requests refuse a version only where the release file requires the comparison."""
+    """Too few requests refuse a version only where the release file requires the comparison; else it cannot be told."""
     verdict = judge_mirror(report(equal=3), LIMITS)
-    require_mirror(verdict, LIMITS, "digits", 7)
+    with pytest.raises(MirrorInconclusiveError, match=r"was not compared .* 3 of 200 .*docs/mirror\.md"):
+        require_mirror(verdict, LIMITS, "digits", 7)
     with pytest.raises(MirrorRefusedError, match=r"was not compared .* 3 of 200 .*docs/mirror\.md"):
         require_mirror(verdict, replace(LIMITS, required=True), "digits", 7)
 
