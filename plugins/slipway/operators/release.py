@@ -295,7 +295,7 @@ def _conclusion(state: ReleaseState) -> tuple[Outcome, str | None, str | None]:
         return state.outcome, state.refused_by, state.reason
     if state.refused_by is not None:
         return "refused", state.refused_by, state.reason
-    failed = next((stage for stage in state.stages if stage.outcome == "failed"), None)
+    failed = next((stage for stage in state.stages if stage.outcome in ("failed", "inconclusive")), None)
     if failed is not None:
         return "failed", None, failed.reason
     return "cancelled", None, "the run was stopped before the release had ended"

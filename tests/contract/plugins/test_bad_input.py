@@ -222,7 +222,7 @@ def test_object_store_is_away(name: str, ticket: ReleaseTicket, cluster: Cluster
 
 
 @pytest.mark.usefixtures("no_cluster")
-@pytest.mark.parametrize("name", ["admit", "convert", "benchmark", "arm the rollback", "promote"])
+@pytest.mark.parametrize("name", ["admit", "convert", "benchmark", "arm the rollback"])
 def test_cluster_is_away(name: str, ticket: ReleaseTicket, tmp_path: Path) -> None:
     """Without the cluster's API every step that needs it is tried again."""
     if name == "admit":

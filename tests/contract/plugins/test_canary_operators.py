@@ -24,7 +24,12 @@ from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary import AnalysisPolicy, CanaryJudge
-from include.model_release.errors import MetricsUnavailableError, SlipwayError, StoreUnavailableError
+from include.model_release.errors import (
+    ClusterUnavailableError,
+    MetricsUnavailableError,
+    SlipwayError,
+    StoreUnavailableError,
+)
 from include.model_release.record import RecordError, ReleaseState
 from include.model_release.requirements import GATES
 from include.model_release.rollout import RollBack, ShiftWeight, StartCanary
@@ -237,6 +242,49 @@ def test_promotion_is_recorded_when_it_is_seen(
     patches = len(service.patches)
     operate(PromoteOperator)
     assert len(service.patches) == patches
+
+
+def test_a_promotion_that_does_not_reach_the_cluster_is_tried_again(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """It is not recorded as done; when the API is back the retry promotes."""
+    lead_users(service, ticket, store, 50)
+    steps_passed(store, ticket)
+    service.away = True
+    with pytest.raises(ClusterUnavailableError):
+        operate(PromoteOperator)
+    assert state(store).outcome == "open"
+    service.away = False
+    operate(PromoteOperator)
+    assert service.model.users() == {ticket.storage_uri: 100}
+
+
+def test_tasks_that_were_marked_as_success_prove_nothing(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """Without the steps in the record there is no promotion, whatever Airflow believes; the canary keeps its weight."""
+    lead_users(service, ticket, store, 50)
+    record(store).append("stage_finished", stage="canary", outcome="failed", reason="S3 was away")
+    patches = len(service.patches)
+    with pytest.raises(AirflowFailException, match=r"may not get 100 % .*canary failed"):
+        operate(PromoteOperator)
+    assert len(service.patches) == patches
+    assert state(store).outcome == "open"
+
+
+def test_a_cleared_task_of_a_release_that_has_ended_starts_nothing(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+) -> None:
+    """Neither the canary nor the promotion begins anew after a rollback; the record stays as it was."""
+    lead_users(service, ticket, store, 50)
+    steps_passed(store, ticket)
+    operate(RestoreStableOperator)
+    patches = len(service.patches)
+    for operator in (ShiftTrafficOperator, PromoteOperator):
+        with pytest.raises(AirflowFailException, match="ended as rolled_back"):
+            operate(operator)
+    assert len(service.patches) == patches
+    assert state(store).outcome == "rolled_back"
 
 
 def test_a_lease_is_given_back_with_the_end_of_its_canary(

@@ -148,12 +148,20 @@ def test_a_preview_of_what_is_live_or_was_rolled_back_is_refused() -> None:
     """The same storageUri makes no revision; a version that was taken back needs force."""
     model = live_model()
     assert isinstance(next_action(ShowCandidate(V2), model.read()), Impossible)
-    previewed(model)
+    drive(model, StartCanary(V3, 5))
     drive(model, RollBack(V2, V3))
     refused = next_action(SHOW, model.read())
     assert isinstance(refused, Impossible)
     assert refused.kind == "rolled_back"
     assert isinstance(next_action(replace(SHOW, force=True), model.read()), Patch)
+
+
+def test_a_preview_that_was_taken_away_may_be_shown_again() -> None:
+    """No user has met it: whether it may come back is for the gate that refused it, not for a note on the object."""
+    model = live_model()
+    previewed(model)
+    drive(model, RollBack(V2, V3))
+    assert isinstance(next_action(SHOW, model.read()), Patch)
 
 
 def test_a_candidate_that_does_not_load_is_told_in_the_preview() -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from include.model_release.errors import ServerUnavailableError, TimedOutError
 from include.model_release.record import Event
+from include.model_release.run_overrides import RELEASE_PARAMETERS
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.chapters import CHAPTERS
 from include.sandbox.demo.counts import Traffic
@@ -135,13 +136,13 @@ def test_version_2_is_started_by_nobody(world: FakeWorld, good_traffic: Traffic)
     assert set(world.unpaused) == {"model_release", "model_intake"}
 
 
-def test_the_conf_names_model_version_steps_and_reason(world: FakeWorld, good_traffic: Traffic) -> None:
-    """What is sent is what the form of the DAG would send."""
+def test_the_conf_names_model_version_and_reason(world: FakeWorld, good_traffic: Traffic) -> None:
+    """What is sent is what the form of the DAG would send; the canary is the release file's."""
     story_of(world, good_traffic).tell()
     first = world.started[0]
     assert (first["model"], first["version"]) == ("digits", 1)
-    assert all(set(step) == {"weight", "bake_s"} for step in first["steps"])
     assert first["reason"]
+    assert set(first) <= set(RELEASE_PARAMETERS) - {"steps", "window_s"}
 
 
 def test_a_chapter_that_goes_wrong_ends_the_story(world: FakeWorld, good_traffic: Traffic) -> None:
