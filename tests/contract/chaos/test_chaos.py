@@ -24,7 +24,7 @@ LOST_WITH_ITS_GUARD = Plan(
 KILLED_BEFORE_IT_IS_TOLD = Plan(
     seed=2,
     error_percent=60.0,
-    faults=(Fault("killed_at_record", resource=RECORDS, nth=5, seconds=0.05),),
+    faults=(Fault("killed_at_record", resource=RECORDS, nth=8, seconds=0.05),),
     back_after_s=0.1,
     dialect="Standard",
 )
