@@ -112,6 +112,12 @@ def test_bad_message_is_ignored_with_a_reason(digits: DigitsStory, message: str)
 def test_a_person_goes_back_to_an_earlier_version(digits: DigitsStory) -> None:
     """By the form of model_rollback version 1 gets all users again; no request fails, and the reason is on record."""
     assert digits.by_hand.state == "success"
+    tried = [
+        event.data["outcome"]
+        for event in digits.by_hand_events
+        if event.kind == "stage_finished" and event.data["stage"] == "validate"
+    ]
+    assert tried[-1] == "passed", "staging has tried version 1 before"
     (begun,) = [
         event
         for event in digits.by_hand_events

@@ -25,6 +25,14 @@ def test_rejected_release_meets_no_user(magika: MagikaStory) -> None:
     assert magika.service_after_rejection is None
 
 
+def test_who_started_and_who_approved_is_in_the_record(magika: MagikaStory, world: World) -> None:
+    """By the names that they log in with; the approval is of the version that was verified."""
+    state = magika.first.state
+    assert state.triggered_by == world.settings.airflow_user
+    assert [(one.before, one.by) for one in state.approvals] == [("canary", world.settings.airflow_user)]
+    assert state.approvals[0].manifest_sha256 == state.promoted_sha256 != ""
+
+
 def test_approved_release_goes_live(magika: MagikaStory) -> None:
     """The model passes every gate on real files and, once a person agrees, gets all traffic.
 
