@@ -17,6 +17,7 @@ SlipwayError
   + GateRefusedError              the release worked as meant: this version shall not go further
   |   - ParityRefusedError          the converted model answers otherwise than its source
   |   - SigningRefusedError         the version is not signed with the key that the release file names
+  |   - SignedWithoutIdentityError  its files are signed, but not for which model and version they are
   |   - LoadRefusedError            Triton cannot load the version
   |   - SignatureRefusedError       inputs or outputs differ from those of the stable version
   |   - ValidationRefusedError      accuracy or agreement on the golden set is too low
@@ -161,6 +162,13 @@ class ParityRefusedError(GateRefusedError):
 
 class SigningRefusedError(GateRefusedError):
     """The version is not signed with the key that the release file names."""
+
+
+class SignedWithoutIdentityError(GateRefusedError):
+    """The key has signed the version's files, but not its manifest: for which model and version they are is not sure.
+
+    Versions that were published before signatures covered the manifest are of this kind.
+    """
 
 
 class LoadRefusedError(GateRefusedError):

@@ -23,8 +23,34 @@ GOLDEN_FILE = "golden.npz"
 SIGNATURE_FILE = "model.sig"
 SBOM_FILE = "sbom.json"
 
+MANIFEST_LIMIT_BYTES = 16 * 2**20
+"""A larger one is not read; a file's entry takes some 120 bytes."""
+SIGNATURE_LIMIT_BYTES = 32 * 2**20
+"""It lists the files too, in base64."""
+FILES_LIMIT = 20_000
+SIZE_LIMIT_BYTES = 2**46
+"""S3 stores no larger object: 50 TB."""
+_PATH_LIMIT = 900  # a key of S3 has 1,024 bytes, with the version's prefix
+_SHOWN = 200
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PATH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
+
+
+def canonical_json(value: Any, indent: int | None = None) -> bytes:
+    """Return a value as UTF-8 JSON: equal values give equal bytes. Raises ValueError for what JSON does not have."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    text = json.dumps(
+        value, sort_keys=True, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
+    )
+    return text.encode()
+
+
+def first_trouble(error: ValidationError) -> str:
+    """Say the first thing that is wrong with a document, shortened: there may be thousands, and long ones."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the whole"
+    return f"at {place[:_SHOWN]}: {first['msg'][:_SHOWN]}"
 
 
 def _sha256_hex(text: str) -> str:
@@ -34,8 +60,12 @@ def _sha256_hex(text: str) -> str:
 
 
 def _relative_path(text: str) -> str:
-    if not all(_PATH_PART.fullmatch(part) and ".." not in part for part in text.split("/")):
-        raise ValueError("must be a relative path of plain names, without `..` and hidden parts")
+    if len(text) > _PATH_LIMIT or not all(
+        _PATH_PART.fullmatch(part) and ".." not in part for part in text.split("/")
+    ):
+        raise ValueError(
+            f"must be a relative path of plain names, without `..` and hidden parts, at most {_PATH_LIMIT} characters"
+        )
     return text
 
 
@@ -48,12 +78,25 @@ def _model_name(text: str) -> str:
 def _in_utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         raise ValueError("must say its time zone")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must be a time that UTC has") from None
+
+
+def _finite(value: JsonValue) -> JsonValue:
+    """JSON has no NaN and no infinity, though parsers take them."""
+    try:
+        canonical_json(value)
+    except (ValueError, RecursionError):
+        raise ValueError("must hold only finite numbers and valid text, not too deep") from None
+    return value
 
 
 Sha256 = Annotated[str, AfterValidator(_sha256_hex)]
 RelativePath = Annotated[str, AfterValidator(_relative_path)]
 UtcTime = Annotated[datetime, AfterValidator(_in_utc)]
+Metadata = Annotated[JsonValue, AfterValidator(_finite)]
 
 
 class FileEntry(BaseModel):
@@ -61,7 +104,7 @@ class FileEntry(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    size_bytes: Annotated[int, Field(ge=0)]
+    size_bytes: Annotated[int, Field(ge=0, le=SIZE_LIMIT_BYTES)]
     sha256: Sha256
 
     @classmethod
@@ -85,11 +128,11 @@ class Provenance(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     dataset_version: str | None = None
-    accuracy: float | None = None
+    accuracy: Annotated[float | None, Field(allow_inf_nan=False)] = None
     trained_at: UtcTime | None = None
     framework: str | None = None
-    metadata: dict[str, JsonValue] = {}
-    files: dict[RelativePath, FileEntry] = {}
+    metadata: dict[str, Metadata] = {}
+    files: Annotated[dict[RelativePath, FileEntry], Field(max_length=FILES_LIMIT)] = {}
     hub: HubSource | None = None
     """A checkpoint that came from the Hugging Face hub."""
 
@@ -106,8 +149,8 @@ class Manifest(BaseModel):
     model: Annotated[str, AfterValidator(_model_name)]
     version: Annotated[int, Field(ge=1, le=VERSION_LIMIT, strict=True)]
     created_at: UtcTime
-    files: Annotated[dict[RelativePath, FileEntry], Field(min_length=1)]
-    attachments: dict[RelativePath, FileEntry] = {}
+    files: Annotated[dict[RelativePath, FileEntry], Field(min_length=1, max_length=FILES_LIMIT)]
+    attachments: Annotated[dict[RelativePath, FileEntry], Field(max_length=FILES_LIMIT)] = {}
     """What lies beside the repository: the golden set, the list of the image's packages, the signature."""
     config_sha256: Sha256
     signature: ModelSignature
@@ -121,29 +164,32 @@ class Manifest(BaseModel):
 
     def to_bytes(self) -> bytes:
         """Return the manifest as UTF-8 JSON; equal manifests give equal bytes."""
-        return _canonical_json(self.model_dump(mode="json"), indent=2) + b"\n"
+        return canonical_json(self.model_dump(mode="json"), indent=2) + b"\n"
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str = "manifest.json") -> Manifest:
-        """Read a manifest; `name` is what the error calls it. Raises UserError when it is none."""
-        try:
-            return cls.model_validate_json(content)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "the whole"
-            raise UserError(
-                f"{name} is not a manifest of this schema",
-                expected="schema_version 1 or 2, model, version, created_at, files, config_sha256 and signature",
-                found=f"at {place}: {first['msg']}",
-                remedy="Publish the version again under a new number; a manifest is never edited.",
-            ) from error
+        """Read a manifest; `name` is what the error calls it. Raises UserError when it is none, or too large."""
+        if len(content) > MANIFEST_LIMIT_BYTES:
+            found: str | None = f"{len(content)} bytes"
+        else:
+            try:
+                return cls.model_validate_json(content)
+            except ValidationError as error:
+                found = first_trouble(error)
+        raise UserError(
+            f"{name} is not a manifest of this schema",
+            expected="schema_version 1 or 2, model, version, created_at, files, config_sha256 and signature, in at "
+            f"most {MANIFEST_LIMIT_BYTES} bytes",
+            found=found,
+            remedy="Publish the version again under a new number; a manifest is never edited.",
+        )
 
     def content_digest(self) -> str:
         """Return a SHA-256, in hex, of what is served: equal for equal bytes, whenever and however made."""
         content = self.model_dump(
             mode="json", include={"model", "version", "files", "config_sha256", "signature"}
         )
-        return hashlib.sha256(_canonical_json(content)).hexdigest()
+        return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
 def differences(published: Manifest, offered: Manifest) -> list[str]:
@@ -206,11 +252,3 @@ def check_file(manifest: Manifest, path: str, content: bytes) -> None:
 
 def _file_text(entry: FileEntry) -> str:
     return f"{entry.size_bytes} bytes, sha256 {entry.sha256[:12]}…"
-
-
-def _canonical_json(value: Any, indent: int | None = None) -> bytes:
-    separators = (",", ":") if indent is None else (",", ": ")
-    text = json.dumps(
-        value, sort_keys=True, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
-    )
-    return text.encode()

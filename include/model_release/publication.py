@@ -17,13 +17,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from include.model_release.errors import UserError
-from include.model_release.manifest import FileEntry, Manifest, RelativePath
+from include.model_release.manifest import (
+    MANIFEST_LIMIT_BYTES,
+    FileEntry,
+    Manifest,
+    RelativePath,
+    first_trouble,
+)
 from include.model_release.repository import RepositoryPaths
 
 DECISION_FILE = "publication.json"
+DECISION_LIMIT_BYTES = 4 * MANIFEST_LIMIT_BYTES
+"""It holds the manifest and an origin of each file."""
 _REPOSITORY = "repository/"
 
 
@@ -63,22 +71,32 @@ class Publication(BaseModel):
     manifest: Manifest
     origins: dict[RelativePath, Origin]
 
+    @model_validator(mode="after")
+    def _every_file_has_its_origin(self) -> Publication:
+        if self.origins.keys() != placed_files(self.manifest).keys():
+            raise ValueError("`origins` must name the manifest's files and no others")
+        return self
+
     def to_bytes(self) -> bytes:
         """Return the decision as UTF-8 JSON."""
         return self.model_dump_json(indent=2).encode() + b"\n"
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str = DECISION_FILE) -> Publication:
-        """Read a decision; `name` is what the error calls it. Raises UserError when it is none."""
-        try:
-            return cls.model_validate_json(content)
-        except ValidationError as error:
-            raise UserError(
-                f"{name} is not a publication of this schema",
-                expected="schema_version 1, manifest and origins",
-                found=error.errors(include_url=False)[0]["msg"],
-                remedy="Find out who wrote it; publish the model under a new number.",
-            ) from error
+        """Read a decision; `name` is what the error calls it. Raises UserError when it is none, or too large."""
+        if len(content) > DECISION_LIMIT_BYTES:
+            found: str | None = f"{len(content)} bytes"
+        else:
+            try:
+                return cls.model_validate_json(content)
+            except ValidationError as error:
+                found = first_trouble(error)
+        raise UserError(
+            f"{name} is not a publication of this schema",
+            expected=f"schema_version 1, manifest and origins, in at most {DECISION_LIMIT_BYTES} bytes",
+            found=found,
+            remedy="Find out who wrote it; publish the model under a new number.",
+        )
 
 
 def decision_key(paths: RepositoryPaths) -> str:

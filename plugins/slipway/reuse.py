@@ -7,9 +7,9 @@ import logging
 from include.model_release.errors import InputMissingError, VersionConflictError
 from include.model_release.intake import IncomingVersion, parse_ready
 from include.model_release.manifest import FileEntry, Manifest, attachment
-from include.model_release.publication import Publication, decision_key
 from include.model_release.recipe import RECIPE_FILE, other_files, recipe_bytes
 from include.model_release.repository import CONFIG_FILE, repository_paths
+from slipway.hooks.publisher import read_decision
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import SigningKey
 from slipway.hooks.store import ModelStoreHook
@@ -78,9 +78,8 @@ def decided_manifest(store: ModelStoreHook, model: str, version: int) -> Manifes
     published = ModelRegistry(store).manifest(model, version)
     if published is not None:
         return published
-    key = decision_key(repository_paths(model, version))
-    body = store.read(key)
-    return None if body is None else Publication.from_bytes(body, store.uri(key)).manifest
+    decision = read_decision(store, repository_paths(model, version))
+    return None if decision is None else decision.manifest
 
 
 def require_published(store: ModelStoreHook, ticket: ReleaseTicket, key: SigningKey | None) -> Manifest:

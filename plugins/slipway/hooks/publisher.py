@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from include.model_release.errors import InputMissingError, SlipwayError, VersionConflictError
-from include.model_release.manifest import FileEntry, Manifest
+from include.model_release.manifest import MANIFEST_LIMIT_BYTES, SIGNATURE_FILE, FileEntry, Manifest
+from include.model_release.manifest_identity import require_identity
 from include.model_release.publication import (
+    DECISION_LIMIT_BYTES,
     Origin,
     PartsDigest,
     Publication,
@@ -64,10 +66,15 @@ class Publisher:
         self._workers = workers
 
     def publish(
-        self, manifest: Manifest, sources: Mapping[str, Source], attachments: Mapping[str, Source]
+        self,
+        manifest: Manifest,
+        sources: Mapping[str, Source],
+        attachments: Mapping[str, Source],
+        sign: Callable[[Manifest], bytes] | None = None,
     ) -> tuple[Manifest, bool]:
         """Brings the version into being; what was decided before, if anything was, and else what is given.
 
+        :param sign: makes the signature of a manifest that has every other attachment; None: it is not signed.
         :return: the manifest that the version has, and whether this call wrote it.
         :raises VersionConflictError: a source is not what the manifest says.
         """
@@ -75,7 +82,11 @@ class Publisher:
         files = {f"repository/{path}": source for path, source in sources.items()} | dict(attachments)
         decided = self._decided(paths)
         if decided is None:
-            decided = self._decide(self._attached(manifest, attachments), files, paths)
+            manifest = self._attached(manifest, attachments)
+            if sign is not None:
+                files[SIGNATURE_FILE] = sign(manifest)
+                manifest = self._attached(manifest, {SIGNATURE_FILE: files[SIGNATURE_FILE]})
+            decided = self._decide(manifest, files, paths)
         try:
             self._lay_in_place(decided, files, paths)
         except SlipwayError:
@@ -113,9 +124,9 @@ class Publisher:
     # 1: every file lies somewhere where it stays
 
     def _attached(self, manifest: Manifest, attachments: Mapping[str, Source]) -> Manifest:
-        """The manifest with the files beside the repository, measured where nobody has measured them."""
+        """The manifest with more files beside the repository, measured where nobody has measured them."""
         entries = {name: self._measure(source) for name, source in attachments.items()}
-        return manifest.model_copy(update={"attachments": entries})
+        return manifest.model_copy(update={"attachments": {**manifest.attachments, **entries}})
 
     def _measure(self, source: Source) -> FileEntry:
         if isinstance(source, bytes):
@@ -213,13 +224,15 @@ class Publisher:
         return decided
 
     def _decided(self, paths: RepositoryPaths) -> Publication | None:
-        key = decision_key(paths)
-        body = self._store.read(key)
-        return None if body is None else Publication.from_bytes(body, self._store.uri(key))
+        return read_decision(self._store, paths)
 
     def _published(self, paths: RepositoryPaths) -> Manifest | None:
-        body = self._store.read(paths.manifest)
-        return None if body is None else Manifest.from_bytes(body, self._store.uri(paths.manifest))
+        body = self._store.read(paths.manifest, most_bytes=MANIFEST_LIMIT_BYTES)
+        if body is None:
+            return None
+        manifest = Manifest.from_bytes(body, self._store.uri(paths.manifest))
+        require_identity(manifest, paths.model, paths.version, self._store.uri(paths.manifest))
+        return manifest
 
     # 3: the files come to their places
 
@@ -326,6 +339,21 @@ class Publisher:
                 found=f"{size_bytes} bytes",
                 remedy="find out who wrote it after it was measured; then run the stage again",
             )
+
+
+def read_decision(store: ModelStoreHook, paths: RepositoryPaths) -> Publication | None:
+    """What was decided about a version, or None where nothing was.
+
+    :raises UserError: what lies there is no decision.
+    :raises VersionConflictError: it is about another model or version.
+    """
+    key = decision_key(paths)
+    body = store.read(key, most_bytes=DECISION_LIMIT_BYTES)
+    if body is None:
+        return None
+    decision = Publication.from_bytes(body, store.uri(key))
+    require_identity(decision.manifest, paths.model, paths.version, store.uri(key))
+    return decision
 
 
 def _at(origin: Origin, key: str) -> Origin:

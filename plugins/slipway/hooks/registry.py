@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from include.model_release.errors import InputMissingError, SigningRefusedError, VersionConflictError
+from include.model_release.errors import (
+    InputMissingError,
+    ModelInvalidError,
+    SigningRefusedError,
+    VersionConflictError,
+)
 from include.model_release.manifest import (
     GOLDEN_FILE,
+    MANIFEST_LIMIT_BYTES,
     SIGNATURE_FILE,
+    SIGNATURE_LIMIT_BYTES,
     FileEntry,
     Manifest,
     attachment,
     require_same_content,
 )
+from include.model_release.manifest_identity import require_identity
 from include.model_release.repository import (
     RepositoryPaths,
     config_files,
@@ -26,6 +34,9 @@ from slipway.concurrency import each
 from slipway.hooks.publisher import Publisher, StoredSource
 from slipway.hooks.signing import SigningKey, require_signature
 from slipway.hooks.store import ModelStoreHook
+
+_CONFIG_LIMIT_BYTES = 16 * 2**20
+_SMALL_BYTES = 2**20  # up to here a file that is not its manifest's is read all the same, to say what it is
 
 __all__ = ["GOLDEN_FILE", "ModelRegistry", "StoredSource", "golden_key"]
 
@@ -48,15 +59,20 @@ class ModelRegistry:
         return repository_paths(model, version).storage_uri(self._store.bucket)
 
     def manifest(self, model: str, version: int) -> Manifest | None:
-        """The version's manifest, or None where the version was never published."""
-        key = repository_paths(model, version).manifest
-        body = self._store.read(key)
-        return None if body is None else Manifest.from_bytes(body, self._store.uri(key))
+        """The version's manifest, or None where the version was never published.
+
+        :raises UserError: what lies there is no manifest.
+        :raises VersionConflictError: it is another model's or version's.
+        """
+        body = self._document(model, version)
+        return None if body is None else self._parsed(body, model, version)
 
     def require(self, model: str, version: int) -> Manifest:
         """The version's manifest.
 
         :raises InputMissingError: the version was never published.
+        :raises UserError: what lies there is no manifest.
+        :raises VersionConflictError: it is another model's or version's.
         """
         return self.require_with_digest(model, version)[0]
 
@@ -64,17 +80,18 @@ class ModelRegistry:
         """The version's manifest and the SHA-256, in hex, of its bytes: by it a gate's pass is held to this manifest.
 
         :raises InputMissingError: the version was never published.
+        :raises UserError: what lies there is no manifest.
+        :raises VersionConflictError: it is another model's or version's.
         """
-        key = repository_paths(model, version).manifest
-        body = self._store.read(key)
+        body = self._document(model, version)
         if body is None:
             raise InputMissingError(
                 f"version {version} of {model!r} is not published",
-                expected=self._store.uri(key),
+                expected=self._store.uri(repository_paths(model, version).manifest),
                 found="none",
                 remedy="release the version first",
             )
-        return Manifest.from_bytes(body, self._store.uri(key)), hashlib.sha256(body).hexdigest()
+        return self._parsed(body, model, version), hashlib.sha256(body).hexdigest()
 
     def publish(
         self,
@@ -84,6 +101,7 @@ class ModelRegistry:
         *,
         attachments: Mapping[str, bytes | StoredSource] | None = None,
         settings: Publishing | None = None,
+        sign: Callable[[Manifest], bytes] | None = None,
     ) -> bool:
         """Decides for these bytes, lays every file in place and checks it there, then writes the manifest.
 
@@ -93,15 +111,17 @@ class ModelRegistry:
         :param sources: where each of the manifest's files comes from, by its path.
         :param golden: key of the golden set, which is kept beside the repository for later validations.
         :param attachments: what else is kept beside the repository, by its name there.
+        :param sign: makes the signature of a manifest that has every other attachment; None: it is not signed.
         :return: whether this call wrote the manifest; False: these very bytes are published already.
         :raises VersionConflictError: other bytes are published, or decided on, under this version.
         """
+        require_identity(manifest, manifest.model, manifest.version, "the manifest to be published")
         publisher = Publisher(self._store, settings or Publishing(), self._workers)
         measured = manifest.source.files.get(GOLDEN_FILE)
         beside = {GOLDEN_FILE: StoredSource(golden, measured), **(attachments or {})}
         published, written = self.manifest(manifest.model, manifest.version), False
         if published is None:
-            published, written = publisher.publish(manifest, sources, beside)
+            published, written = publisher.publish(manifest, sources, beside, sign)
         publisher.tidy(published)
         require_same_content(published, manifest)
         return written
@@ -109,13 +129,13 @@ class ModelRegistry:
     def config_text(self, manifest: Manifest) -> str:
         """The version's config.pbtxt, checked against its manifest."""
         paths = _paths(manifest)
-        return self._read(paths.repository + paths.config_file, manifest.files[paths.config_file]).decode()
+        return self._config(paths.repository + paths.config_file, manifest.files[paths.config_file])
 
     def config_texts(self, manifest: Manifest) -> dict[str, str]:
         """The config.pbtxt of each model of the version by the model's name, checked against its manifest."""
         repository = _paths(manifest).repository
         return {
-            name: self._read(repository + path, manifest.files[path]).decode()
+            name: self._config(repository + path, manifest.files[path])
             for name, path in config_files(manifest.files).items()
         }
 
@@ -132,12 +152,14 @@ class ModelRegistry:
         return self._read(golden_key(manifest), entry)
 
     def require_signed(self, manifest: Manifest, key: SigningKey) -> None:
-        """Returns when the version's files are signed with the key, or with one that is accepted beside it.
+        """Returns when the manifest and its files are signed with the key, or with one that is accepted beside it.
 
-        What is checked is that the signature is of the digests in the manifest; whoever reads a file checks it
-        against those.
+        What is checked of the files is that the signature is of their digests in the manifest; whoever reads a file
+        checks it against those.
 
-        :raises SigningRefusedError: there is no signature, it is another key's, or of other files.
+        :raises SigningRefusedError: there is no signature, it is another key's, or of another manifest or other files.
+        :raises SignedWithoutIdentityError: it is of the files, and says nothing of the manifest.
+        :raises VersionConflictError: the manifest is not the one that lies in the bucket now.
         """
         entry = attachment(manifest, SIGNATURE_FILE)
         if entry is None:
@@ -147,8 +169,15 @@ class ModelRegistry:
                 found="none in the manifest",
                 remedy="release the model under a new version, which is then signed",
             )
+        if entry.size_bytes > SIGNATURE_LIMIT_BYTES:
+            raise SigningRefusedError(
+                f"the signature of version {manifest.version} of {manifest.model!r} is larger than it may be",
+                expected=f"at most {SIGNATURE_LIMIT_BYTES} bytes",
+                found=f"{entry.size_bytes} bytes in the manifest",
+                remedy="find out who published the version; release the model under a new version",
+            )
         signature = self._read(_paths(manifest).root + SIGNATURE_FILE, entry)
-        require_signature(manifest, signature, key)
+        require_signature(self._document_of(manifest), signature, key)
 
     def copy_to_staging(self, manifest: Manifest, name: str) -> None:
         """Copies the version's model folders to the staging server's repository, checked against the manifest.
@@ -171,6 +200,46 @@ class ModelRegistry:
 
         each(copy, manifest.files, self._workers)
 
+    def _document(self, model: str, version: int) -> bytes | None:
+        key = repository_paths(model, version).manifest
+        return self._store.read(key, most_bytes=MANIFEST_LIMIT_BYTES)
+
+    def _parsed(self, document: bytes, model: str, version: int) -> Manifest:
+        name = self._store.uri(repository_paths(model, version).manifest)
+        manifest = Manifest.from_bytes(document, name)
+        require_identity(manifest, model, version, name)
+        return manifest
+
+    def _document_of(self, manifest: Manifest) -> bytes:
+        """The manifest's own bytes, which are what is signed."""
+        model, version = manifest.model, manifest.version
+        document = self._document(model, version)
+        if document is None or self._parsed(document, model, version) != manifest:
+            raise VersionConflictError(
+                f"{self._store.uri(_paths(manifest).manifest)} was changed after it was read",
+                expected="a manifest, which is never changed",
+                found="none" if document is None else "another manifest",
+                remedy="find out who wrote it; release the model under a new version",
+            )
+        return document
+
+    def _config(self, key: str, expected: FileEntry) -> str:
+        """A configuration's text."""
+        if expected.size_bytes > _CONFIG_LIMIT_BYTES:
+            raise self._unreadable(key, f"{expected.size_bytes} bytes")
+        try:
+            return self._read(key, expected).decode()
+        except UnicodeDecodeError as error:
+            raise self._unreadable(key, f"bytes that are no UTF-8, at {error.start}") from None
+
+    def _unreadable(self, key: str, found: str) -> ModelInvalidError:
+        return ModelInvalidError(
+            f"{self._store.uri(key)} cannot be a model's configuration",
+            expected=f"text in UTF-8 of at most {_CONFIG_LIMIT_BYTES} bytes",
+            found=found,
+            remedy="release the model under a new version",
+        )
+
     def _copied(self, source: str, destination: str) -> FileEntry:
         """What a copy holds that was just made."""
         facts_before = self._store.stat(source)
@@ -181,7 +250,11 @@ class ModelRegistry:
         return FileEntry(sha256=sha256, size_bytes=size_bytes)
 
     def _read(self, key: str, expected: FileEntry) -> bytes:
-        body = self._store.require(key, remedy="the published version is damaged: release a new version")
+        body = self._store.require(
+            key,
+            remedy="the published version is damaged: release a new version",
+            most_bytes=max(expected.size_bytes, _SMALL_BYTES),
+        )
         if FileEntry.of(body) != expected:
             raise self._damaged(key, expected, FileEntry.of(body))
         return body

@@ -1,32 +1,41 @@
-"""OpenSSF model signing of a published version, with an elliptic-curve key.
+"""OpenSSF model signing of a published version and its manifest, with an elliptic-curve key.
 
 The standard signs a list of files with their SHA-256. The manifest has that list, so nothing is read to sign or to
-verify; the standard's own verifier accepts the signature for a downloaded copy of the version's ``repository/``. It
-covers those files and nothing else: not the manifest, which names the signature and so cannot be among what is signed.
-https://github.com/ossf/model-signing-spec
+verify; the standard's own verifier accepts the signature for a downloaded copy of the version's ``repository/``. What
+is signed beside the files is in `include/model_release/signed_statement.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
-from include.model_release.errors import SigningRefusedError, UserError
+from include.model_release.errors import SignedWithoutIdentityError, SigningRefusedError, UserError
 from include.model_release.manifest import Manifest
+from include.model_release.signed_statement import (
+    MANIFEST_PROPERTY,
+    covers_manifest,
+    manifest_property,
+    statement_differences,
+    subject_name,
+)
 from include.model_release.spec import Signing
+from slipway.hooks.envelope import signed_payload
 
 if TYPE_CHECKING:
-    from model_signing.hashing import Config as HashingConfig
+    from model_signing._signing.signing import Payload
 
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")  # those that the standard's bundles can name
+_SHOWN = 5
 _REMEDY = "put a PEM key there, such as `openssl ecparam -name prime256v1 -genkey -noout` makes"
 
 
@@ -67,8 +76,9 @@ def _accepted(text: str, place: int) -> bytes:
 
 
 def sign(manifest: Manifest, key: SigningKey) -> bytes:
-    """The signature of the version's files: a Sigstore bundle, as JSON.
+    """The signature of the version's files and of its manifest: a Sigstore bundle, as JSON.
 
+    :param manifest: with every attachment but the signature.
     :raises UserError: the key has no private half.
     """
     if key.private_pem is None:
@@ -78,58 +88,58 @@ def sign(manifest: Manifest, key: SigningKey) -> bytes:
             found="a public key",
             remedy="give the workers that publish the private key",
         )
-    from model_signing.signing import Config
+    from model_signing._signing.sign_ec_key import Signer
 
+    payload = _payload(manifest)
+    payload.statement.pb.predicate[MANIFEST_PROPERTY] = manifest_property(manifest.to_bytes())
     with TemporaryDirectory(prefix="slipway-sign-") as folder:  # readable by its owner alone
         private, signature = Path(folder, "key.pem"), Path(folder, "model.sig")
         private.write_bytes(key.private_pem)
-        config = Config().set_hashing_config(_measured(manifest)).use_elliptic_key_signer(private_key=private)
-        config.sign("repository", signature)
+        Signer(private).sign(payload).write(signature)
         return signature.read_bytes()
 
 
-def require_signature(manifest: Manifest, signature: bytes, key: SigningKey) -> None:
-    """Returns when the signature is of exactly the manifest's files, and the key's or one's that is accepted beside it.
+def require_signature(document: bytes, signature: bytes, key: SigningKey) -> None:
+    """Returns when the signature is of exactly this manifest and its files, by the key or one accepted beside it.
 
+    :param document: the manifest as it lies in the bucket.
     :raises SigningRefusedError: it is not.
+    :raises SignedWithoutIdentityError: it is of the files, and says nothing of the manifest.
     """
-    troubles = []
-    for public_pem in (key.public_pem, *key.accepted):
-        trouble = _trouble(manifest, signature, public_pem)
-        if trouble is None:
-            return
-        troubles.append(trouble)
-    keys = "the key that the release file names" + (", or one of its `verify_keys`" if key.accepted else "")
-    raise SigningRefusedError(
-        f"the signature of version {manifest.version} of {manifest.model!r} does not hold",
-        expected=f"the signature of these files with {keys}",
-        found="; ".join(dict.fromkeys(troubles)),
-        remedy="find out who published the version; release the model under a new version. If it was signed with a key "
-        "that was replaced since, put that key's public half under `publish.signing.verify_keys`",
-    )
+    manifest = Manifest.from_bytes(document)
+    payload = signed_payload(signature, (key.public_pem, *key.accepted))
+    troubles = ["no signature of these keys"] if payload is None else _first(payload, document)
+    if troubles:
+        names = "the key that the release file names" + (
+            ", or one of its `verify_keys`" if key.accepted else ""
+        )
+        raise SigningRefusedError(
+            f"the signature of version {manifest.version} of {manifest.model!r} does not hold",
+            expected=f"the signature of this manifest and these files with {names}",
+            found="; ".join(troubles),
+            remedy="find out who published the version; release the model under a new version. If it was signed with a "
+            "key that was replaced since, put that key's public half under `publish.signing.verify_keys`",
+        )
+    if payload is not None and not covers_manifest(payload):
+        raise SignedWithoutIdentityError(
+            f"the signature of version {manifest.version} of {manifest.model!r} covers its files alone",
+            expected="a signature that covers the manifest too, which says whose files they are",
+            found="a signature from before manifests were signed",
+            remedy="publish the model under a new version, which is then signed with its manifest",
+        )
 
 
-def _trouble(manifest: Manifest, signature: bytes, public_pem: bytes) -> str | None:
-    """Why the signature is not this key's of the manifest's files; None: it is."""
-    from model_signing.verifying import Config
-
-    with TemporaryDirectory(prefix="slipway-verify-") as folder:
-        public, path = Path(folder, "key.pem"), Path(folder, "model.sig")
-        public.write_bytes(public_pem)
-        path.write_bytes(signature)
-        config = Config().set_hashing_config(_measured(manifest)).use_elliptic_key_verifier(public_key=public)
-        try:
-            config.verify("repository", path)
-        except (InvalidSignature, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            return str(error).strip() or type(error).__name__
-    return None
+def _first(payload: bytes, document: bytes) -> list[str]:
+    """What differs, shortened."""
+    found = list(islice(statement_differences(payload, document), _SHOWN + 1))
+    return found if len(found) <= _SHOWN else [*found[:_SHOWN], "and more"]
 
 
-def _measured(manifest: Manifest) -> HashingConfig:
-    """The standard's way to the digests of a model's files, which here are known already."""
+def _payload(manifest: Manifest) -> Payload:
+    """The standard's statement of the version's files, whose digests are known already: nothing is read."""
     from model_signing import manifest as standard
     from model_signing._hashing.hashing import Digest
-    from model_signing.hashing import Config as HashingConfig
+    from model_signing._signing.signing import Payload
 
     files = [
         standard.FileManifestItem(
@@ -140,13 +150,7 @@ def _measured(manifest: Manifest) -> HashingConfig:
     how = standard.SerializationType.from_args(
         {"method": "files", "hash_type": "sha256", "allow_symlinks": False}
     )
-
-    class Measured(HashingConfig):
-        def hash(self, model_path: Any, *, files_to_hash: Any = None) -> standard.Manifest:
-            return standard.Manifest(str(model_path), files, how)
-
-    measured: HashingConfig = Measured()  # type: ignore[no-untyped-call]
-    return measured
+    return Payload(standard.Manifest(subject_name(manifest), files, how))
 
 
 def _key_of_connection(name: str) -> SigningKey:

@@ -25,6 +25,7 @@ from include.model_release.spec import Encryption
 from slipway.hooks.transfer import (
     ObjectFacts,
     ObjectSettings,
+    OversizedError,
     copy_object,
     distrust_short_answers,
     encryption_arguments,
@@ -127,17 +128,23 @@ class ModelStoreHook(BaseHook):
         """``s3://BUCKET/KEY``."""
         return f"s3://{self.bucket}/{key}"
 
-    def read(self, key: str) -> bytes | None:
-        """The object's bytes, or None where the store says that there is no such object."""
-        found = self.read_with_etag(key)
+    def read(self, key: str, *, most_bytes: int | None = None) -> bytes | None:
+        """The object's bytes, or None where the store says that there is no such object.
+
+        :param most_bytes: a larger object is not read.
+        :raises UserError: it is larger.
+        """
+        found = self.read_with_etag(key, most_bytes=most_bytes)
         return None if found is None else found[0]
 
-    def require(self, key: str, *, remedy: str) -> bytes:
+    def require(self, key: str, *, remedy: str, most_bytes: int | None = None) -> bytes:
         """The object's bytes.
 
+        :param most_bytes: a larger object is not read.
         :raises InputMissingError: there is no such object.
+        :raises UserError: it is larger.
         """
-        body = self.read(key)
+        body = self.read(key, most_bytes=most_bytes)
         if body is None:
             raise InputMissingError(
                 f"{self.uri(key)} is missing", expected="an object", found="none", remedy=remedy
@@ -200,15 +207,26 @@ class ModelStoreHook(BaseHook):
         """Writes the object if it is still the one with this entity tag; says whether it was written."""
         return self._write_if(key, body, ObjectSettings(content_type), IfMatch=etag)
 
-    def read_with_etag(self, key: str) -> tuple[bytes, str] | None:
-        """The object's bytes and entity tag, or None where there is no such object."""
+    def read_with_etag(self, key: str, *, most_bytes: int | None = None) -> tuple[bytes, str] | None:
+        """The object's bytes and entity tag, or None where there is no such object.
+
+        :param most_bytes: a larger object is not read.
+        :raises UserError: it is larger.
+        """
         with self._translated(key):
             try:
-                return read_whole(self.client, {"Bucket": self.bucket, "Key": key})
+                return read_whole(self.client, {"Bucket": self.bucket, "Key": key}, most_bytes)
             except ClientError as error:
                 if _code(error) in _MISSING:
                     return None
                 raise
+            except OversizedError as error:
+                raise UserError(
+                    f"{self.uri(key)} is larger than it may be",
+                    expected=f"at most {most_bytes} bytes",
+                    found=str(error),
+                    remedy="find out who wrote it",
+                ) from None
 
     def entries(self, prefix: str) -> list[StoredObject]:
         """Every object below the prefix, in the order of keys."""

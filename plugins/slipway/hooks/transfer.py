@@ -127,11 +127,21 @@ def distrust_short_answers(response_dict: dict[str, Any], operation_model: Any, 
         response_dict["status_code"] = 500
 
 
-def read_whole(client: Any, request: Mapping[str, Any]) -> tuple[bytes, str]:
-    """A small object's bytes and entity tag."""
+class OversizedError(Exception):
+    """An object is larger than it may be; nothing of it was read."""
+
+
+def read_whole(client: Any, request: Mapping[str, Any], most_bytes: int | None = None) -> tuple[bytes, str]:
+    """A small object's bytes and entity tag.
+
+    :raises OversizedError: it has more than `most_bytes`.
+    """
 
     def read() -> tuple[bytes, str]:
         answer = client.get_object(**request)
+        if most_bytes is not None and answer["ContentLength"] > most_bytes:
+            answer["Body"].close()
+            raise OversizedError(f"{answer['ContentLength']} bytes")
         return answer["Body"].read(), answer["ETag"]
 
     return _patiently(read)

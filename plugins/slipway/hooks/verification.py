@@ -9,6 +9,7 @@ from functools import partial
 from include.model_release.ensemble import bundle_config_sha256
 from include.model_release.errors import (
     InputMissingError,
+    SignedWithoutIdentityError,
     SigningRefusedError,
     SlipwayError,
     TransientError,
@@ -56,11 +57,10 @@ def verify_version(
         manifest = registry.require(model, version)
     except InputMissingError:
         raise
+    except VersionConflictError as error:
+        return [Finding(paths.manifest, error.expected or "its own manifest", error.found or error.what)]
     except UserError as error:
         return [Finding(paths.manifest, "a manifest", str(error))]
-    if (manifest.model, manifest.version) != (model, version):
-        named = f"{manifest.model} version {manifest.version}"
-        return [Finding(paths.manifest, f"{model} version {version}", named)]
     expected = dict(placed_files(manifest))
     golden = attachment(manifest, GOLDEN_FILE)
     if golden is not None:
@@ -88,21 +88,24 @@ def require_published_repository(
 ) -> tuple[str, ...]:
     """Returns when the version's repository holds the published files and no others, signed with the key.
 
-    An inference server downloads the repository as it lies there, long after it was published and staged. The digests
-    are the store's own, which it computed of the bytes that it holds.
+    An inference server downloads the repository as it lies there, long after it was published and staged, and each
+    later pod downloads it anew: this look says what lies there now, and nothing of what lies there then. What holds
+    afterwards is the bucket's policy, and the container that verifies before Triton starts (docs/bring-your-model.md).
+    The digests are the store's own, which it computed of the bytes that it holds.
 
     :param key: None: no signature is demanded.
     :param read: read a file of which the store keeps no digest; False: only its size is compared.
     :param workers: how many files are looked at at once.
     :return: the keys of the files of which only the size was compared.
     :raises SigningRefusedError: it is not signed with the key, or not what was signed.
+    :raises SignedWithoutIdentityError: it holds the published files and no others, the key has signed them, but not
+        their manifest, which says whose they are: it was published before manifests were signed.
     :raises VersionConflictError: no signature is demanded, and it is not what was published.
     :raises InputMissingError: the version was never published.
     """
     registry, paths = ModelRegistry(store), repository_paths(model, version)
     manifest = registry.require(model, version)
-    if key is not None:
-        registry.require_signed(manifest, key)
+    older = None if key is None else _signed_without_identity(registry, manifest, key)
     unread: list[str] = []
 
     def measure(name: str, expected: FileEntry) -> FileEntry:
@@ -129,7 +132,23 @@ def require_published_repository(
             found=findings[0].found + (f"; and {len(findings) - 1} more" if findings[1:] else ""),
             remedy="find out who wrote to this prefix; release the model under a new version",
         )
+    if older is not None:
+        raise older
     return tuple(sorted(unread))
+
+
+def _signed_without_identity(
+    registry: ModelRegistry, manifest: Manifest, key: SigningKey
+) -> SignedWithoutIdentityError | None:
+    """None where the key has signed the manifest; the error where it has signed the files alone.
+
+    :raises SigningRefusedError: it has signed neither.
+    """
+    try:
+        registry.require_signed(manifest, key)
+    except SignedWithoutIdentityError as error:
+        return error
+    return None
 
 
 def _read_entry(store: ModelStoreHook, key: str, expected: FileEntry) -> FileEntry:
@@ -190,7 +209,7 @@ def _signature(
 ) -> list[Finding]:
     try:
         registry.require_signed(manifest, key)
-    except SigningRefusedError as error:
+    except (SigningRefusedError, SignedWithoutIdentityError) as error:
         return [Finding(f"{paths.root}model.sig", error.expected or "a signature", error.found or error.what)]
     except TransientError:
         raise

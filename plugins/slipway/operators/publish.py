@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from include.model_release.errors import InputMissingError
 from include.model_release.intake import IncomingVersion, parse_ready, require_untouched
 from include.model_release.manifest import (
     SBOM_FILE,
-    SIGNATURE_FILE,
     FileEntry,
     Manifest,
     Provenance,
@@ -39,7 +39,7 @@ from include.model_release.variants import ONLY
 from include.model_release.warmup import make_warmup, needs_golden
 from include.triton_config import from_pbtxt, to_pbtxt
 from slipway.hooks.registry import GOLDEN_FILE, ModelRegistry, StoredSource
-from slipway.hooks.signing import SigningKey, load_signing_key, sign
+from slipway.hooks.signing import load_signing_key, sign
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.convert import RESULT_FILE
 from slipway.project import project_commit, project_version
@@ -100,8 +100,9 @@ class PublishModelOperator(ReleaseOperator):
                 manifest,
                 sources,
                 golden,
-                attachments=self._attachments(manifest, ticket, key),
+                attachments=self._attachments(ticket),
                 settings=ticket.spec.publish,
+                sign=None if key is None else partial(sign, key=key),
             )
             self.log.info(
                 "version %s of %s: %s (%s files, content %s)",
@@ -112,16 +113,12 @@ class PublishModelOperator(ReleaseOperator):
                 manifest.content_digest(),
             )
 
-    def _attachments(
-        self, manifest: Manifest, ticket: ReleaseTicket, key: SigningKey | None
-    ) -> dict[str, bytes | StoredSource]:
-        """What lies beside the repository: how it was made, the packages where the pod lists them, the signature."""
+    def _attachments(self, ticket: ReleaseTicket) -> dict[str, bytes | StoredSource]:
+        """What lies beside the repository but the signature: how it was made, the packages where the pod lists them."""
         attachments: dict[str, bytes | StoredSource] = {RECIPE_FILE: recipe_for(self.store, ticket)}
         packages = f"{ticket.of_variant(self._chosen[0]).work_prefix}{SBOM_FILE}"
         if self.store.exists(packages):
             attachments[SBOM_FILE] = StoredSource(packages)
-        if key is not None:
-            attachments[SIGNATURE_FILE] = sign(manifest, key)
         return attachments
 
     def _assemble(self, ticket: ReleaseTicket) -> tuple[Manifest, dict[str, bytes | StoredSource]]:

@@ -8,6 +8,7 @@ import io
 import itertools
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from slipway.hooks.store import ModelStoreHook, StoredObject
 from slipway.hooks.verification import verify_version
 
 from include.model_release.errors import SlipwayError, VersionConflictError
-from include.model_release.manifest import SBOM_FILE, SIGNATURE_FILE, FileEntry
+from include.model_release.manifest import SBOM_FILE, FileEntry
 from include.model_release.model_config import config_sha256
 from include.model_release.publication import PartsDigest
 from include.model_release.spec import Encryption, Publishing
@@ -52,9 +53,9 @@ def publish(store: ModelStoreHook, one: Publication, workers: int = 1, **options
     return ModelRegistry(store, workers=workers).publish(one.manifest, one.sources, one.golden, **options)
 
 
-def beside(one: Publication) -> dict[str, bytes | StoredSource]:
+def beside(one: Publication) -> dict[str, Any]:
     """What lies beside the repository: a signature, which is another each time, and a list of packages."""
-    return {SIGNATURE_FILE: sign(one.manifest, KEY), SBOM_FILE: StoredSource(one.golden)}
+    return {"sign": partial(sign, key=KEY), "attachments": {SBOM_FILE: StoredSource(one.golden)}}
 
 
 def left_over(store: ModelStoreHook, version: int) -> list[str]:
@@ -72,7 +73,7 @@ def test_killed_at_any_request(
     one = prepared(prepare_version, version, weight_files=2)
     mortal = MortalStore(store, dies_at=dies_at, answer_lost=answer_lost)
     try:
-        publish(mortal, one, attachments=beside(one))
+        publish(mortal, one, **beside(one))
     except Killed:
         pass
     else:
@@ -84,7 +85,7 @@ def test_killed_at_any_request(
     if reconverted:
         one = prepared(prepare_version, version, model=b"converted once more", weight_files=1)
     try:
-        publish(store, one, attachments=beside(one))
+        publish(store, one, **beside(one))
     except VersionConflictError:
         assert decided
         assert reconverted
@@ -125,7 +126,7 @@ def test_two_publishers_at_once(
     def run(me: int, one: Publication) -> None:
         try:
             mine = MortalStore(store, turns=turns, me=me, dies_at=dies_at[me])
-            outcomes[me] = publish(mine, one, attachments=beside(one))
+            outcomes[me] = publish(mine, one, **beside(one))
         except (Killed, SlipwayError) as error:
             outcomes[me] = error
         finally:
@@ -146,7 +147,7 @@ def test_two_publishers_at_once(
         assert sum(isinstance(outcome, VersionConflictError) for outcome in told) == 1, "the other is told"
     for one in (first, other):
         try:
-            publish(store, one, attachments=beside(one))
+            publish(store, one, **beside(one))
         except VersionConflictError:
             assert not alike
     assert verify_version(store, "digits", version, KEY) == []

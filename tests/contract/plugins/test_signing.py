@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from slipway.hooks.signing import SigningKey, load_signing_key, require_signatur
 from slipway.hooks.store import ModelStoreHook
 
 from include.model_release.errors import SigningRefusedError, UserError
-from include.model_release.manifest import SIGNATURE_FILE, FileEntry, Manifest
+from include.model_release.manifest import FileEntry, Manifest
 from include.model_release.spec import Signing
 from tests.contract.plugins.conftest import Publication
 
@@ -61,8 +62,8 @@ def download(store: ModelStoreHook, folder: Path) -> Path:
 def signed(store: ModelStoreHook, one: Publication, key: SigningKey | None) -> Manifest:
     """Publish, signed with the key; return the manifest that lies there."""
     registry = ModelRegistry(store)
-    attachments = {} if key is None else {SIGNATURE_FILE: sign(one.manifest, key)}
-    registry.publish(one.manifest, one.sources, one.golden, attachments=attachments)
+    how = None if key is None else partial(sign, key=key)
+    registry.publish(one.manifest, one.sources, one.golden, sign=how)
     return registry.require("digits", 1)
 
 
@@ -121,14 +122,14 @@ def test_signature_of_other_files_is_refused(prepare_version: Prepare, tmp_path:
     files = {**manifest.files, "digits/1/model.onnx": FileEntry.of(b"another model")}
     changed = manifest.model_copy(update={"files": files})
     with pytest.raises(SigningRefusedError, match=r"digits/1/model\.onnx"):
-        require_signature(changed, sign(manifest, key), key)
+        require_signature(changed.to_bytes(), sign(manifest, key), key)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff", json.dumps({"mediaType": "x"}).encode()])
 def test_what_is_no_signature_is_refused(prepare_version: Prepare, tmp_path: Path, content: bytes) -> None:
     """What is no bundle at all is refused like a wrong one."""
     with pytest.raises(SigningRefusedError, match="does not hold"):
-        require_signature(prepare_version().manifest, content, key_of(tmp_path))
+        require_signature(prepare_version().manifest.to_bytes(), content, key_of(tmp_path))
 
 
 def test_key_of_a_connection(
@@ -148,7 +149,7 @@ def test_key_of_a_connection(
     public = {"conn_type": "generic", "extra": {"public_key": key.public_pem.decode()}}
     monkeypatch.setenv("AIRFLOW_CONN_VERIFYING", json.dumps(public))
     verifier = load_signing_key(Signing(connection="verifying"))
-    require_signature(manifest, signature, verifier)
+    require_signature(manifest.to_bytes(), signature, verifier)
     with pytest.raises(UserError, match="only the public key is here"):
         sign(manifest, verifier)
 
@@ -169,7 +170,9 @@ def test_key_that_was_replaced_is_accepted(
         SigningRefusedError, match=r"put that key's public half under `publish\.signing\.verify_keys`"
     ):
         ModelRegistry(store).require_signed(manifest, load_signing_key(Signing(private_key_file=private)))
-    require_signature(manifest, sign(manifest, key), load_signing_key(Signing(private_key_file=private)))
+    require_signature(
+        manifest.to_bytes(), sign(manifest, key), load_signing_key(Signing(private_key_file=private))
+    )
 
 
 def test_accepted_key_signs_no_other_files(prepare_version: Prepare, tmp_path: Path) -> None:
@@ -179,7 +182,7 @@ def test_accepted_key_signs_no_other_files(prepare_version: Prepare, tmp_path: P
     files = {**manifest.files, "digits/1/model.onnx": FileEntry.of(b"another model")}
     both = replace(key_of(tmp_path, name="new"), accepted=(old.public_pem,))
     with pytest.raises(SigningRefusedError, match=r"one of its `verify_keys`.*digits/1/model\.onnx"):
-        require_signature(manifest.model_copy(update={"files": files}), signature, both)
+        require_signature(manifest.model_copy(update={"files": files}).to_bytes(), signature, both)
 
 
 def test_accepted_key_that_is_none_is_named_and_not_quoted(tmp_path: Path) -> None:

@@ -21,7 +21,10 @@ def test_bytes_bring_back_the_decision() -> None:
     """Written and read again, a decision is the same."""
     decision = Publication(
         manifest=_manifest(),
-        origins={"repository/digits/config.pbtxt": Origin(key="work/digits/2/publish/0", version_id="v")},
+        origins={
+            "repository/digits/config.pbtxt": Origin(key="work/digits/2/publish/0", version_id="v"),
+            "repository/digits/2/model.onnx": Origin(key="work/digits/2/publish/1"),
+        },
     )
     assert Publication.from_bytes(decision.to_bytes()) == decision
 
