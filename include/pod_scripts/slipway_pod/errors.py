@@ -12,6 +12,8 @@ EXIT_CODES = {
     "SlipwayError": 1,
     "BenchmarkRefusedError": 4,
     "ParityRefusedError": 4,
+    "SignedWithoutIdentityError": 4,
+    "SigningRefusedError": 4,
     "ServerUnavailableError": 75,
     "StoreUnavailableError": 75,
     "TimedOutError": 75,

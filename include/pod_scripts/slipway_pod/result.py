@@ -31,7 +31,7 @@ def run_to_result(
     `tools` (versions) and `seconds`. `last` is called before it is written, also after a failure, unless S3 does not
     answer: converters add their list of software there.
     """
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, stop)
     started = time.monotonic()
     result: dict[str, Any] = {}
     store: Store | None = None
@@ -67,6 +67,6 @@ def run_to_result(
     return 0
 
 
-def _stop(number: int, _: object) -> None:
+def stop(number: int, _: object) -> None:
     """Ends by way of every `finally`, so that what was started here goes too; without a result."""
     raise SystemExit(128 + number)

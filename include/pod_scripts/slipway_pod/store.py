@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,8 @@ from slipway_pod.errors import PodError
 from slipway_pod.sending import Sending, part_bytes
 
 CHECKSUM = "SHA256"
+PIECE_BYTES = 2**20
+BROKEN_OFF = 4  # how often in a row an answer may break off without a byte
 # How what is written is encrypted on the server's side: boto's arguments, as JSON; left out, as the bucket says.
 ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
 # boto3's transfers know no argument for the bucket's key; the bucket's own setting holds.
@@ -26,12 +29,13 @@ class Store:
     `inputs` is what was downloaded so far: size_bytes and sha256 (hexadecimal) by address.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_timeout_s: float = 60) -> None:
         import boto3
         from botocore.config import Config
 
         retries: Any = {"mode": "standard", "total_max_attempts": 4}
-        self._client = boto3.client("s3", config=Config(connect_timeout=5, read_timeout=60, retries=retries))
+        patience = Config(connect_timeout=5, read_timeout=read_timeout_s, retries=retries)
+        self._client = boto3.client("s3", config=patience)
         self.inputs: dict[str, dict[str, Any]] = {}
         asked = json.loads(os.environ.get(ENCRYPTION_VARIABLE) or "{}")
         self._encryption = {name: asked[name] for name in ENCRYPTION_ARGUMENTS if name in asked}
@@ -79,6 +83,38 @@ class Store:
                 raise PodError("UserError", f"{name!r} in {url} is no plain path", remedy="rename it")
             self.download(f"{url}/{name}", folder / name)
         return len(names)
+
+    def pieces(self, url: str, size_bytes: int) -> Iterator[bytes]:
+        """An object's bytes, some at a time; an answer that breaks off is asked for again from there.
+
+        Whoever reads ends it when there are more than the `size_bytes` that were expected.
+        """
+        done, etag, failures = 0, "", 0
+        while True:
+            rest = {"Range": f"bytes={done}-", "IfMatch": etag} if done else {}
+            try:
+                with store_errors(url) as (bucket, key):
+                    answer = self._client.get_object(Bucket=bucket, Key=key, **rest)
+                    etag = answer["ETag"]
+                    for piece in answer["Body"].iter_chunks(PIECE_BYTES):
+                        done, failures = done + len(piece), 0
+                        yield piece
+                return
+            except PodError as error:
+                failures += 1
+                if error.kind != "StoreUnavailableError" or failures == BROKEN_OFF or done >= size_bytes:
+                    raise
+            time.sleep(failures)
+
+    def read(self, url: str, most_bytes: int) -> bytes:
+        """The bytes of an object that is not larger than that."""
+        content = bytearray()
+        for piece in self.pieces(url, most_bytes):
+            content += piece
+            if len(content) > most_bytes:
+                what, expected = f"{url} is larger than it may be", f"at most {most_bytes} bytes"
+                raise PodError("UserError", what, expected=expected, remedy="find out who wrote it")
+        return bytes(content)
 
     def upload(self, path: Path, url: str) -> dict[str, Any]:
         """Writes a file to an object; returns what was sent, as `Sending.measured` has it."""

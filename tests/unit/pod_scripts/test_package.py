@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_a_program_starts_from_any_folder(program: Path, tmp_path: Path) -> None
         command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    assert "--destination" in done.stdout
+    assert re.search(r"--destination |\bSOURCE DESTINATION\b", done.stdout)
     assert "Exit codes: 0 done" in " ".join(done.stdout.split())
 
 

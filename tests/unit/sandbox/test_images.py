@@ -78,6 +78,7 @@ def test_the_projects_images_are_known() -> None:
         "tensorrt",
         "tensorrt-llm",
         "triton",
+        "verify",
     ]
     for name in images.known_images():
         text = images.image_source(name).requirements.read_text()

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Downloads a published version for an inference server, and lets it have nothing but what was published.
+
+Called as KServe calls a storage initializer: `verify_repository.py SOURCE DESTINATION`. SOURCE is
+s3://BUCKET/models/MODEL/VERSION/repository, DESTINATION a folder that is empty or was filled by this program.
+The manifest is read first: it must be that of this model and version and, where public keys are given, signed
+by one of them. The repository must hold its files and no others. Each is checked, size and SHA-256, while it
+is written. What fails leaves nothing in DESTINATION that a server could load, and one line on standard error
+that says why.
+
+Environment: AWS_* as for every client of S3. SLIPWAY_PUBLIC_KEYS, public keys as PEM, or
+SLIPWAY_PUBLIC_KEY_FILE, a file with them; without both no signature is demanded. SLIPWAY_VERIFY_TIMEOUT_S,
+SLIPWAY_VERIFY_STALL_S and SLIPWAY_VERIFY_WORKERS stand for the options.
+
+Exit codes: 0 done; 2 wrong usage; 3 it is not what was published; 4 its signature is refused; 75 try again
+later (S3 does not answer, time is up); 1 an error in this program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NoReturn
+
+from slipway_pod.arguments import new_parser, positive, whole
+from slipway_pod.errors import PodError, unexpected
+from slipway_pod.placing import filled, writing_errors
+from slipway_pod.progress import say
+from slipway_pod.result import stop
+from slipway_pod.signature import load_public_keys, require_signed
+from slipway_pod.store import Store
+from slipway_pod.supervision import Progress, supervised
+from slipway_pod.version_manifest import (
+    MANIFEST_FILE,
+    MANIFEST_LIMIT_BYTES,
+    REMEDY,
+    SIGNATURE_FILE,
+    SIGNATURE_LIMIT_BYTES,
+    FileEntry,
+    Manifest,
+    Version,
+    parse_manifest,
+    parse_source,
+)
+
+KEYS_VARIABLE = "SLIPWAY_PUBLIC_KEYS"
+KEY_FILE_VARIABLE = "SLIPWAY_PUBLIC_KEY_FILE"
+READ_TIMEOUT_S = 20
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    parser = new_parser(__doc__)
+    parser.add_argument("source", metavar="SOURCE", help="s3://BUCKET/models/MODEL/VERSION/repository")
+    parser.add_argument("destination", metavar="DESTINATION", type=Path, help="where the server looks")
+    for option, kind, default, text in (
+        ("timeout-s", positive, "3600", "limit of the run"),
+        ("stall-s", positive, "60", "limit of the time in which no byte comes"),
+        ("workers", whole, "4", "how many files are on their way at once"),
+    ):
+        variable = f"SLIPWAY_VERIFY_{option.replace('-', '_').upper()}"
+        value = os.environ.get(variable, default)
+        parser.add_argument(f"--{option}", type=kind, default=value, help=f"{text} (default: %(default)s)")
+    return parser.parse_args(argv)
+
+
+def public_keys() -> list[Any]:
+    """The keys of which one must have signed; none where no signature is demanded. Raises PodError."""
+    if KEYS_VARIABLE in os.environ:
+        return load_public_keys(os.environ[KEYS_VARIABLE].encode(), KEYS_VARIABLE)
+    if KEY_FILE_VARIABLE not in os.environ:
+        return []
+    path = Path(os.environ[KEY_FILE_VARIABLE])
+    try:
+        return load_public_keys(path.read_bytes(), str(path))
+    except OSError as error:
+        what = f"{KEY_FILE_VARIABLE} names a file that cannot be read"
+        raise PodError("UserError", what, found=f"{path}: {error.strerror}", remedy="mount it") from error
+
+
+def check(store: Store, version: Version, keys: list[Any]) -> Manifest:
+    """The version's manifest, if it is its own and signed as demanded, and its files are there. Raises PodError."""
+    document = store.read(f"{version.root}/{MANIFEST_FILE}", MANIFEST_LIMIT_BYTES)
+    manifest = parse_manifest(document, version)
+    if keys:
+        entry = manifest.signature
+        if entry is None:
+            what = f"{version} is not signed"
+            raise PodError("SigningRefusedError", what, expected="a signature", found="none", remedy=REMEDY)
+        place = f"{version.root}/{SIGNATURE_FILE}"
+        bundle = store.read(place, min(entry.size_bytes, SIGNATURE_LIMIT_BYTES))
+        if measured(bundle) != entry:
+            refuse(place, entry, measured(bundle))
+        require_signed(version, manifest, bundle, keys)
+    require_the_files(store, version, manifest)
+    return manifest
+
+
+def require_the_files(store: Store, version: Version, manifest: Manifest) -> None:
+    """Returns when the repository holds the manifest's files, in their sizes, and no others. Raises PodError."""
+    there = store.sizes(version.source, most=len(manifest.files) + 1)
+    wanted = {path: entry.size_bytes for path, entry in manifest.files.items()}
+    for path in sorted(there.keys() ^ wanted.keys()):
+        expected, found = ("no object", "one") if path in there else ("an object", "none")
+        what = f"{version.source}/{path[:200]} is not as its manifest has it"
+        raise PodError("VersionConflictError", what, expected=expected, found=found, remedy=REMEDY)
+    for path, size_bytes in there.items():
+        if size_bytes != wanted[path]:
+            what = f"{version.source}/{path} is not as its manifest has it"
+            expected, found = f"{wanted[path]} bytes", f"{size_bytes} bytes"
+            raise PodError("VersionConflictError", what, expected=expected, found=found, remedy=REMEDY)
+
+
+def fetch(store: Store, url: str, target: Path, expected: FileEntry, progress: Progress) -> None:
+    """Writes a file and checks it on its way; a byte too many ends it. Raises PodError."""
+    digest, size_bytes = hashlib.sha256(), 0
+    progress.tick()
+    with writing_errors(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = target.open("xb")
+    with file:
+        for piece in store.pieces(url, expected.size_bytes):
+            progress.tick()
+            size_bytes += len(piece)
+            if size_bytes > expected.size_bytes:
+                break
+            digest.update(piece)
+            with writing_errors(target.parent):
+                file.write(piece)
+    found = FileEntry(size_bytes, digest.hexdigest())
+    if found != expected:
+        refuse(url, expected, found)
+
+
+def measured(content: bytes) -> FileEntry:
+    """Size and digest of what was read."""
+    return FileEntry(len(content), hashlib.sha256(content).hexdigest())
+
+
+def refuse(url: str, expected: FileEntry, found: FileEntry) -> NoReturn:
+    """Raises the PodError for a file that is not what was published."""
+    texts = [f"{entry.size_bytes} bytes, SHA-256 {entry.sha256}" for entry in (expected, found)]
+    what = f"{url} is not what was published"
+    raise PodError("VersionConflictError", what, expected=texts[0], found=texts[1], remedy=REMEDY)
+
+
+def download(
+    store: Store, version: Version, keys: list[Any], folder: Path, progress: Progress, workers: int
+) -> Manifest:
+    """Writes the version's files to a folder, each of them checked. Raises PodError."""
+    manifest = check(store, version, keys)
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [
+            pool.submit(fetch, store, f"{version.source}/{path}", folder / path, entry, progress)
+            for path, entry in manifest.files.items()
+        ]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return manifest
+
+
+def verify(options: argparse.Namespace) -> None:
+    """The whole of it. Raises PodError, and leaves nothing in the destination then."""
+    version, keys = parse_source(options.source), public_keys()
+    about: dict[str, object] = {"source": version.source, "signed": bool(keys)}
+    with filled(options.destination, about) as folder:
+        store = Store(read_timeout_s=min(READ_TIMEOUT_S, options.stall_s))
+        manifest: Manifest = supervised(
+            lambda progress: download(store, version, keys, folder, progress, options.workers),
+            options.timeout_s,
+            options.stall_s,
+        )
+        about["manifest_sha256"] = manifest.signed_sha256
+    size_bytes = sum(entry.size_bytes for entry in manifest.files.values())
+    how = "signed" if keys else "no key is given: its signature was not looked at"
+    say("verified", f"{version}, {len(manifest.files)} files, {size_bytes} bytes; {how}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the program; returns its exit code."""
+    options = arguments(argv)
+    signal.signal(signal.SIGTERM, stop)
+    os.umask(0o022)  # the server runs as another user
+    try:
+        verify(options)
+    except PodError as error:
+        failure = error
+    except Exception as error:  # whatever it is, the kubelet is told in one line
+        failure = unexpected(error, "verification")
+    else:
+        return 0
+    print(f"error: {' '.join(str(failure).split())}", file=sys.stderr, flush=True)
+    return failure.exit_code
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process at once, also while threads still wait for S3."""
+    sys.stdout.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    try:
+        leave(main())
+    except SystemExit as ending:
+        leave(ending.code if isinstance(ending.code, int) else 1)

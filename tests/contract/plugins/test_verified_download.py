@@ -1,0 +1,347 @@
+"""The storage initializer that verifies: a server gets what was published, for this model and version, or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slipway.hooks import signing as signing_module
+from slipway.hooks.registry import ModelRegistry
+from slipway.hooks.signing import SigningKey, sign
+from slipway.hooks.store import ModelStoreHook
+
+from include.model_release.manifest import MANIFEST_LIMIT_BYTES, canonical_json
+from include.sandbox.images import build_image
+from tests.contract.cluster.emulator import NAMESPACE, Emulator, pod
+from tests.contract.cluster.emulator import wait_until as cluster_wait
+from tests.contract.plugins.conftest import Publication
+from tests.contract.plugins.test_signing import key_of
+from tests.contract.plugins.verified_download import (
+    CREDENTIALS,
+    POD_SCRIPTS,
+    Initializer,
+    own_s3,
+    put_version,
+    wait_until,
+)
+
+pytestmark = pytest.mark.timeout(180)
+
+ROOT = "models/digits/3/"
+MODEL = f"{ROOT}repository/digits/3/model.onnx"
+PUBLISHED = {
+    "digits/config.pbtxt": b"name",
+    "digits/3/model.onnx": b"an onnx model",
+    "digits/3/weights.0": b"\x00",
+    "digits/3/weights.1": b"\x01",
+}
+Change = Callable[[ModelStoreHook], None]
+
+
+@pytest.fixture(scope="session")
+def image() -> Path:
+    """The environment that stands for the image `slipway/verify`."""
+    return build_image("verify")
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> SigningKey:
+    """The key with which versions are signed."""
+    return key_of(tmp_path)
+
+
+@pytest.fixture
+def published(
+    store: ModelStoreHook, prepare_version: Callable[..., Publication], key: SigningKey
+) -> ModelStoreHook:
+    """A store with a signed version 3 of digits, published as releases do."""
+    one = prepare_version(version=3, weight_files=2)
+    ModelRegistry(store).publish(one.manifest, one.sources, one.golden, sign=partial(sign, key=key))
+    return store
+
+
+@pytest.fixture
+def initializer(image: Path, s3_endpoint: str, tmp_path: Path, key: SigningKey) -> Initializer:
+    """The program, which is given the public key as text, and an empty folder."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    return Initializer(image, s3_endpoint, folder, {"SLIPWAY_PUBLIC_KEYS": key.public_pem.decode()})
+
+
+def uri(store: ModelStoreHook, model: str = "digits", version: int = 3) -> str:
+    """The storageUri of a version."""
+    return store.uri(f"models/{model}/{version}/repository")
+
+
+@pytest.mark.parametrize("given", ["text", "two keys", "file", "no key"])
+def test_published_version_is_downloaded(
+    published: ModelStoreHook, initializer: Initializer, key: SigningKey, tmp_path: Path, given: str
+) -> None:
+    """The folder holds the version's files and no others, readable by any user, whichever way keys are given."""
+    path = tmp_path / "keys.pem"
+    path.write_bytes(key.public_pem)
+    both = key_of(tmp_path, name="other").public_pem + b"\n" + key.public_pem
+    initializer.settings = {
+        "text": initializer.settings,
+        "two keys": {"SLIPWAY_PUBLIC_KEYS": both.decode()},
+        "file": {"SLIPWAY_PUBLIC_KEY_FILE": str(path)},
+        "no key": {},
+    }[given]
+    assert initializer.run(uri(published)) == (0, "")
+    assert initializer.files() == PUBLISHED
+    assert all(one.stat().st_mode & 0o444 == 0o444 for one in initializer.destination.rglob("*"))
+    done = json.loads((initializer.destination / ".slipway-verified.json").read_text())
+    assert (done["source"], done["signed"]) == (uri(published), given != "no key")
+    # A container that is started again finds what it has left.
+    assert initializer.run(uri(published)) == (0, "")
+    assert initializer.files() == PUBLISHED
+
+
+def rewritten(store: ModelStoreHook, **changes: Any) -> None:
+    """The manifest says something else."""
+    document = json.loads(store.read(f"{ROOT}manifest.json") or b"")
+    store.write(f"{ROOT}manifest.json", canonical_json(document | changes))
+
+
+def with_other_bytes(store: ModelStoreHook) -> None:
+    """A file and its entry in the manifest were changed alike."""
+    store.write(MODEL, b"an onnx modeL")
+    document = json.loads(store.read(f"{ROOT}manifest.json") or b"")
+    entry = {"size_bytes": 13, "sha256": "0fc7d0ebb7e4e2a3e3cbdd8b2bd6d1d3e7c1c9b7c3f8ad2fd8dbb7e0d64f7c6a"}
+    rewritten(store, files={**document["files"], "digits/3/model.onnx": entry})
+
+
+CHANGES: dict[str, tuple[Change, int, str]] = {
+    "changed byte": (lambda store: store.write(MODEL, b"an onnx modeL"), 3, "is not what was published"),
+    "longer file": (lambda store: store.write(MODEL, b"an onnx model "), 3, "13 bytes. Found: 14 bytes"),
+    "extra file": (lambda store: store.write(f"{ROOT}repository/x/1/model.py", b"x"), 3, "x/1/model.py"),
+    "missing file": (lambda store: store.delete(MODEL), 3, "model.onnx is not as its manifest has it"),
+    "no manifest": (lambda store: store.delete(f"{ROOT}manifest.json"), 3, "There is no s3://"),
+    "broken manifest": (lambda store: store.write(f"{ROOT}manifest.json", b"{"), 3, "not this version's"),
+    "deep manifest": (lambda store: store.write(f"{ROOT}manifest.json", b"[" * 10**6), 3, "not this version's"),
+    "large manifest": (
+        lambda store: store.write(f"{ROOT}manifest.json", b" " * (MANIFEST_LIMIT_BYTES + 1)),
+        3,
+        "larger than it may be",
+    ),
+    "file and manifest changed": (with_other_bytes, 4, "another manifest was signed"),
+    "manifest changed": (lambda store: rewritten(store, tools={"a": "b"}), 4, "another manifest was signed"),
+    "unsigned": (lambda store: rewritten(store, attachments={}), 4, "is not signed"),
+    "signature lost": (lambda store: store.delete(f"{ROOT}model.sig"), 3, "There is no s3://"),
+    "signature changed": (lambda store: store.write(f"{ROOT}model.sig", b"{}"), 3, "not what was published"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "code", "words"), CHANGES.values(), ids=CHANGES)
+def test_nothing_else_is_downloaded(
+    published: ModelStoreHook, initializer: Initializer, change: Change, code: int, words: str
+) -> None:
+    """What is not what was published and signed ends with one line that says so, and the folder is empty as before."""
+    change(published)
+    ended, told = initializer.run(uri(published))
+    assert (ended, told.count("\n")) == (code, 1)
+    assert words in told
+    assert list(initializer.destination.iterdir()) == []
+
+
+@pytest.mark.parametrize(("model", "version"), [("digits", 9), ("fraud", 4)])
+def test_copied_version_is_not_downloaded(
+    published: ModelStoreHook, initializer: Initializer, model: str, version: int
+) -> None:
+    """A signed version that was copied to another model's or version's prefix is not that one."""
+    for entry in published.entries(ROOT):
+        published.copy(entry.key, entry.key.replace(ROOT, f"models/{model}/{version}/", 1))
+    ended, told = initializer.run(uri(published, model, version))
+    assert ended == 3
+    assert f"the manifest of {model} version {version}. Found: that of 'digits' version 3" in told
+    assert list(initializer.destination.iterdir()) == []
+
+
+def test_signature_of_another_key_or_without_identity_is_refused(
+    published: ModelStoreHook,
+    prepare_version: Callable[..., Publication],
+    initializer: Initializer,
+    key: SigningKey,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stranger's signature is refused, and so, in words of its own, is one from before manifests were signed."""
+    with monkeypatch.context() as before:
+        before.setattr(signing_module, "MANIFEST_PROPERTY", "something_else")
+        one = prepare_version(version=4)
+        ModelRegistry(published).publish(one.manifest, one.sources, one.golden, sign=partial(sign, key=key))
+    ended, told = initializer.run(uri(published, version=4))
+    assert (ended, "covers the version's files alone" in told) == (4, True)
+    initializer.settings["SLIPWAY_PUBLIC_KEYS"] = key_of(tmp_path, name="theirs").public_pem.decode()
+    ended, told = initializer.run(uri(published))
+    assert (ended, "does not hold" in told) == (4, True)
+    assert list(initializer.destination.iterdir()) == []
+
+
+@pytest.mark.parametrize("keys", ["", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"])
+def test_key_that_is_none_lets_nothing_through(
+    published: ModelStoreHook, initializer: Initializer, keys: str
+) -> None:
+    """An empty or unreadable key is an error: it does not mean that no signature is demanded."""
+    initializer.settings["SLIPWAY_PUBLIC_KEYS"] = keys
+    ended, told = initializer.run(uri(published))
+    assert (ended, "cannot be used to check signatures" in told) == (3, True)
+    assert list(initializer.destination.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["s3://b/models/digits/3", "s3://b/other/digits/3/repository", "gs://b/models/digits/3/repository"],
+)
+def test_address_of_no_version_is_refused(initializer: Initializer, source: str) -> None:
+    """What is no published version's address is refused before anything is read."""
+    ended, told = initializer.run(source)
+    assert (ended, "is no published version" in told) == (3, True)
+
+
+def test_folder_of_somebody_else_is_left_alone(published: ModelStoreHook, initializer: Initializer) -> None:
+    """A folder that holds something which this program did not put there is not touched."""
+    (initializer.destination / "precious").write_text("x")
+    ended, told = initializer.run(uri(published))
+    assert (ended, "holds something already" in told) == (3, True)
+    assert [path.name for path in initializer.destination.iterdir()] == ["precious"]
+
+
+def test_what_was_verified_once_goes_when_it_does_not_hold_any_more(
+    published: ModelStoreHook, initializer: Initializer
+) -> None:
+    """On a later start of the pod an earlier download is no proof: what fails then leaves nothing."""
+    assert initializer.run(uri(published)) == (0, "")
+    published.write(MODEL, b"an onnx modeL")
+    assert initializer.run(uri(published))[0] == 3
+    assert list(initializer.destination.iterdir()) == []
+
+
+MANY = {f"digits/1/part-{number:03}": bytes([number % 256]) * 1000 for number in range(300)}
+
+
+def test_stopped_s3_ends_the_download_in_time(image: Path, tmp_path: Path) -> None:
+    """An S3 that stops in the middle, without closing a connection, ends the program within its limit, empty-handed."""
+    settings = {"SLIPWAY_VERIFY_STALL_S": "3", "SLIPWAY_VERIFY_WORKERS": "2"}
+    with own_s3(tmp_path) as (endpoint, s3, client):
+        source = put_version(client, MANY)
+        initializer = Initializer(image, endpoint, tmp_path / "models", settings)
+        process = initializer.start(source)
+        wait_until(lambda: initializer.staged() >= 5, "some files are there")
+        s3.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        _, told = process.communicate(timeout=60)
+        assert (process.returncode, "a byte within 3 s" in told) == (75, True)
+        assert time.monotonic() - began < 20
+        assert list(initializer.destination.iterdir()) == []
+        s3.send_signal(signal.SIGCONT)
+        initializer.settings["SLIPWAY_VERIFY_STALL_S"] = "60"
+        assert initializer.run(source) == (0, "")
+        assert len(initializer.files()) == len(MANY) + 1
+
+
+def test_s3_that_does_not_answer_at_all_ends_in_time(image: Path, tmp_path: Path) -> None:
+    """An S3 that was stopped before ends the program within its limit, too."""
+    with own_s3(tmp_path) as (endpoint, s3, client):
+        source = put_version(client, {"digits/1/model.onnx": b"x"})
+        s3.send_signal(signal.SIGSTOP)
+        initializer = Initializer(image, endpoint, tmp_path / "models", {"SLIPWAY_VERIFY_TIMEOUT_S": "2"})
+        began = time.monotonic()
+        ended, told = initializer.run(source)
+        assert (ended, "an end within 2 s" in told) == (75, True)
+        assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_in_the_middle_and_run_again(image: Path, tmp_path: Path, how: signal.Signals) -> None:
+    """Killed at any moment it leaves nothing that a server loads; run again, it ends with the whole version."""
+    with own_s3(tmp_path) as (endpoint, _, client):
+        source = put_version(client, MANY)
+        initializer = Initializer(image, endpoint, tmp_path / "models", {"SLIPWAY_VERIFY_WORKERS": "2"})
+        process = initializer.start(source)
+        wait_until(lambda: initializer.staged() >= 20, "some files are there")
+        process.send_signal(how)
+        process.communicate(timeout=30)
+        assert process.returncode == (-9 if how == signal.SIGKILL else 143)
+        assert initializer.files() == {}
+        assert how == signal.SIGKILL or list(initializer.destination.iterdir()) == []
+        assert initializer.run(source) == (0, "")
+        assert initializer.files() == {"digits/config.pbtxt": b'name: "digits"', **MANY}
+
+
+def test_memory_does_not_grow_with_the_model(image: Path, tmp_path: Path) -> None:
+    """A file of 256 MiB is checked in as much memory as a small one, give or take its pieces."""
+    with own_s3(tmp_path) as (endpoint, _, client):
+        peaks = []
+        for size_mib in (1, 256):
+            source = put_version(client, {"digits/1/model.onnx": bytes(size_mib * 2**20)})
+            process = Initializer(image, endpoint, tmp_path / "models").start(source)
+            assert process.stdout is not None
+            process.stdout.read()
+            _, status, usage = os.wait4(process.pid, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+            peaks.append(usage.ru_maxrss)
+        assert peaks[1] - peaks[0] < 48 * 1024, peaks
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory, s3_endpoint: str, image: Path) -> Any:
+    """A cluster whose pods reach the object store."""
+    node_env = CREDENTIALS | {"AWS_ENDPOINT_URL": s3_endpoint, "AWS_DEFAULT_REGION": "us-east-1"}
+    folder = tmp_path_factory.mktemp("cluster")
+    cluster = Emulator(folder, node_env=node_env, pod_scripts_dir=str(POD_SCRIPTS))
+    (cluster.folder / "images" / "verify").symlink_to(image)
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+def test_as_a_pod(
+    published: ModelStoreHook, initializer: Initializer, emulator: Emulator, is_good: bool
+) -> None:
+    """In a pod it succeeds, or fails with its exit code and its one line as the reason that the kubelet shows."""
+    from kubernetes import client
+
+    if not is_good:
+        published.write(MODEL, b"an onnx modeL")
+    core = client.CoreV1Api(emulator.api_client())
+    name = f"verify-{is_good}".lower()
+    body = pod(name)
+    body["spec"]["containers"] = [
+        {
+            "name": "storage-initializer",
+            "image": "slipway/verify:0.1.0",
+            "command": ["verify_repository.py"],
+            "args": [uri(published), str(initializer.destination)],
+            "env": [{"name": key, "value": value} for key, value in initializer.settings.items()],
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+        }
+    ]
+    core.create_namespaced_pod(NAMESPACE, body)
+    state = cluster_wait(
+        lambda: next(
+            (one.state.terminated for one in core.read_namespaced_pod(name, NAMESPACE).status.container_statuses or ()),
+            None,
+        ),
+        "the pod has ended",
+        60,
+    )  # fmt: skip
+    assert state.exit_code == (0 if is_good else 3)
+    assert initializer.files() == (PUBLISHED if is_good else {})
+    assert is_good or "is not what was published" in state.message
+
+
+def test_help_needs_no_library(tmp_path: Path) -> None:
+    """What it is and what its exit codes mean is told without an S3, a key or a package."""
+    program = str(POD_SCRIPTS / "verify_repository.py")
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True, timeout=60)
+    assert "SOURCE DESTINATION" in done.stdout
