@@ -100,10 +100,10 @@ def test_loser_of_a_race_is_told_the_truth(
     monkeypatch.undo()
 
 
-def answer_first_with_none(read: Callable[[str], bytes | None]) -> Callable[[str], bytes | None]:
+def answer_first_with_none(read: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
     """Return a `read` whose first answer is from before the object was there."""
     answers = itertools.count()
-    return lambda key: None if next(answers) == 0 else read(key)
+    return lambda key, **how: None if next(answers) == 0 else read(key, **how)
 
 
 def test_source_that_is_not_what_was_measured_is_not_sealed(

@@ -1,0 +1,133 @@
+"""include/manifests/bucket: the policy denies what it says, and nothing that publishing, releases or collecting need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from include.model_release.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
+from include.model_release.publication import decision_key, origin_prefix
+from include.model_release.recipe import RECIPE_FILE
+from include.model_release.repository import repository_paths
+from include.sandbox.settings import PROJECT_ROOT
+
+POLICY = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "policy.json").read_text())
+PUBLISHER, COLLECTOR, OTHER = "slipway-publisher", "slipway-collector", "training"
+PATHS = repository_paths("digits", 3)
+MODEL = f"{PATHS.repository}digits/3/model.onnx"
+CONFIG = f"{PATHS.repository}digits/config.pbtxt"
+BESIDE = [PATHS.root + name for name in (GOLDEN_FILE, RECIPE_FILE, SBOM_FILE, SIGNATURE_FILE)]
+ONCE = [PATHS.manifest, decision_key(PATHS), f"{PATHS.records}0001-admitted.json"]
+NOT_PUBLISHED = [
+    f"{PATHS.incoming}model.onnx",
+    f"{PATHS.work}model.onnx",
+    f"{origin_prefix(PATHS)}0",
+    f"{PATHS.evidence}digits-3/release.json",
+    "staging/digits/3/model.onnx",
+    "records/digits/active.json",
+]
+KNOWN_CONDITIONS = {"ArnNotLike", "Null"}
+
+
+def values(value: Any) -> list[Any]:
+    """A policy writes one value, or a list of them."""
+    return value if isinstance(value, list) else [value]
+
+
+def matches(patterns: Any, text: str) -> bool:
+    """Whether a text is like one of the patterns; `*` stands for slashes too, as in S3."""
+    return any(fnmatchcase(text, pattern) for pattern in values(patterns))
+
+
+def holds(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, str]) -> bool:
+    """Whether all conditions of a statement hold for a request."""
+    assert conditions.keys() <= KNOWN_CONDITIONS
+    for key, patterns in conditions.get("ArnNotLike", {}).items():
+        if matches(patterns, context[key]):
+            return False
+    return all(
+        (key not in context) == (wanted == "true") for key, wanted in conditions.get("Null", {}).items()
+    )
+
+
+def denied(role: str, action: str, key: str, *, if_none_match: bool = False) -> list[str]:
+    """The statements that deny a request."""
+    context = {"aws:PrincipalArn": f"arn:aws:iam::ACCOUNT:role/{role}"}
+    if if_none_match:
+        context["s3:if-none-match"] = "*"
+    return [
+        one["Sid"]
+        for one in POLICY["Statement"]
+        if matches(one["Action"], action)
+        and matches(one["Resource"], f"arn:aws:s3:::BUCKET/{key}")
+        and holds(one.get("Condition", {}), context)
+    ]
+
+
+def test_it_only_denies() -> None:
+    """Every statement denies, to everyone but roles that it names; nobody gets a right from it."""
+    assert {(one["Effect"], one["Principal"]) for one in POLICY["Statement"]} == {("Deny", "*")}
+    assert len({one["Sid"] for one in POLICY["Statement"]}) == len(POLICY["Statement"])
+
+
+@pytest.mark.parametrize("key", [MODEL, CONFIG, *BESIDE])
+def test_publisher_lays_a_version_in_place(key: str) -> None:
+    """Files are copied to their places without a condition, which S3 does not take for a copy where a policy asks it."""
+    assert denied(PUBLISHER, "s3:PutObject", key) == []
+
+
+@pytest.mark.parametrize("key", ONCE)
+def test_what_decides_is_written_once(key: str) -> None:
+    """Manifest, decision and records are written with If-None-Match, by the publisher too, or not at all."""
+    assert denied(PUBLISHER, "s3:PutObject", key, if_none_match=True) == []
+    for role in (PUBLISHER, COLLECTOR, OTHER):
+        assert "ManifestsAndRecordsAreWrittenOnce" in denied(role, "s3:PutObject", key)
+
+
+@pytest.mark.parametrize("key", [MODEL, CONFIG, *BESIDE, *ONCE[:2]])
+@pytest.mark.parametrize("role", [OTHER, COLLECTOR])
+def test_nobody_else_writes_a_version(role: str, key: str) -> None:
+    """A version's files are overwritten by no other role, with a condition or without."""
+    for once in (True, False):
+        assert denied(role, "s3:PutObject", key, if_none_match=once)
+
+
+@pytest.mark.parametrize("key", [MODEL, *BESIDE, *ONCE])
+def test_only_the_collector_deletes_a_version(key: str) -> None:
+    """Deleting is the collector's; publishing removes from a repository what does not belong, keeping its history."""
+    assert denied(COLLECTOR, "s3:DeleteObject", key) == []
+    assert denied(COLLECTOR, "s3:DeleteObjectVersion", key) == []
+    assert denied(OTHER, "s3:DeleteObject", key)
+    assert bool(denied(PUBLISHER, "s3:DeleteObject", key)) == (key != MODEL)
+    for role in (PUBLISHER, OTHER):
+        assert denied(role, "s3:DeleteObjectVersion", key)
+        assert denied(role, "s3:BypassGovernanceRetention", key)
+
+
+@pytest.mark.parametrize("key", NOT_PUBLISHED)
+@pytest.mark.parametrize("role", [PUBLISHER, OTHER])
+def test_the_rest_of_the_bucket_is_left_alone(role: str, key: str) -> None:
+    """Uploads, work, staging, evidence and the lock are written and deleted as roles' own policies say."""
+    assert denied(role, "s3:PutObject", key) == []
+    assert denied(role, "s3:DeleteObject", key) == []
+
+
+@pytest.mark.parametrize("action", ["s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket"])
+def test_reading_is_left_alone(action: str) -> None:
+    """The policy says nothing of who may read."""
+    for key in (MODEL, *ONCE):
+        assert denied(OTHER, action, key) == []
+
+
+def test_roles_are_named_alike() -> None:
+    """No statement names a role that the others, or the README, do not know."""
+    arns: Iterable[str] = (
+        arn
+        for one in POLICY["Statement"]
+        for arn in values(one["Condition"].get("ArnNotLike", {}).get("aws:PrincipalArn", []))
+    )
+    assert set(arns) == {f"arn:aws:iam::ACCOUNT:role/{role}" for role in (PUBLISHER, COLLECTOR)}
