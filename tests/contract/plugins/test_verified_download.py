@@ -20,6 +20,7 @@ from slipway.hooks.store import ModelStoreHook
 
 from include.model_release.manifest import MANIFEST_LIMIT_BYTES, canonical_json
 from include.sandbox.images import build_image
+from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.cluster.emulator import NAMESPACE, Emulator, pod
 from tests.contract.cluster.emulator import wait_until as cluster_wait
 from tests.contract.plugins.conftest import Publication
@@ -345,3 +346,44 @@ def test_help_needs_no_library(tmp_path: Path) -> None:
     program = str(POD_SCRIPTS / "verify_repository.py")
     done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True, timeout=60)
     assert "SOURCE DESTINATION" in done.stdout
+
+
+ECHO = b"""
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        inputs = [pb_utils.get_input_tensor_by_name(one, "x").as_numpy() for one in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("y", x)]) for x in inputs]
+"""
+ECHO_CONFIG = b"""
+name: "digits"
+backend: "python"
+input [ { name: "x", data_type: TYPE_FP32, dims: [ 1 ] } ]
+output [ { name: "y", data_type: TYPE_FP32, dims: [ 1 ] } ]
+instance_group [ { kind: KIND_CPU, count: 1 } ]
+"""
+
+
+def test_triton_serves_what_is_there(image: Path, tmp_path: Path) -> None:
+    """A tritonserver that loads all it finds in the folder loads the version, and sees no model in what is hidden."""
+    from tritonclient.http import InferenceServerClient
+
+    with own_s3(tmp_path) as (endpoint, _, client):
+        source = put_version(client, {"digits/1/model.py": ECHO, "digits/config.pbtxt": ECHO_CONFIG})
+        initializer = Initializer(image, endpoint, tmp_path / "models")
+        assert initializer.run(source) == (0, "")
+    install = TritonInstall.prepare(venv=build_image("triton"))
+    ports = TritonPorts.free()
+    server = TritonServer(install, initializer.destination, ports, log_path=tmp_path / "triton.log")
+    server.start()
+    try:
+        server.wait_ready(120)
+        with InferenceServerClient(f"127.0.0.1:{ports.http}") as triton:
+            found = [
+                (one["name"], one["version"], one["state"]) for one in triton.get_model_repository_index()
+            ]
+    finally:
+        server.stop()
+    assert found == [("digits", "1", "READY")]

@@ -1,4 +1,4 @@
-"""include/manifests/bucket: the policy denies what it says, and nothing that publishing, releases or collecting need."""
+"""include/manifests/bucket: it denies what it says, and nothing that publishing, releases or collecting need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATHS = repository_paths("digits", 3)
 MODEL = f"{PATHS.repository}digits/3/model.onnx"
 CONFIG = f"{PATHS.repository}digits/config.pbtxt"
 BESIDE = [PATHS.root + name for name in (GOLDEN_FILE, RECIPE_FILE, SBOM_FILE, SIGNATURE_FILE)]
-ONCE = [PATHS.manifest, decision_key(PATHS), f"{PATHS.records}0001-admitted.json"]
+ONCE = [PATHS.manifest, decision_key(PATHS), f"{PATHS.records}000001-admitted.json"]
 NOT_PUBLISHED = [
     f"{PATHS.incoming}model.onnx",
     f"{PATHS.work}model.onnx",
@@ -76,7 +76,7 @@ def test_it_only_denies() -> None:
 
 @pytest.mark.parametrize("key", [MODEL, CONFIG, *BESIDE])
 def test_publisher_lays_a_version_in_place(key: str) -> None:
-    """Files are copied to their places without a condition, which S3 does not take for a copy where a policy asks it."""
+    """Files are copied to their places without a condition: S3 refuses copies where a policy demands one."""
     assert denied(PUBLISHER, "s3:PutObject", key) == []
 
 
