@@ -341,6 +341,7 @@ class LanguageModelResources(EngineResources):
 class EngineSettings(TargetSettings):
     """What the two conversions on a GPU share: GPUs, time for a node and a large image to come, long builds."""
 
+    default_disk: ClassVar[Quantity] = "100Gi"
     timeout_s: Annotated[int, Field(ge=1, le=LONGEST_CONVERSION_S)] = 7200
     startup_timeout_s: StartupSeconds = 1800
     resources: EngineResources = EngineResources()
@@ -392,6 +393,7 @@ class TensorRtLlmConversion(TensorRtLlmOptions, EngineSettings):
     lays_out_repository: ClassVar[bool] = True
     program: ClassVar[str] = "convert_tensorrt_llm.py"
     default_image: ClassVar[str] = "tensorrt-llm"
+    default_disk: ClassVar[Quantity] = "500Gi"
     target: Literal["tensorrt_llm"] = "tensorrt_llm"
     resources: LanguageModelResources = LanguageModelResources()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -72,6 +72,8 @@ EnvironmentName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seconds = Annotated[int, Field(ge=1, le=7 * 24 * 3600)]
 LONGEST_STARTUP_S = 3600
+# What a pod asks of a node's disk that is not told how much it needs; its limit is larger.
+_LEAST_DISK = "1Gi"
 StartupSeconds = Annotated[int, Field(ge=1, le=LONGEST_STARTUP_S)]
 Milliseconds = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -100,7 +102,9 @@ class Resources(SpecPart):
     gpu: Annotated[int, Field(ge=0, le=64)] = 0
     """Whole GPUs: Kubernetes gives no fractions of one."""
     ephemeral_storage: Quantity | None = None
-    """Of the node's own disk, for files, logs and the scratch volume; left out: what the node has left."""
+    """Of the node's own disk, for files, logs and the scratch volume; asked for, and no more given. Left out: a
+    little is asked for, and no more given than the kind of pod needs.
+    """
 
     def to_kubernetes(self) -> dict[str, dict[str, str]]:
         """Return `{"requests", "limits"}`.
@@ -153,6 +157,8 @@ class PodSettings(SpecPart):
     resources: Resources = Resources()
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
+    default_disk: ClassVar[Quantity] = "20Gi"
+    """The limit where neither `resources.ephemeral_storage` nor a larger `scratch_size` is given."""
     service_account: DnsLabel = "slipway"
     """Bound to an IAM role (IRSA): the pod's way to S3, without keys."""
     shm_size: Quantity | None = None
@@ -160,9 +166,30 @@ class PodSettings(SpecPart):
     each other through it.
     """
     scratch_size: Quantity | None = None
-    """A volume of the node's disk for temporary files, at TMPDIR; left out: the container's own layer."""
+    """A volume of the node's disk at /tmp, all that the pod may write to; left out: as large as the pod's disk."""
     secret_env: dict[EnvironmentName, SecretKey] = {}
     """Environment variables from secrets, such as HF_TOKEN."""
+
+    @property
+    def disk_limit(self) -> str:
+        """All that the pod may take of the node's disk, as a Kubernetes quantity."""
+        if self.resources.ephemeral_storage is not None:
+            return self.resources.ephemeral_storage
+        return max(self.default_disk, self.scratch_limit, key=size_of)
+
+    @property
+    def scratch_limit(self) -> str:
+        """How much of it the pod's temporary files may be, as a Kubernetes quantity."""
+        return self.scratch_size or self.resources.ephemeral_storage or self.default_disk
+
+    def container_resources(self) -> dict[str, dict[str, str]]:
+        """Return the container's `{"requests", "limits"}`, with a limit to its disk in any case."""
+        asked = self.resources.to_kubernetes()
+        disk = "ephemeral-storage"
+        return {
+            "requests": {disk: _LEAST_DISK, **asked["requests"]},
+            "limits": {**asked["limits"], disk: self.disk_limit},
+        }
 
     @model_validator(mode="after")
     def _has_room(self) -> Self:

@@ -284,12 +284,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--root", type=Path, default=DEFAULT_ROOT, help="the folder that holds the environments"
     )
+    parser.add_argument(
+        "--sources", type=Path, default=IMAGE_SOURCES, help="the folder that holds what they are built from"
+    )
     parser.add_argument("--python", help="the interpreter to build upon (default: as before, or this one)")
     options = parser.parse_args(arguments)
     try:
         for name in options.names:
             build_image(
-                name, options.root, python=options.python, report=lambda line: print(line, flush=True)
+                name,
+                options.root,
+                python=options.python,
+                sources=options.sources,
+                report=lambda line: print(line, flush=True),
             )
     except ImageError as error:
         print(f"images: {error}", file=sys.stderr)

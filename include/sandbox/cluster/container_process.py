@@ -18,7 +18,11 @@ from include.sandbox.cluster.container_log import ContainerLog
 from include.sandbox.cluster.processes import kill_marked
 from include.sandbox.cluster.resources import KubeObject
 
+_PYTHON = (sys.executable, "-I", "-S")
 _INIT = Path(__file__).with_name("container_init.py")
+_READ_ONLY = Path(__file__).with_name("read_only.py")
+# Shared memory is the host's own: libraries go there by its path.
+_SHM = "/dev/shm"  # noqa: S108 - the container's
 _REFERENCE = re.compile(r"\$\$|\$\(([^()\s]+)\)")
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 # How long the first process may take to end after everything below it was killed.
@@ -35,11 +39,15 @@ class CannotConfigureError(Exception):
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """How a container is run: absolute program and arguments, the whole environment, the working directory."""
+    """How a container is run: absolute program and arguments, the whole environment, the working directory.
+
+    `writable` are the only folders that it may write to; None: there is no such limit.
+    """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     folder: Path
+    writable: tuple[Path, ...] | None = None
 
 
 def launch_plan(
@@ -53,9 +61,10 @@ def launch_plan(
 ) -> LaunchPlan:
     """Works out how to run `container` from the environment `image` (a folder with `bin/`).
 
-    `given` is what the node adds to the environment; what the container sets wins. Raises
-    CannotConfigureError, CannotStartError.
+    `given` is what the node adds to the environment; what the container sets wins. A variable that names a folder
+    where an emptyDir is mounted names the folder that stands for it. Raises CannotConfigureError, CannotStartError.
     """
+    mounts = _empty_folders(pod, container, folder.parent / "volumes")
     environment = {
         "PATH": f"{scripts}:{image / 'bin'}:{_SYSTEM_PATH}",
         "HOME": str(folder),
@@ -68,7 +77,8 @@ def launch_plan(
     if container.get("envFrom"):
         raise CannotConfigureError("envFrom: the emulator has no ConfigMaps and no Secrets")
     for variable in container.get("env", []):
-        environment[variable["name"]] = _variable_value(pod, variable, environment)
+        value = _variable_value(pod, variable, environment)
+        environment[variable["name"]] = _mounted(value, mounts)
     words = [*container.get("command", []), *container.get("args", [])]
     argv = [_expanded(word, environment) for word in words]
     if not argv:
@@ -76,7 +86,24 @@ def launch_plan(
     program = shutil.which(argv[0], path=environment["PATH"])
     if program is None:
         raise CannotStartError(f'exec: "{argv[0]}": executable file not found in $PATH')
-    return LaunchPlan((program, *argv[1:]), environment, folder)
+    read_only = (container.get("securityContext") or {}).get("readOnlyRootFilesystem")
+    writable = tuple(mounts.values()) if read_only else None
+    return LaunchPlan((program, *argv[1:]), environment, folder, writable)
+
+
+def _empty_folders(pod: KubeObject, container: Mapping[str, Any], root: Path) -> dict[str, Path]:
+    """For each path of the container at which an emptyDir is mounted: the folder below `root` that stands for it."""
+    empty = {volume["name"] for volume in pod["spec"].get("volumes", []) if "emptyDir" in volume}
+    mounts = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", [])}
+    return {path: root / name for path, name in mounts.items() if name in empty and path != _SHM}
+
+
+def _mounted(value: str, mounts: Mapping[str, Path]) -> str:
+    """A path below a mount as it is on this machine; any other value as it is."""
+    for path, folder in mounts.items():
+        if value == path or value.startswith(f"{path.rstrip('/')}/"):
+            return f"{folder}{value.removeprefix(path.rstrip('/'))}"
+    return value
 
 
 def _variable_value(pod: KubeObject, variable: Mapping[str, Any], environment: Mapping[str, str]) -> str:
@@ -112,6 +139,13 @@ def _expanded(text: str, environment: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
+def _limited(plan: LaunchPlan) -> tuple[str, ...]:
+    """The command, run by a program that takes writing from it where the container has a read-only root."""
+    if plan.writable is None:
+        return plan.argv
+    return (*_PYTHON, str(_READ_ONLY), *map(str, plan.writable), "--", *plan.argv)
+
+
 class ContainerProcess:
     """A running container. Its output goes to `log`, which is closed when the container has ended.
 
@@ -133,12 +167,13 @@ class ContainerProcess:
     @classmethod
     async def start(cls, plan: LaunchPlan, log: ContainerLog, mark: tuple[str, str]) -> ContainerProcess:
         """Starts the container under a first process of its own; raises CannotStartError."""
-        plan.folder.mkdir(parents=True, exist_ok=True)
+        for each in (plan.folder, *(plan.writable or ())):
+            each.mkdir(parents=True, exist_ok=True)
         # A pipe of our own: asyncio's would make `wait` last until whoever inherited it has closed it.
         read_end, write_end = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", str(_INIT), str(os.getpid()), "--", *plan.argv),
+                *(*_PYTHON, str(_INIT), str(os.getpid()), "--", *_limited(plan)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=write_end,
                 stderr=asyncio.subprocess.STDOUT,

@@ -71,6 +71,13 @@ def unauthorized() -> ApiError:
     return ApiError(401, "Unauthorized", "Unauthorized")
 
 
+def forbidden(resource: Resource, name: str, why: str) -> ApiError:
+    """403: admission does not let the object in."""
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    message = f'{resource.qualified_plural} "{name}" is forbidden: {why}'
+    return ApiError(403, "Forbidden", message, _compact(details))
+
+
 def not_found(resource: Resource, name: str) -> ApiError:
     """404: there is no such object."""
     details = {"name": name, "group": resource.group, "kind": resource.plural}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from include.sandbox.cluster.container_process import (
 )
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.events import EventRecorder
+from include.sandbox.cluster.image_puller import ImagePuller
 from include.sandbox.cluster.pod_logs import PodLogs
 from include.sandbox.cluster.pod_rules import quantity_value
 from include.sandbox.cluster.pod_status import (
@@ -32,27 +34,34 @@ from include.sandbox.cluster.processes import CLUSTER_MARK, CONTAINER_MARK, kill
 from include.sandbox.cluster.resources import KubeObject
 from include.sandbox.cluster.settings import NodeSettings
 from include.sandbox.cluster.store import ObjectStore
-from include.sandbox.images import ImageError, image_name
+from include.sandbox.images import ImageError
 
 log = logging.getLogger(__name__)
 
 # How often a pod that waits for its image or for room on the node looks again.
 _RETRY_S = 2.0
 _FALLBACK_LINES, _FALLBACK_BYTES = 80, 2048
-_NOT_EMULATED = ("affinity", "nodeSelector", "securityContext", "volumes")
+_NOT_EMULATED = ("affinity", "nodeSelector")
 
 
 class PodRun:
     """Brings one pod from Pending to its end. `run` returns when nothing of it is left running."""
 
     def __init__(
-        self, pod: KubeObject, store: ObjectStore, node: NodeSettings, logs: PodLogs, events: EventRecorder
+        self,
+        pod: KubeObject,
+        store: ObjectStore,
+        node: NodeSettings,
+        logs: PodLogs,
+        events: EventRecorder,
+        images: ImagePuller,
     ) -> None:
         self._pod = pod
         self._store = store
         self._node = node
         self._logs = logs
         self._events = events
+        self._images = images
         self._states: dict[str, ContainerState] = {
             container["name"]: waiting("ContainerCreating") for container in pod["spec"]["containers"]
         }
@@ -141,22 +150,29 @@ class PodRun:
             self._events.warning(self._pod, "NotEmulated", message)
 
     async def _until_pulled(self, container: Mapping[str, Any]) -> Path:
-        """Returns the folder of the container's image once it is there."""
-        reason = "ErrImagePull"
+        """Returns the folder of the container's image once it is there; builds it where it is not."""
+        name, reference, reason = container["name"], container["image"], "ErrImagePull"
         while True:
             try:
-                folder = self._node.images_dir / image_name(container["image"])
+                if folder := self._images.present(reference):
+                    return folder
             except ImageError as error:
-                await self._wait_reporting(container["name"], "InvalidImageName", str(error))
+                await self._wait_reporting(name, "InvalidImageName", str(error))
                 continue
-            if (folder / "bin" / "python").exists():
-                return folder
-            message = (
-                f'Failed to pull image "{container["image"]}": there is no environment for it on this machine. '
-                f"Build it: python -m include.sandbox.images {folder.name}"
-            )
-            await self._wait_reporting(container["name"], reason, message)
-            reason = "ImagePullBackOff"
+            try:
+                self._images.check(reference)
+                await self._pull(name, reference)
+            except ImageError as error:
+                await self._wait_reporting(name, reason, f'Failed to pull image "{reference}": {error}')
+                reason = "ImagePullBackOff"
+
+    async def _pull(self, container: str, reference: str) -> None:
+        """Builds an image, and tells of it as a kubelet tells of a pull; raises ImageError."""
+        started = time.monotonic()
+        self._events.normal(self._pod, "Pulling", f'Pulling image "{reference}"', container=container)
+        await self._images.pull(reference)
+        message = f'Successfully pulled image "{reference}" in {time.monotonic() - started:.1f}s'
+        self._events.normal(self._pod, "Pulled", message, container=container)
 
     async def _wait_reporting(self, container: str, reason: str, message: str) -> None:
         before = self._states[container]

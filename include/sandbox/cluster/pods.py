@@ -8,6 +8,7 @@ import shutil
 
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.events import EventRecorder
+from include.sandbox.cluster.image_puller import ImagePuller
 from include.sandbox.cluster.pod_logs import PodLogs
 from include.sandbox.cluster.pod_run import PodRun
 from include.sandbox.cluster.pod_status import lost_status
@@ -30,6 +31,7 @@ class PodRunner:
         self._node = node
         self._logs = logs
         self._events = EventRecorder(store, "kubelet")
+        self._images = ImagePuller(node)
         self._runs: dict[str, tuple[PodRun, asyncio.Task[None]]] = {}
 
     async def run(self) -> None:
@@ -66,7 +68,7 @@ class PodRunner:
             status = lost_status(pod)
             self._store.update_status("pods", metadata["namespace"], metadata["name"], status)
             return
-        run = PodRun(pod, self._store, self._node, self._logs, self._events)
+        run = PodRun(pod, self._store, self._node, self._logs, self._events, self._images)
         task = asyncio.create_task(run.run(), name=f"pod {metadata['namespace']}/{metadata['name']}")
         self._runs[metadata["uid"]] = (run, task)
         task.add_done_callback(lambda done: self._ended(pod, done))
@@ -104,4 +106,5 @@ class PodRunner:
         for _, task in runs:
             task.cancel()
         await asyncio.gather(*(task for _, task in runs), return_exceptions=True)
+        await self._images.stop()
         await asyncio.to_thread(kill_marked, CLUSTER_MARK, str(self._node.state_dir))

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from include.sandbox.images import IMAGE_SOURCES
+
 
 class ClusterConfigError(Exception):
     """The configuration cannot be used; the message names file, key, what was expected and what was found."""
@@ -15,7 +17,8 @@ class ClusterConfigError(Exception):
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """What the one node of the cluster is made of.
+    """What the one node of the cluster is made of. An image that is not in `images_dir` is built from its folder in
+    `image_sources_dir`.
 
     `environment` is given to every pod (what IAM roles for service accounts would inject); `allocatable`
     holds the extended resources there are (`nvidia.com/gpu`): a pod that asks for more stays Pending.
@@ -24,6 +27,7 @@ class NodeSettings:
     state_dir: Path
     images_dir: Path
     pod_scripts_dir: Path
+    image_sources_dir: Path = IMAGE_SOURCES
     environment: Mapping[str, str] = field(default_factory=dict)
     allocatable: Mapping[str, float] = field(default_factory=dict)
     name: str = "sandbox"
@@ -52,7 +56,7 @@ def load_settings(path: Path) -> ClusterSettings:
     """Reads `cluster.json` and the token file it names; raises ClusterConfigError.
 
     Keys: host (default 127.0.0.1), port, token_file, state_dir, images_dir, pod_scripts_dir; optional:
-    node_env, allocatable, namespaces, watch_history, kubeconfig (written at start), kserve (for the
+    image_sources_dir, node_env, allocatable, namespaces, watch_history, kubeconfig (written at start), kserve (for the
     controller). Relative paths are relative to the folder of the file.
     """
     try:
@@ -89,6 +93,9 @@ def load_settings(path: Path) -> ClusterSettings:
             state_dir=value.path("state_dir"),
             images_dir=value.path("images_dir"),
             pod_scripts_dir=value.path("pod_scripts_dir"),
+            image_sources_dir=value.path("image_sources_dir")
+            if "image_sources_dir" in raw
+            else IMAGE_SOURCES,
             environment={key: str(item) for key, item in value.get("node_env", dict, {}).items()},
             allocatable={key: float(item) for key, item in value.get("allocatable", dict, {}).items()},
         ),

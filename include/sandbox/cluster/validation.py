@@ -1,7 +1,9 @@
 """Admission: what an object must be like before the store takes it, answered as the real API server answers.
 
-Order as there: the body must decode, its metadata must be valid, then its own rules. What the emulator cannot
-do (init containers, restarting pods) is refused by name rather than ignored.
+Order as there: the body must decode, its metadata must be valid, then its own rules; last, what is valid is admitted
+or forbidden. Pods are held to the restricted Pod Security Standard in every namespace, as if each were labelled
+`pod-security.kubernetes.io/enforce: restricted`. What the emulator cannot do (init containers, restarting pods) is
+refused by name rather than ignored.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from include.sandbox.cluster.errors import (
     ApiError,
     FieldError,
     bad_request,
+    forbidden,
     invalid,
 )
 from include.sandbox.cluster.inference_service_rules import admit_inference_service
 from include.sandbox.cluster.pod_rules import pod_problems, pod_update_problems, with_pod_defaults
+from include.sandbox.cluster.pod_security import violations
 from include.sandbox.cluster.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -72,7 +76,7 @@ def admit(resource: Resource, before: KubeObject | None, obj: KubeObject) -> Adm
     """`obj` with defaults and without unknown fields; `before` is the stored one on an update, None on a
     create.
 
-    Raises ApiError 400 (does not decode), 403 (KServe's webhook) or 422 (invalid).
+    Raises ApiError 400 (does not decode), 403 (Pod Security, KServe's webhook) or 422 (invalid).
     """
     name = str(obj.get("metadata", {}).get("name", ""))
     findings = Findings()
@@ -107,9 +111,13 @@ def _by_kind(resource: Resource, before: KubeObject | None, obj: KubeObject) -> 
 def _admit_pod(before: KubeObject | None, pod: KubeObject) -> KubeObject:
     pod = with_pod_defaults(pod)
     problems = pod_problems(pod) if before is None else pod_update_problems(before, pod)
+    name = pod["metadata"]["name"]
     if problems:
-        raise invalid(PODS, pod["metadata"]["name"], problems)
+        raise invalid(PODS, name, problems)
     if before is None:
+        if found := violations(pod):
+            why = f'violates PodSecurity "restricted:latest": {", ".join(map(str, found))}'
+            raise forbidden(PODS, name, why)
         pod["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
     return pod
 

@@ -35,7 +35,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
     :param triton_conn_id: the staging server; the pod is given its gRPC address.
     """
 
-    stage = "benchmark"
+    kind = stage = "benchmark"
 
     template_fields: Sequence[str] = ("staging", *ReleasePodOperator.template_fields)
 

@@ -59,7 +59,7 @@ class CompareAnswersOperator(ReleasePodOperator):
     :param mirror_conn_id: where the comparer listens, see `MirrorHook`.
     """
 
-    stage = "mirror"
+    kind = stage = "mirror"
     # That nothing could be compared is in the record with its reason; where it is required, it is a refusal.
     leaves_out = (MirrorInconclusiveError,)
 

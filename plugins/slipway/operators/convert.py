@@ -48,6 +48,8 @@ class ConvertModelOperator(ReleasePodOperator):
         what is left. A world that was away is tried again, and then fails.
     """
 
+    kind = "convert"
+
     def __init__(self, *, variant: str = ONLY, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.variant = variant

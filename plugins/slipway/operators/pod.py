@@ -14,30 +14,31 @@ from kubernetes.client import ApiException
 from kubernetes.client import models as k8s
 from urllib3.exceptions import HTTPError
 
-from include.model_release.errors import (
-    ClusterUnavailableError,
-    SlipwayError,
-    TimedOutError,
-    TransientError,
-    UserError,
-)
+from include.model_release.errors import SlipwayError
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
+from slipway.pod_failures import PodLimits, refused_or_away, silent_end
+from slipway.pod_manifest import (
+    PART_OF,
+    PART_OF_LABEL,
+    STAGE_LABEL,
+    container_security,
+    pod_security,
+    variables,
+    volumes,
+)
 from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from include.model_release.spec import Benchmark, Conversion, Mirror
-    from include.model_release.spec_parts import PodSettings, SecretKey
+    from include.model_release.spec_parts import PodSettings
 
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60
 # boto's arguments, as JSON; `slipway_pod.store` reads it.
 _ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
-_SHARED_MEMORY, _SCRATCH = "shared-memory", "scratch"
-_SHM_FOLDER = "/dev/shm"  # noqa: S108 - the pod's, not this process's
-_SCRATCH_FOLDER = "/scratch"
 
 
 class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
@@ -47,10 +48,12 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     again finds its pod instead of starting a second one. The result comes from the object store, not from a
     sidecar: it is there too when the pod failed, and says why.
 
-    A subclass gives `stage`, `pod_spec`, `arguments_for`, `result_key` and `judge`, and where it wants `needless`,
-    `keep`, `as_final` and `proves_manifest`.
+    A subclass gives `kind`, `stage`, `pod_spec`, `arguments_for`, `result_key` and `judge`, and where it wants
+    `needless`, `keep`, `as_final` and `proves_manifest`.
     """
 
+    kind: str
+    """What sort of pod it is, by which a NetworkPolicy finds it; `stage` is its name in the record."""
     stage: str
     # Errors after which the release goes on without what this pod was to make.
     leaves_out: tuple[type[SlipwayError], ...] = ()
@@ -128,6 +131,13 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
             leaves_out=self.leaves_out,
             manifest_sha256=self.proves_manifest(),
         )
+    def await_pod_start(self, pod: k8s.V1Pod) -> None:
+        """Waits for the pod to begin; of one that does not, what it waits for is kept."""
+        try:
+            super().await_pod_start(pod)
+        except AirflowException:
+            self.remote_pod = self.pod_manager.read_pod(pod)
+            raise
 
     def _finished(self, ticket: ReleaseTicket, run_pod: Callable[[], Any]) -> None:
         """Runs or resumes the pod, then lets its result, not its exit code alone, say how it ended."""
@@ -137,12 +147,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         except AirflowException as error:
             failure = error
         except (ApiException, HTTPError) as error:
-            raise ClusterUnavailableError(
-                f"the cluster did not run the pod {self.name!r}",
-                expected="an answer of the Kubernetes API",
-                found=f"{type(error).__name__}: {str(error).splitlines()[0]}",
-                remedy=f"check the API server and the connection {self.kubernetes_conn_id!r}",
-            ) from error
+            raise refused_or_away(str(self.name), error, str(self.kubernetes_conn_id)) from error
         result = self.store.read_json(self.result_key(ticket)) or {
             "outcome": "error",
             "error": self._silent_end(ticket, failure).to_dict(),
@@ -153,29 +158,18 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         self.judge(ticket, result)
 
     def _silent_end(self, ticket: ReleaseTicket, failure: AirflowException | None) -> SlipwayError:
-        """Why a pod has left no result: its limits, which the cluster tells, or something that may pass."""
-        memory, limit_s = self.pod_spec(ticket).resources.memory, self.active_deadline_seconds
-        reasons = _reasons(self.remote_pod or self.pod)
-        if "OOMKilled" in reasons:
-            return UserError(
-                f"the pod {self.name!r} was killed for its memory",
-                expected=f"no more than `resources.memory: {memory}`",
-                found="OOMKilled",
-                remedy="raise it in the release file",
-            )
-        if "DeadlineExceeded" in reasons:
-            return TimedOutError(
-                f"the pod {self.name!r} did not end in time",
-                expected=f"an end within {limit_s} s, its start included",
-                found="DeadlineExceeded",
-                remedy="raise `timeout_s` in the release file, or `startup_timeout_s` if the node or image came late",
-            )
-        return TransientError(
-            f"the pod {self.name!r} ended without a result",
-            expected=self.store.uri(self.result_key(ticket)),
-            found=", ".join(sorted(reasons)) or str(failure or "none").splitlines()[0],
-            remedy="read the pod's log and events above: evicted, or never started",
+        """Why a pod has left no result: a limit, an image, or something that may pass."""
+        spec = self.pod_spec(ticket)
+        limits = PodLimits(
+            image=spec.image,
+            memory=spec.resources.memory,
+            disk=spec.disk_limit,
+            scratch=spec.scratch_limit,
+            deadline_s=_deadline_s(spec),
         )
+        wanted = self.store.uri(self.result_key(ticket))
+        pod = self.remote_pod or self.pod
+        return silent_end(str(self.name), pod, limits, wanted=wanted, failure=failure)
 
     def _describe_pod(self, ticket: ReleaseTicket) -> None:
         """Fills in the pod from the release file; the template engine has run by now."""
@@ -187,54 +181,30 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         self.cmds = [program]
         self.arguments = arguments
         self.startup_timeout_seconds = self.schedule_timeout_seconds = spec.startup_timeout_s
-        # The cluster counts from when a node was found, the image's pull included.
-        self.active_deadline_seconds = spec.startup_timeout_s + spec.timeout_s + _LAST_WORD_S
+        self.active_deadline_seconds = _deadline_s(spec)
         self.service_account_name = spec.service_account
+        # The way to S3 needs none: EKS mounts the account's token for IAM as a volume of its own.
+        self.automount_service_account_token = False
+        self.security_context = pod_security()
+        self.container_security_context = container_security()
         self.node_selector = dict(spec.node_selector)
         self.tolerations = [k8s.V1Toleration(**toleration.model_dump()) for toleration in spec.tolerations]
-        self.container_resources = k8s.V1ResourceRequirements(**spec.resources.to_kubernetes())
-        self.env_vars = [_from_secret(name, found) for name, found in spec.secret_env.items()]
+        self.container_resources = k8s.V1ResourceRequirements(**spec.container_resources())
+        self.env_vars = variables(spec)
         if self.store.encryption:
             asked = json.dumps(dict(self.store.encryption), sort_keys=True)
             self.env_vars.append(k8s.V1EnvVar(name=_ENCRYPTION_VARIABLE, value=asked))
-        mounts = _mounts(spec)
-        self.volumes = [volume for volume, _ in mounts]
-        self.volume_mounts = [mount for _, mount in mounts]
-        if spec.scratch_size is not None:
-            self.env_vars.append(k8s.V1EnvVar(name="TMPDIR", value=_SCRATCH_FOLDER))
+        mounted = volumes(spec)
+        self.volumes = [volume for volume, _ in mounted]
+        self.volume_mounts = [mount for _, mount in mounted]
         self.labels = {
-            "app.kubernetes.io/part-of": "slipway",
+            PART_OF_LABEL: PART_OF,
+            STAGE_LABEL: self.kind,
             "slipway.dev/model": ticket.model,
             "slipway.dev/version": str(ticket.version),
         }
 
 
-def _from_secret(name: str, found: SecretKey) -> k8s.V1EnvVar:
-    """A variable that the kubelet fills in, so that its value is in no manifest and no log."""
-    reference = k8s.V1SecretKeySelector(name=found.secret, key=found.key)
-    return k8s.V1EnvVar(name=name, value_from=k8s.V1EnvVarSource(secret_key_ref=reference))
-
-
-def _mounts(spec: PodSettings) -> list[tuple[k8s.V1Volume, k8s.V1VolumeMount]]:
-    """Shared memory, which the kubelet counts as the pod's memory, and scratch space on the node's disk."""
-    wanted = (
-        (_SHARED_MEMORY, _SHM_FOLDER, "Memory", spec.shm_size),
-        (_SCRATCH, _SCRATCH_FOLDER, None, spec.scratch_size),
-    )
-    return [
-        (
-            k8s.V1Volume(name=name, empty_dir=k8s.V1EmptyDirVolumeSource(medium=medium, size_limit=size)),
-            k8s.V1VolumeMount(name=name, mount_path=folder),
-        )
-        for name, folder, medium, size in wanted
-        if size is not None
-    ]
-
-
-def _reasons(pod: k8s.V1Pod | None) -> set[str]:
-    """Why the cluster says that a pod and its containers have ended."""
-    status = None if pod is None else pod.status
-    if status is None:
-        return set()
-    ended = [one.state.terminated for one in status.container_statuses or () if one.state is not None]
-    return {one.reason for one in (status, *ended) if one is not None and one.reason} - {"Completed", "Error"}
+def _deadline_s(spec: PodSettings) -> int:
+    """How long the pod may be; the cluster counts from when a node was found, the image's pull included."""
+    return spec.startup_timeout_s + spec.timeout_s + _LAST_WORD_S

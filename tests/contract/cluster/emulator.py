@@ -136,14 +136,29 @@ def all_gone(pids: Iterable[int]) -> Callable[[], bool]:
     return lambda: not any(is_alive(pid) for pid in pids)
 
 
+# What the restricted Pod Security Standard asks of a pod and of each of its containers.
+POD_SECURITY = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
 def pod(name: str, *command: str, **spec: Any) -> dict[str, Any]:
     """A pod that runs `command` once; `spec` adds to or replaces parts of its spec."""
-    container = {"name": "base", "image": IMAGE, "command": list(command)}
+    container = {
+        "name": "base",
+        "image": IMAGE,
+        "command": list(command),
+        "securityContext": CONTAINER_SECURITY,
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": {"test": name}},
-        "spec": {"restartPolicy": "Never", "containers": [container], **spec},
+        "spec": {
+            "restartPolicy": "Never",
+            "securityContext": POD_SECURITY,
+            "containers": [container],
+            **spec,
+        },
     }
 
 
