@@ -135,11 +135,11 @@ def _reasons(pod: k8s.V1Pod | None) -> set[str]:
 def _waiting(pod: k8s.V1Pod | None) -> dict[str, str]:
     """What containers that have not begun wait for, with the kubelet's message; not what every one passes through."""
     _, states = _statuses(pod)
-    found = [state.waiting for state in states if getattr(state, "waiting", None) is not None]
+    found = [state.waiting for state in states if state.waiting is not None]
     ordinary = {"ContainerCreating", "PodInitializing"}
     return {one.reason: one.message or "" for one in found if one.reason and one.reason not in ordinary}
 
 
 def _message(pod: k8s.V1Pod | None) -> str:
     status, _ = _statuses(pod)
-    return str(getattr(status, "message", None) or "")
+    return str(status.message or "") if status is not None else ""

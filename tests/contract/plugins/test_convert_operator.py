@@ -273,10 +273,14 @@ def test_an_unreachable_store_leaves_nothing_out(bucket: str, pods: Pods) -> Non
         converting(ticket_of(bucket)).execute(CONTEXT)
 
 
-def pod_that_ended(reason: str | None, container_reason: str | None) -> Any:
+def pod_that_ended(reason: str | None, container_reason: str | None, message: str = "") -> Any:
     terminated = SimpleNamespace(reason=container_reason)
-    container = SimpleNamespace(state=SimpleNamespace(terminated=terminated))
-    return SimpleNamespace(status=SimpleNamespace(reason=reason, container_statuses=[container]))
+    container = SimpleNamespace(state=SimpleNamespace(terminated=terminated, waiting=None))
+    status = SimpleNamespace(reason=reason, message=message, container_statuses=[container])
+    return SimpleNamespace(status=status)
+
+
+OVER_ITS_DISK = 'Usage of EmptyDir volume "scratch" exceeds the limit "100Gi". '
 
 
 @pytest.mark.parametrize(
@@ -284,12 +288,13 @@ def pod_that_ended(reason: str | None, container_reason: str | None) -> Any:
     [
         (pod_that_ended(None, "OOMKilled"), "killed for its memory.*resources.memory: 16Gi"),
         (pod_that_ended("DeadlineExceeded", "Error"), "did not end in time.*9060 s"),
+        (pod_that_ended("Evicted", None, OVER_ITS_DISK), "evicted for its disk.*exceeds the limit"),
     ],
 )
 def test_a_pod_that_meets_its_limits_is_left_out_with_the_reason(
     store: ModelStoreHook, bucket: str, pods: Pods, pod: Any, words: str
 ) -> None:
-    """Killed for memory or past its deadline it left no result; the choice is told all the same why it is out."""
+    """Killed for memory, over its disk or past its deadline it left no result; the choice is told why it is out."""
 
     def die(operator: ConvertModelOperator) -> dict[str, Any] | None:
         operator.remote_pod = pod

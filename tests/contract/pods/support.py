@@ -8,6 +8,8 @@ import json
 import os
 import socket
 import subprocess
+import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from include.model_release.converted import parse_converted
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
+READ_ONLY = PROJECT_ROOT / "include" / "sandbox" / "cluster" / "read_only.py"
 BUCKET = "slipway"
 RUN_LIMIT_S = 150
 
@@ -129,16 +132,20 @@ class Pod:
         train(self.image, program, folder)
 
     def run(self, script: str, *arguments: str, prefix: str, endpoint: str | None = None) -> PodRun:
-        """Runs it to its end with `--destination` under `prefix`, and reads the result it left there."""
-        done = subprocess.run(
-            [script, *arguments, "--destination", self.store.url(prefix)],
-            executable=str(POD_SCRIPTS / script),
-            env=self.environment(endpoint),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=RUN_LIMIT_S,
-        )
+        """Runs it to its end with `--destination` under `prefix`, and reads the result it left there.
+
+        As in the cluster it may write to its volume for temporary files, and nowhere else.
+        """
+        command = [str(POD_SCRIPTS / script), *arguments, "--destination", self.store.url(prefix)]
+        with tempfile.TemporaryDirectory() as scratch:
+            done = subprocess.run(
+                [sys.executable, "-I", "-S", str(READ_ONLY), scratch, "--", *command],
+                env={**self.environment(endpoint), "TMPDIR": scratch, "HOME": scratch},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=RUN_LIMIT_S,
+            )
         written = "result.json" in self.store.keys(prefix)
         result = json.loads(self.store.read(f"{prefix}/result.json")) if written else None
         return PodRun(done.returncode, done.stdout, done.stderr, result)

@@ -13,11 +13,14 @@ from slipway.ticket import ReleaseTicket
 
 from include.model_release.errors import SpecError
 from include.model_release.spec import ReleaseSpec, apply_overrides, parse_release_spec
+from include.sandbox.cluster.pod_security import violations
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
 _LANGUAGE_MODEL = parse_release_spec(
     "model: chat\nsource: {format: checkpoint}\n" + ("conversion: {target: tensorrt_llm}\n"), "chat.yaml"
 )
+# Where a pod may write.
+_FOLDERS = [{"name": "TMPDIR", "value": "/tmp"}, {"name": "HOME", "value": "/tmp"}]
 _GPU_POD: dict[str, Any] = {
     "timeout_s": 3600,
     "startup_timeout_s": 900,
@@ -63,28 +66,53 @@ def test_a_gpu_pod() -> None:
     # 900 s to begin, 3600 s to work, 60 s for the last word.
     assert spec["activeDeadlineSeconds"] == 4560
     assert spec["volumes"] == [
-        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
         {"name": "scratch", "emptyDir": {"sizeLimit": "300Gi"}},
+        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
     ]
     assert container["volumeMounts"] == [
+        {"name": "scratch", "mountPath": "/tmp"},
         {"name": "shared-memory", "mountPath": "/dev/shm"},
-        {"name": "scratch", "mountPath": "/scratch"},
     ]
     assert container["env"] == [
+        *_FOLDERS,
         {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
-        {"name": "TMPDIR", "value": "/scratch"},
     ]
 
 
 def test_a_plain_pod_asks_for_nothing_special() -> None:
-    """Without a word in the release file: no GPU, no volume, no secret, the account `slipway`."""
+    """Without a word in the release file: no GPU, no secret, a volume for temporary files, the account `slipway`."""
     spec = _manifest({})["spec"]
     (container,) = spec["containers"]
-    assert container["resources"] == {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
-    assert not spec.get("volumes")
-    assert not container.get("volumeMounts")
-    assert not container.get("env")
+    assert container["resources"] == {
+        "requests": {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "1Gi"},
+        "limits": {"memory": "2Gi", "ephemeral-storage": "20Gi"},
+    }
+    assert spec["volumes"] == [{"name": "scratch", "emptyDir": {"sizeLimit": "20Gi"}}]
+    assert container["env"] == _FOLDERS
     assert spec["serviceAccountName"] == "slipway"
+
+
+@pytest.mark.parametrize(("conversion", "base"), [({}, _SPEC), (_GPU_POD, _SPEC), ({}, _LANGUAGE_MODEL)])
+def test_a_pod_has_no_more_rights_than_it_needs(conversion: dict[str, Any], base: ReleaseSpec) -> None:
+    """The restricted standard and more, whatever the image's own user is: NVIDIA's images run as root."""
+    manifest = _manifest(conversion, base)
+    assert violations(manifest) == []
+    spec = manifest["spec"]
+    (container,) = spec["containers"]
+    assert (spec["securityContext"]["runAsUser"], spec["securityContext"]["runAsGroup"]) == (10001, 10001)
+    assert spec["automountServiceAccountToken"] is False
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {"memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
+
+
+def test_a_large_scratch_volume_raises_the_limit_of_the_disk() -> None:
+    """A volume above the kind's own limit is not the reason for which its pod is evicted."""
+    (container,) = _manifest({"scratch_size": "1Ti"})["spec"]["containers"]
+    assert container["resources"]["limits"]["ephemeral-storage"] == "1Ti"
 
 
 def test_an_engine_gets_a_pod_that_can_build_it() -> None:
@@ -92,8 +120,8 @@ def test_an_engine_gets_a_pod_that_can_build_it() -> None:
     spec = _manifest({"target": "tensorrt"})["spec"]
     (container,) = spec["containers"]
     assert container["resources"] == {
-        "requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"},
-        "limits": {"memory": "16Gi", "nvidia.com/gpu": "1"},
+        "requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1", "ephemeral-storage": "1Gi"},
+        "limits": {"memory": "16Gi", "nvidia.com/gpu": "1", "ephemeral-storage": "100Gi"},
     }
     assert spec["activeDeadlineSeconds"] == 1800 + 7200 + 60
     given = container["args"]
@@ -106,8 +134,8 @@ def test_a_language_model_gets_a_gpu_for_each_of_its_parts() -> None:
     spec = _manifest({"tp_size": 2, "pp_size": 2}, _LANGUAGE_MODEL)["spec"]
     (container,) = spec["containers"]
     assert container["resources"] == {
-        "requests": {"cpu": "8", "memory": "96Gi", "nvidia.com/gpu": "4"},
-        "limits": {"memory": "96Gi", "nvidia.com/gpu": "4"},
+        "requests": {"cpu": "8", "memory": "96Gi", "nvidia.com/gpu": "4", "ephemeral-storage": "1Gi"},
+        "limits": {"memory": "96Gi", "nvidia.com/gpu": "4", "ephemeral-storage": "500Gi"},
     }
     given = container["args"]
     assert given[given.index("--memory-mib") + 1] == "86016"
@@ -117,12 +145,13 @@ def test_a_pod_encrypts_as_the_release_file_says() -> None:
     """What the pod writes is encrypted as the version: it is told by a variable, and only where something is asked."""
     encryption = {"publish": {"encryption": {"algorithm": "aws:kms", "kms_key_id": "a-key"}}}
     manifest = _manifest({}, apply_overrides(_SPEC, encryption, "the test"))
-    (variable,) = manifest["spec"]["containers"][0]["env"]
+    *folders, variable = manifest["spec"]["containers"][0]["env"]
+    assert folders == _FOLDERS
     assert variable == {
         "name": "SLIPWAY_S3_ENCRYPTION",
         "value": '{"SSEKMSKeyId": "a-key", "ServerSideEncryption": "aws:kms"}',
     }
-    assert _manifest({})["spec"]["containers"][0]["env"] == []
+    assert _manifest({})["spec"]["containers"][0]["env"] == _FOLDERS
 
 
 def test_the_operator_waits_as_long_for_the_pod_to_begin_as_the_release_file_says() -> None:
