@@ -178,10 +178,13 @@ class CompareAnswersOperator(ReleasePodOperator):
         self.log.info("%s: %s (%s)", verdict.status, verdict.reason, ticket.uri(f"{prefix}mirror.html"))
         require_mirror(verdict, limits, ticket.model, ticket.version)
 
+    def pod_labels(self, ticket: ReleaseTicket) -> dict[str, str]:
+        """The Service of the mirror finds it by one more."""
+        return {**super().pod_labels(ticket), MIRROR_LABEL: ticket.model}
+
     def _describe_pod(self, ticket: ReleaseTicket) -> None:
         super()._describe_pod(ticket)
         listening = MirrorHook(self.mirror_conn_id).listening()
-        self.labels = {**self.labels, MIRROR_LABEL: ticket.model}
         self.ports = [
             k8s.V1ContainerPort(name="http", container_port=listening.port),
             k8s.V1ContainerPort(name="grpc", container_port=listening.grpc_port),

@@ -102,6 +102,15 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         """Why the pod has failed, as this step's own error: what is tried again and what is not follows from it."""
         return error
 
+    def pod_labels(self, ticket: ReleaseTicket) -> dict[str, str]:
+        """By which people, Services and NetworkPolicies find the pod."""
+        return {
+            PART_OF_LABEL: PART_OF,
+            STAGE_LABEL: self.kind,
+            "slipway.dev/model": ticket.model,
+            "slipway.dev/version": str(ticket.version),
+        }
+
     def execute(self, context: Context) -> Any:
         """Starts the pod and waits for it."""
         ticket = self.ticket
@@ -197,12 +206,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         mounted = volumes(spec)
         self.volumes = [volume for volume, _ in mounted]
         self.volume_mounts = [mount for _, mount in mounted]
-        self.labels = {
-            PART_OF_LABEL: PART_OF,
-            STAGE_LABEL: self.kind,
-            "slipway.dev/model": ticket.model,
-            "slipway.dev/version": str(ticket.version),
-        }
+        self.labels = self.pod_labels(ticket)
 
 
 def _deadline_s(spec: PodSettings) -> int:
