@@ -43,6 +43,7 @@ from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
+from slipway.pools import STAGING_POOL
 
 from include.model_release.names import list_models
 from include.model_release.spec_conversion import LONGEST_CONVERSION_S
@@ -59,6 +60,8 @@ SHOWN = "ti.xcom_pull(task_ids='rollout.show_candidate')"
 LOAD_TIMEOUT_S = "{{ ti.xcom_pull(task_ids='staging.prepare')['load_timeout_s'] }}"
 # Of all loads together `serving.load_timeout_s`, at most three hours, and as much again for getting ready.
 LOAD_LIMIT = timedelta(hours=6, minutes=15)
+# Which of the tasks that wait for a worker come first: those that take traffic back, then those that hold some.
+WAY_BACK, ON_TRAFFIC = 1000, 100
 BASELINE = "(ti.xcom_pull(task_ids='staging.prepare')['baseline'] or {})"
 
 PARAMS = {
@@ -125,6 +128,9 @@ PARAMS = {
     doc_md=__doc__,
     schedule=None,
     catchup=False,
+    # A run that waits, for a person, a lock or a canary's bake, holds no worker; Airflow's default of 16 runs would let
+    # sixteen approvals hold up every other model.
+    max_active_runs=1000,
     # No dagrun_timeout: it would skip the teardowns, and the rollback is one. Each task has its own limit.
     params=PARAMS,
     tags=["slipway", "release"],
@@ -135,6 +141,8 @@ PARAMS = {
         "retry_exponential_backoff": True,
         "max_retry_delay": timedelta(minutes=2),
         "execution_timeout": timedelta(minutes=15),
+        # By default the first tasks of a run would come first, and the way back last.
+        "weight_rule": "absolute",
     },
 )
 def model_release() -> None:
@@ -218,6 +226,8 @@ def model_release() -> None:
             task_id="benchmark",
             staging=STAGING,
             deferrable=True,
+            # One at a time on the one staging server.
+            pool=STAGING_POOL.name,
             execution_timeout=timedelta(hours=2),
             doc_md="A load generator in a pod measures both versions in turns.",
         )
@@ -256,6 +266,7 @@ def model_release() -> None:
             generation=f"{{{{ {SHOWN}['generation'] }}}}",
             execution_timeout=timedelta(hours=24),
             retries=3,
+            priority_weight=ON_TRAFFIC,
             doc_md="Raises the candidate's share step by step; after every window the judge decides.",
         )
         approve_promotion = ApproveReleaseOperator(
@@ -268,15 +279,18 @@ def model_release() -> None:
             until_task_id="rollout.approve_promotion",
             judge="{{ ti.xcom_pull(task_ids='rollout.shift_traffic') }}",
             execution_timeout=timedelta(days=4),
+            priority_weight=ON_TRAFFIC,
             doc_md="Watches on while a person thinks; what happens then counts as much as before.",
         )
         promote = PromoteOperator(
             task_id="promote",
+            priority_weight=ON_TRAFFIC,
             doc_md="All traffic to the version that has proved itself.",
         )
         restore = RestoreStableOperator(
             task_id="restore_stable",
             retries=10,
+            priority_weight=WAY_BACK,
             execution_timeout=timedelta(hours=1),
             doc_md="Takes all traffic back to the stable version unless the candidate was promoted.",
         )

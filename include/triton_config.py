@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
-
-from google.protobuf import json_format, text_format  # type: ignore[import-untyped, unused-ignore]
-from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped, unused-ignore]
 
 from include.model_release.config_schema import with_numbers
 from include.model_release.errors import ModelInvalidError
+
+
+@cache
+def _protobuf() -> SimpleNamespace:
+    """Protobuf and Triton's messages, imported by the first who needs them: a parse of a DAG does not."""
+    from google.protobuf import json_format, text_format  # type: ignore[import-untyped, unused-ignore]
+    from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped, unused-ignore]
+
+    return SimpleNamespace(json=json_format, text=text_format, ModelConfig=model_config_pb2.ModelConfig)
 
 
 def to_pbtxt(config: Mapping[str, Any]) -> str:
@@ -19,17 +27,18 @@ def to_pbtxt(config: Mapping[str, Any]) -> str:
     default value is left out. Raises ModelInvalidError for a field that ModelConfig does not have, and for
     two that exclude each other.
     """
-    message = model_config_pb2.ModelConfig()
+    protobuf = _protobuf()
+    message = protobuf.ModelConfig()
     try:
-        json_format.ParseDict(dict(config), message)
-    except json_format.ParseError as error:
+        protobuf.json.ParseDict(dict(config), message)
+    except protobuf.json.ParseError as error:
         raise ModelInvalidError(
             f"the configuration of {config.get('name') or 'the model'} cannot be written as config.pbtxt",
             expected="the fields of Triton's ModelConfig",
             found=str(error),
             remedy="Correct the field, or update tritonclient if the field is newer than it.",
         ) from error
-    text: str = text_format.MessageToString(message, use_short_repeated_primitives=True)
+    text: str = protobuf.text.MessageToString(message, use_short_repeated_primitives=True)
     return text
 
 
@@ -38,13 +47,14 @@ def from_pbtxt(text: str, name: str = "config.pbtxt") -> dict[str, Any]:
 
     `name` is what the error calls the file. Raises ModelInvalidError, which tells line and column.
     """
+    protobuf = _protobuf()
     try:
-        message = text_format.Parse(text, model_config_pb2.ModelConfig())
-    except (text_format.ParseError, UnicodeDecodeError) as error:
+        message = protobuf.text.Parse(text, protobuf.ModelConfig())
+    except (protobuf.text.ParseError, UnicodeDecodeError) as error:
         raise ModelInvalidError(
             f"{name} cannot be read",
             expected="a text of Triton's ModelConfig",
             found=str(error),
             remedy="Correct that line, or publish the version again under a new number.",
         ) from error
-    return with_numbers(json_format.MessageToDict(message, preserving_proto_field_name=True))
+    return with_numbers(protobuf.json.MessageToDict(message, preserving_proto_field_name=True))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, JsonValue, Tag, TypeAdapter, model_validator
+from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, TypeAdapter, model_validator
 
 from include.model_release.spec_parts import (
     DnsLabel,
@@ -431,7 +431,7 @@ Conversion = Annotated[
 ]
 """The pod that turns the source into what Triton serves, by target."""
 
-_CONVERSION: TypeAdapter[Conversion] = TypeAdapter(Conversion)
+_CONVERSION: TypeAdapter[Conversion] = TypeAdapter(Conversion, config=ConfigDict(defer_build=True))
 
 
 def variant_of(conversion: Conversion, name: str) -> Conversion:

@@ -83,8 +83,14 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 class SpecPart(BaseModel):
     """A piece of the release file: unknown keys are errors, values do not change and are not guessed at."""
 
+    # Built when one is first read: importing a DAG reads none.
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        defer_build=True,
     )
 
     def filled(self, **derived: Any) -> Self:

@@ -94,6 +94,8 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
             # The default asks the resolver for a full name, which takes seconds where there is none.
             "hostname_callable": "socket.gethostname",
             "min_serialized_dag_update_interval": "5",
+            # On a busy machine the DAGs take longer to import than 30 s, and a release would lose its DAG half-way.
+            "dagbag_import_timeout": "180",
         },
         "database": {
             "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}",
@@ -137,6 +139,8 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
             "refresh_interval": "10",
             "min_file_process_interval": "60",
             "parsing_processes": "1",
+            # Above the import's own limit, which tells which file it was.
+            "dag_file_processor_timeout": "240",
             "print_stats_interval": "300",
         },
     }

@@ -32,7 +32,7 @@ class ReleaseTicket(BaseModel):
     effect in the next one.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     release_id: str = Field(description="the Airflow run id")
     model: str

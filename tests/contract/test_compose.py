@@ -37,7 +37,9 @@ def test_the_schema_refuses_a_wrong_file(tmp_path: Path) -> None:
     """The check above can fail: a key that Compose does not know is refused."""
     wrong = tmp_path / "docker-compose.yaml"
     wrong.write_text(
-        COMPOSE.read_text(encoding="utf-8").replace("    image: postgres:16", "    imagee: postgres:16")
+        COMPOSE.read_text(encoding="utf-8").replace(
+            "    image: ${SLIPWAY_POSTGRES", "    imagee: ${SLIPWAY_POSTGRES"
+        )
     )
     answer = validate(wrong)
     assert answer.returncode == 1
@@ -101,7 +103,26 @@ def test_the_image_is_of_the_airflow_that_is_pinned(compose: dict[str, Any]) -> 
         r"^apache-airflow==(\S+)", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE
     )
     assert pinned is not None
-    assert (
-        f"FROM apache/airflow:{pinned[1]}-python3.11"
-        in compose["services"]["worker"]["build"]["dockerfile_inline"]
-    )
+    build = compose["services"]["worker"]["build"]
+    assert build["args"]["BASE_IMAGE"].endswith(f":-apache/airflow:{pinned[1]}-python3.11}}")
+    assert build["dockerfile_inline"].startswith("ARG BASE_IMAGE\nFROM $$BASE_IMAGE\n")
+
+
+def test_every_image_can_be_pinned_by_digest(compose: dict[str, Any]) -> None:
+    """Each image that others build is named by a variable with a tag as its default, in the example as well."""
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    services = compose["services"]
+    named = [services[name]["image"] for name in ("postgres", "redis")]
+    named.append(services["worker"]["build"]["args"]["BASE_IMAGE"])
+    for image in named:
+        variable = re.fullmatch(r"\$\{(SLIPWAY_\w+):-[a-z/]+:[\w.-]+\}", image)
+        assert variable, image
+        assert f"# {variable[1]}=" in example
+
+
+def test_a_busy_machine_does_not_lose_a_dag(compose: dict[str, Any]) -> None:
+    """Importing the DAGs may take minutes before Airflow calls it an error, and the process is given longer still."""
+    for name in AIRFLOW_SERVICES:
+        environment = compose["services"][name]["environment"]
+        limit_s = int(environment["AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT"])
+        assert 120 <= limit_s < int(environment["AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import socket
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from datetime import timedelta
@@ -18,6 +20,7 @@ from airflow.sdk.definitions.dag import DAG
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 from jinja2.sandbox import SandboxedEnvironment
+from slipway.pools import STAGING_POOL
 
 from include.model_release.names import list_models
 from include.model_release.run_overrides import PAUSE_PARAMETERS, RELEASE_PARAMETERS, ROLLBACK_PARAMETERS
@@ -311,6 +314,53 @@ def test_intake_starts_each_version_once(bag: DagBag) -> None:
     task: Any = bag.dags[INTAKE].get_task("start_release")
     assert task.partial_kwargs["trigger_dag_id"] == RELEASE
     assert task.partial_kwargs["skip_when_already_exists"] is True
+
+
+def test_parsing_imports_nothing_that_only_tasks_need() -> None:
+    """No gRPC, protobuf or gates' libraries, and no schema of the release file is built, in a process of its own."""
+    program = (
+        "import json, sys, runpy; runpy.run_path(sys.argv[1]);"
+        "from include.model_release.spec import ReleaseSpec;"
+        "print('RESULT', json.dumps([ReleaseSpec.__pydantic_complete__, sorted(sys.modules)]))"
+    )
+    command = [sys.executable, "-c", program, str(DAGS / "model_release.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    schema_is_built, modules = json.loads(line.removeprefix("RESULT"))
+    assert not schema_is_built
+    for name in ("grpc", "google.protobuf", "great_expectations", "pandas", "scipy"):
+        assert name not in modules
+
+
+def test_waiting_releases_do_not_hold_up_others(release: DAG) -> None:
+    """Far more runs than models may be under way, since those that wait hold no worker; none is limited by its kind."""
+    assert release.max_active_runs >= 1000
+    for task in release.tasks:
+        assert getattr(task, "max_active_tis_per_dag", None) is None
+        assert task.depends_on_past is False
+
+
+def test_only_benchmarks_share_the_staging_servers_pool(release: DAG) -> None:
+    """One slot, held also while the benchmark waits for its pod; everything else is in Airflow's own pool."""
+    pools = {
+        task.task_id: getattr(task, "partial_kwargs", {}).get("pool") or task.pool for task in release.tasks
+    }
+    assert {name for name, pool in pools.items() if pool == STAGING_POOL.name} == {"staging.benchmark"}
+    assert set(pools.values()) == {STAGING_POOL.name, "default_pool"}
+    assert (STAGING_POOL.slots, STAGING_POOL.include_deferred) == (1, True)
+
+
+def test_the_way_back_outranks_every_other_task(release: DAG) -> None:
+    """By absolute weights: with the default the first tasks of a run come first, and the rollback last."""
+    weights = {
+        task.task_id: getattr(task, "partial_kwargs", {}).get("priority_weight") or task.priority_weight
+        for task in release.tasks
+    }
+    back = weights.pop("rollout.restore_stable")
+    assert back > max(weights.values())
+    assert weights["rollout.shift_traffic"] > weights["admit"]
+    assert release.default_args["weight_rule"] == "absolute"
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -115,6 +115,8 @@ class Pod:
 
     image: Path
     store: ObjectStore
+    # Folders in which a test's own stand-ins for tools, or what a model does, may leave traces.
+    writable: tuple[Path, ...] = ()
 
     def environment(self, endpoint: str | None = None) -> dict[str, str]:
         """What the container's processes see."""
@@ -138,8 +140,9 @@ class Pod:
         """
         command = [str(POD_SCRIPTS / script), *arguments, "--destination", self.store.url(prefix)]
         with tempfile.TemporaryDirectory() as scratch:
+            writable = [scratch, *map(str, self.writable)]
             done = subprocess.run(
-                [sys.executable, "-I", "-S", str(READ_ONLY), scratch, "--", *command],
+                [sys.executable, "-I", "-S", str(READ_ONLY), *writable, "--", *command],
                 env={**self.environment(endpoint), "TMPDIR": scratch, "HOME": scratch},
                 capture_output=True,
                 text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,7 @@ def test_pickle_without_trust(
     sklearn_pod: Pod, folder: Path, sources: str, prefix: str, library: str
 ) -> None:
     """A pickle that nobody calls trusted is not read at all, and the error says why and what is safe."""
-    run = convert(sklearn_pod, sources, library, "writer.pkl", "iris", prefix)
+    run = convert(replace(sklearn_pod, writable=(folder,)), sources, library, "writer.pkl", "iris", prefix)
     assert run.exit_code == 3
     assert run.error["kind"] == "UserError"
     assert "can run any code" in run.error["what"]
@@ -98,7 +99,15 @@ def test_pickle_without_trust(
 
 def test_trusted_pickle_is_read(sklearn_pod: Pod, folder: Path, sources: str, prefix: str) -> None:
     """The same pickle does run its code once it is called trusted: the refusal is what stands in its way."""
-    run = convert(sklearn_pod, sources, "sklearn", "writer.pkl", "iris", prefix, "--trusted")
+    run = convert(
+        replace(sklearn_pod, writable=(folder,)),
+        sources,
+        "sklearn",
+        "writer.pkl",
+        "iris",
+        prefix,
+        "--trusted",
+    )
     assert run.exit_code == 3
     assert (folder / "written").exists()
 

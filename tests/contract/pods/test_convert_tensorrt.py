@@ -37,7 +37,7 @@ def double(tmp_path_factory: pytest.TempPathFactory) -> TensorRtDouble:
 def pod(store: ObjectStore, double: TensorRtDouble) -> _Pod:
     double.set_mood()
     double.set_gpus("NVIDIA L4, 8.9, 580.65.06")
-    pod = _Pod(build_image("onnx"), store)
+    pod = _Pod(build_image("onnx"), store, (double.folder,))
     pod.double = double
     return pod
 

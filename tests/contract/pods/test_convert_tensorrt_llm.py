@@ -36,7 +36,7 @@ class _Pod(Pod):
 
 @pytest.fixture
 def pod(store: ObjectStore, tmp_path: Path) -> _Pod:
-    pod = _Pod(Path(sys.executable).parents[1], store)
+    pod = _Pod(Path(sys.executable).parents[1], store, (tmp_path,))
     pod.double = TensorRtLlmDouble.make(tmp_path, Path(sys.executable))
     templates = tmp_path / "templates"
     shutil.copytree(_TEMPLATES, templates)

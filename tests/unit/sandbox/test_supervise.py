@@ -69,6 +69,13 @@ def test_every_server_is_told_to_listen_on_loopback(settings: SandboxSettings) -
     assert lifecycle.cluster_configuration(settings)["host"] == "127.0.0.1"
 
 
+def test_a_busy_machine_does_not_lose_a_dag(settings: SandboxSettings) -> None:
+    """Importing the DAGs may take minutes before Airflow calls it an error, and the process is given longer still."""
+    options = airflow_configuration(settings, Path("/dags"))
+    limit_s = int(options["core"]["dagbag_import_timeout"])
+    assert 120 <= limit_s < int(options["dag_processor"]["dag_file_processor_timeout"])
+
+
 def test_the_socket_fits_however_deep_the_project_lies(tmp_path: Path) -> None:
     """A Unix socket's path is limited: a deep folder gets a short one elsewhere, its own for each sandbox."""
     deep = [SandboxSettings.prepare(tmp_path / ("d" * 100) / name, {}) for name in ("a", "b")]

@@ -1,0 +1,48 @@
+"""The Airflow pools that the DAGs name: what may run side by side, whatever models it is for.
+
+A task whose pool is not there waits for ever, and a task cannot ask for pools: so the scheduler makes them when it
+starts (`plugins/slipway_plugin.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RequiredPool:
+    """A pool as it is made where it is missing. One that is there is left as its people have set it."""
+
+    name: str
+    slots: int
+    description: str
+    include_deferred: bool
+
+
+STAGING_POOL = RequiredPool(
+    name="slipway_staging",
+    slots=1,
+    description="Benchmarks on the staging Triton: one at a time, or they measure each other.",
+    # A benchmark waits for its pod in the triggerer, and must hold its slot meanwhile.
+    include_deferred=True,
+)
+REQUIRED_POOLS = (STAGING_POOL,)
+
+
+def make_missing_pools() -> list[str]:
+    """Makes in Airflow's database the pools that are not there; only for processes that may write to it.
+
+    :return: the names of those made.
+    """
+    from airflow.models.pool import Pool
+    from airflow.utils.session import create_session
+
+    made = []
+    with create_session() as session:
+        for pool in REQUIRED_POOLS:
+            if Pool.get_pool(pool.name, session=session) is None:
+                Pool.create_or_update_pool(
+                    pool.name, pool.slots, pool.description, pool.include_deferred, session=session
+                )
+                made.append(pool.name)
+    return made
