@@ -140,6 +140,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
             leaves_out=self.leaves_out,
             manifest_sha256=self.proves_manifest(),
         )
+
     def await_pod_start(self, pod: k8s.V1Pod) -> None:
         """Waits for the pod to begin; of one that does not, what it waits for is kept."""
         try:
