@@ -93,7 +93,9 @@ def start(session: Session, model: str) -> DagRun:
     now = datetime.now(UTC) - timedelta(seconds=1)
     run: DagRun = dag.create_dagrun(
         run_id=f"{model}-1",
-        logical_date=None,
+        # Of tasks with one weight the scheduler takes the older run's.
+        logical_date=now,
+        data_interval=(now, now),
         run_after=now,
         run_type=DagRunType.MANUAL,
         triggered_by=DagRunTriggeredByType.TEST,
