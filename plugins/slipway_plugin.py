@@ -14,8 +14,9 @@ log = logging.getLogger(__name__)
 
 @hookimpl
 def on_starting(component: Any) -> None:
-    """Called by each of Airflow's long-running components; only the scheduler makes pools."""
-    if getattr(component, "job_type", None) != "SchedulerJob":
+    """Called by whatever starts: the scheduler and its like, which are jobs and have the database, and every task."""
+    job = sys.modules.get("airflow.jobs.job")
+    if job is None or not isinstance(component, job.Job):
         return
     # Airflow reads this file in every process: only here is more needed.
     from slipway.pools import make_missing_pools

@@ -1,7 +1,7 @@
 """The Airflow pools that the DAGs name: what may run side by side, whatever models it is for.
 
-A task whose pool is not there waits for ever, and a task cannot ask for pools: so the scheduler makes them when it
-starts (`plugins/slipway_plugin.py`).
+A task whose pool is not there waits for ever, and a task cannot ask for pools: so the scheduler, or whichever of
+Airflow's jobs is first, makes them when it starts (`plugins/slipway_plugin.py`).
 """
 
 from __future__ import annotations
@@ -36,13 +36,19 @@ def make_missing_pools() -> list[str]:
     """
     from airflow.models.pool import Pool
     from airflow.utils.session import create_session
+    from sqlalchemy.exc import IntegrityError
 
     made = []
-    with create_session() as session:
-        for pool in REQUIRED_POOLS:
-            if Pool.get_pool(pool.name, session=session) is None:
+    for pool in REQUIRED_POOLS:
+        try:
+            with create_session() as session:
+                if Pool.get_pool(pool.name, session=session) is not None:
+                    continue
                 Pool.create_or_update_pool(
                     pool.name, pool.slots, pool.description, pool.include_deferred, session=session
                 )
-                made.append(pool.name)
+        except IntegrityError:
+            # Another of Airflow's components has just made it.
+            continue
+        made.append(pool.name)
     return made

@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,7 +30,7 @@ from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from slipway.pools import STAGING_POOL, make_missing_pools
 from sqlalchemy import select, update
 
-from include.sandbox.airflow import database_template
+from include.sandbox.airflow import database_template, program
 from include.sandbox.settings import PROJECT_ROOT
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def session(with_dags: Path) -> Iterator[Session]:
     for leftover in path.parent.glob(f"{path.name}-*"):
         leftover.unlink()
     shutil.copyfile(with_dags, path)
-    slipway_plugin.on_starting(SimpleNamespace(job_type="SchedulerJob"))
+    make_missing_pools()
     with create_session() as one:
         yield one
 
@@ -193,13 +192,14 @@ def test_one_benchmark_at_a_time_on_the_staging_server(
     assert queue(scheduler, session) == [(second.run_id, "staging.benchmark")]
 
 
-def test_the_scheduler_makes_the_pools_when_it_starts(session: Session) -> None:
-    """A missing pool is made, with deferred tasks counted; other components make none."""
+def test_only_a_job_makes_pools(session: Session) -> None:
+    """A task that starts has no database to write to, and tries nothing; a job makes what is missing."""
     Pool.delete_pool(STAGING_POOL.name, session=session)
     session.commit()
-    slipway_plugin.on_starting(SimpleNamespace(job_type="TriggererJob"))
+    slipway_plugin.on_starting(SimpleNamespace())
     assert Pool.get_pool(STAGING_POOL.name, session=session) is None
-    slipway_plugin.on_starting(SimpleNamespace(job_type="SchedulerJob"))
+    session.commit()
+    slipway_plugin.on_starting(Job())
     made = Pool.get_pool(STAGING_POOL.name, session=session)
     assert made is not None
     assert (made.slots, made.include_deferred) == (1, True)
@@ -215,20 +215,22 @@ def test_a_pool_that_is_there_is_left_as_it_is(session: Session) -> None:
     assert (kept.slots, kept.description) == (2, "ours")
 
 
-def test_airflow_finds_the_plugin_in_the_plugins_folder(tmp_path: Path) -> None:
-    """Where `plugins_folder` is this project's, a component that starts calls the plugin."""
-    program = (
-        "from airflow.listeners.listener import get_listener_manager as of; "
-        "print('FOUND', [one.plugin_name for one in of().hook.on_starting.get_hookimpls()])"
-    )
+def test_the_scheduler_makes_the_pools_when_it_starts(tmp_path: Path) -> None:
+    """The program `airflow scheduler`, with this project's plugins folder, leaves the pool in its database."""
+    database = tmp_path / "airflow.db"
+    shutil.copyfile(database_template(PROJECT_ROOT / ".sandbox"), database)
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}",
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "none"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT_ROOT / "plugins"),
         "PYTHONPATH": str(PROJECT_ROOT),
     }
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    command = [program("airflow"), "scheduler", "--skip-serve-logs", "--num-runs", "1"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
-    (found,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND")]
-    assert "slipway_plugin" in found
+    with sqlite3.connect(database) as connection:
+        pools = connection.execute("select pool, slots, include_deferred from slot_pool").fetchall()
+    assert (STAGING_POOL.name, 1, 1) in pools
