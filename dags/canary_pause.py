@@ -51,6 +51,9 @@ PARAMS = {
     tags=["slipway", "release"],
     default_args={
         "owner": "slipway",
+        # Before whatever else waits for a worker, as the way back in model_release.
+        "weight_rule": "absolute",
+        "priority_weight": 1000,
         "retries": 3,
         "retry_delay": timedelta(seconds=5),
         "execution_timeout": timedelta(minutes=5),

@@ -94,6 +94,9 @@ PREPARED = "ti.xcom_pull(task_ids='staging.prepare')"
     tags=["slipway", "release"],
     default_args={
         "owner": "slipway",
+        # Before whatever else waits for a worker, as the way back in model_release.
+        "weight_rule": "absolute",
+        "priority_weight": 1000,
         "retries": 10,
         "retry_delay": timedelta(seconds=5),
         "retry_exponential_backoff": True,
