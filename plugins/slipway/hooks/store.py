@@ -228,10 +228,15 @@ class ModelStoreHook(BaseHook):
                     remedy="find out who wrote it",
                 ) from None
 
-    def entries(self, prefix: str) -> list[StoredObject]:
-        """Every object below the prefix, in the order of keys."""
+    def entries(self, prefix: str, *, after: str = "", most: int | None = None) -> list[StoredObject]:
+        """The objects below the prefix, in the order of keys; those after the key `after`, and no more than `most`."""
+        asked: dict[str, Any] = {"StartAfter": after} if after else {}
+        if most is not None:
+            asked["PaginationConfig"] = {"MaxItems": most, "PageSize": min(most, 1000)}
         with self._translated(prefix):
-            pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+            pages = self.client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=prefix, **asked
+            )
             return [
                 StoredObject(entry["Key"], entry["Size"], entry["ETag"])
                 for page in pages
@@ -244,7 +249,11 @@ class ModelStoreHook(BaseHook):
             self.client.delete_object(Bucket=self.bucket, Key=key)
 
     def delete_this(self, key: str, etag: str) -> None:
-        """Deletes the object if it is still the one with this entity tag."""
+        """Deletes the object if it is still the one with this entity tag (If-Match); another one stays.
+
+        A store that does not know the condition deletes the object whatever its tag is; S3 knows it since 2025.
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
+        """
         with self._translated(key):
             try:
                 self._decided(partial(self.client.delete_object, Bucket=self.bucket, Key=key, IfMatch=etag))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from slipway.failures import airflow_failures
+from slipway.hooks import record_reader
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.base import recorded_stage
@@ -20,7 +23,7 @@ from include.model_release.errors import (
     SlipwayError,
     StoreUnavailableError,
 )
-from include.model_release.record import RecordError
+from include.model_release.record import Event, RecordError
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 URI = "s3://bucket/models/digits/1/repository"
@@ -138,6 +141,160 @@ def test_event_that_could_not_be_written_is_an_error(cut_off_store: ModelStoreHo
     """Nobody goes on in the belief that an event was written."""
     with pytest.raises(StoreUnavailableError):
         record(cut_off_store).append("release_started")
+
+
+# --- what else lies there ---
+
+_STRAYS = (
+    "README",
+    ".DS_Store",
+    "",
+    "0",
+    "000001",
+    "0000001-release_started.json",
+    "notes/000001-promoted.json",
+    "x/",
+)
+
+
+def test_strays_are_skipped_and_named(store: ModelStoreHook, caplog: pytest.LogCaptureFixture) -> None:
+    """What lies beside the events disturbs neither reading nor appending, and is named in the log once."""
+    for stray in _STRAYS:
+        store.write(f"records/digits/2/{stray}", b"hello")
+    record(store).append("release_started")
+    one = record(store)
+    assert kinds(one) == kinds(one) == [(1, "release_started")]
+    told = [line.getMessage() for line in caplog.records if line.name == "slipway.hooks.record_reader"]
+    assert sum("8 objects that are no events" in line for line in told) == 1
+    assert any("records/digits/2/README" in line or "records/digits/2/'" in line for line in told)
+
+
+def test_a_folder_with_nothing_but_strays_was_not_started(store: ModelStoreHook) -> None:
+    """A folder's marker, or what others have put there, is no release; an event behind it is one."""
+    for stray in _STRAYS:
+        store.write(f"records/digits/2/{stray}", b"hello")
+        assert record(store).started() is False, stray
+    record(store).append("release_started")
+    assert record(store).started() is True
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"model": "magika"}, {"version": 22}, {"seq": 2}, {"kind": "promoted"}],
+    ids=["model", "version", "number", "kind"],
+)
+def test_an_event_in_anothers_place_is_named(store: ModelStoreHook, other: dict[str, Any]) -> None:
+    """An object whose content is not what its key says is an error that names the object."""
+    event = record(store).append("release_started")
+    store.write(event.key, Event.model_validate({**event.model_dump(), **other}).to_bytes())
+    with pytest.raises(RecordError, match=r"^records/digits/2/000001-release_started\.json holds another"):
+        record(store).events()
+
+
+def test_an_object_too_large_for_an_event_is_not_read(store: ModelStoreHook, requests: Counter[str]) -> None:
+    """An object of more than 4 MiB is named by its size in the listing; it is not fetched."""
+    event = record(store).append("release_started")
+    store.write(event.key, event.to_bytes() + b" " * (4 << 20))
+    with pytest.raises(RecordError, match=r"000001-release_started\.json is too large"):
+        record(store).events()
+    assert requests["GetObject"] == 0
+
+
+def test_an_event_too_large_to_be_read_is_not_written(store: ModelStoreHook) -> None:
+    """What no reader would take is refused when it is appended."""
+    with pytest.raises(RecordError, match="too large"):
+        record(store).append("stage_started", stage="x" * (4 << 20))
+    assert store.entries("records/") == []
+
+
+def test_a_record_too_large_to_be_held_is_not_read(
+    store: ModelStoreHook, requests: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events that together would fill the memory are refused by their listing."""
+    written = [record(store).append("release_started") for _ in range(3)]
+    monkeypatch.setattr(record_reader, "RECORD_LIMIT_BYTES", 3 * len(written[0].to_bytes()) - 1)
+    with pytest.raises(RecordError, match="too large to be read"):
+        record(store).events()
+    assert requests["GetObject"] == 0
+
+
+def test_a_place_that_is_always_taken_is_an_error(
+    store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that says of every key that it is taken does not keep a task for ever."""
+    monkeypatch.setattr(store, "write_once", lambda *_, **__: False)
+    with pytest.raises(StoreUnavailableError, match="no place was found"):
+        record(store).append("release_started")
+
+
+# --- requests ---
+
+
+@pytest.fixture
+def requests(store: ModelStoreHook) -> Counter[str]:
+    """How often each operation was asked of the store since the test began."""
+    asked: Counter[str] = Counter()
+    store.client.meta.events.register("before-call.s3", lambda model, **_: asked.update([model.name]))
+    return asked
+
+
+def test_what_was_read_is_not_read_again(store: ModelStoreHook, requests: Counter[str]) -> None:
+    """A record reads each event once, and sees what others have added since."""
+    for _ in range(3):
+        record(store).append("release_started")
+    one = record(store)
+    requests.clear()
+    assert one.state().last_seq == len(one.events()) == 3
+    assert requests == {"ListObjectsV2": 2, "GetObject": 3}
+    late = "records/digits/2/000002-stage_started.json"
+    store.write(
+        late,
+        Event.from_bytes(store.read(late.replace("stage", "release")) or b"")
+        .model_copy(update={"kind": "stage_started", "data": {"stage": "x"}})
+        .to_bytes(),
+    )
+    record(store).append("release_started")
+    requests.clear()
+    assert [seq for seq, _ in kinds(one)] == [1, 2, 2, 3, 4]
+    assert requests == {"ListObjectsV2": 1, "GetObject": 2}
+
+
+def test_an_event_that_is_gone_is_missed(store: ModelStoreHook) -> None:
+    """What is not listed any more is not told from memory."""
+    for _ in range(3):
+        record(store).append("release_started")
+    one = record(store)
+    assert one.state().last_seq == 3
+    store.delete("records/digits/2/000002-release_started.json")
+    with pytest.raises(RecordError, match="no event 2"):
+        one.state()
+
+
+def test_started_is_one_small_request(store: ModelStoreHook, requests: Counter[str]) -> None:
+    """Whether there was a release is asked with one listing of one key."""
+    keys: list[int] = []
+    record(store).append("release_started")
+    store.client.meta.events.register(
+        "provide-client-params.s3.ListObjectsV2", lambda params, **_: keys.append(params["MaxKeys"])
+    )
+    requests.clear()
+    assert record(store).started()
+    assert (requests, keys) == ({"ListObjectsV2": 1}, [1])
+
+
+def test_events_are_read_many_at_a_time(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen reads are under way at once: each waits until all are."""
+    assert store.client
+    for _ in range(16):
+        record(store).append("release_started")
+    all_there, read = Barrier(16), store.read_with_etag
+
+    def read_together(key: str, **limits: Any) -> Any:
+        all_there.wait(20)
+        return read(key, **limits)
+
+    monkeypatch.setattr(store, "read_with_etag", read_together)
+    assert len(record(store).events()) == 16
 
 
 # --- stages ---
