@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
-from slipway.hooks.lock import LockOwner, ReleaseLock
+from slipway.hooks import lock as lock_module
+from slipway.hooks.lock import LockOwner, LockUnreadableError, ReleaseLock
 from slipway.hooks.store import ModelStoreHook
 
-from include.model_release.errors import StoreUnavailableError
+from include.model_release.errors import StoreUnavailableError, UserError
 
 FIRST = LockOwner("digits-1", 1)
 SECOND = LockOwner("digits-2", 2)
@@ -121,3 +122,96 @@ def test_unreachable_store_is_no_lock(cut_off_store: ModelStoreHook) -> None:
     """Nobody holds a lock that could not be asked for."""
     with pytest.raises(StoreUnavailableError):
         lock(cut_off_store).acquire(FIRST)
+
+
+# --- what others may have put there ---
+
+_KEY = "records/digits/active.json"
+_OWNER: dict[str, object] = {"release_id": "digits-1", "version": 1, "dag_id": "model_release"}
+_UNREADABLE = {
+    "empty": b"",
+    "no JSON": b"digits-1",
+    "no text": b"\xff\xfe",
+    "deep": b"[" * 10_000,
+    "a list": b"[1]",
+    "null": b"null",
+    "an empty object": b"{}",
+    "other fields": b'{"holder": "me"}',
+    "no version": b'{"release_id": "digits-1"}',
+    "a version of text": json.dumps({**_OWNER, "version": "1"}).encode(),
+    "a version that is true": json.dumps({**_OWNER, "version": True}).encode(),
+    "version 0": json.dumps({**_OWNER, "version": 0}).encode(),
+    "a release id that is none": json.dumps({**_OWNER, "release_id": None}).encode(),
+    "no release id": json.dumps({**_OWNER, "release_id": ""}).encode(),
+    "a DAG that is none": json.dumps({**_OWNER, "dag_id": ["model_release"]}).encode(),
+    "huge": json.dumps({**_OWNER, "more": "x" * 20_000}).encode(),
+}
+
+
+@pytest.mark.parametrize("content", _UNREADABLE.values(), ids=_UNREADABLE)
+def test_lock_that_names_no_run_is_told_of_and_left(store: ModelStoreHook, content: bytes) -> None:
+    """Nobody can be asked whether its owner has ended: the error names the object and how to remove it."""
+    store.write(_KEY, content)
+
+    def asked(owner: LockOwner) -> bool:
+        raise AssertionError(f"{owner} was asked for")
+
+    with pytest.raises(LockUnreadableError, match=f"aws s3 rm s3://{store.bucket}/{_KEY}") as told:
+        ReleaseLock(store, "digits", asked).acquire(FIRST)
+    assert isinstance(told.value, UserError)
+    assert told.value.found
+    assert len(str(told.value)) < 700
+    assert store.read(_KEY) == content
+
+
+def test_release_leaves_a_lock_that_names_no_run(
+    store: ModelStoreHook, caplog: pytest.LogCaptureFixture
+) -> None:
+    """How a release ends does not depend on what lies at the lock's key; the log tells the remedy."""
+    store.write(_KEY, b"")
+    lock(store).release(FIRST)
+    assert store.read(_KEY) == b""
+    assert any(f"aws s3 rm s3://{store.bucket}/{_KEY}" in line.getMessage() for line in caplog.records)
+
+
+def test_lock_with_more_fields_is_its_owners(store: ModelStoreHook) -> None:
+    """What names a run is that run's lock, whatever else it says: it stands while the run does, and no longer."""
+    store.write(_KEY, json.dumps({**_OWNER, "since": "2026-01-02"}).encode())
+    assert lock(store, "digits-1").acquire(SECOND) == FIRST
+    assert lock(store).acquire(SECOND) == SECOND
+
+
+def test_lock_written_before_it_named_the_dag_is_a_releases(store: ModelStoreHook) -> None:
+    """An owner without a DAG is a release."""
+    store.write(_KEY, b'{"release_id": "digits-1", "version": 1}')
+    assert lock(store, "digits-1").acquire(SECOND) == FIRST
+
+
+def test_release_does_not_delete_a_successors_lock(
+    store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock that is taken over between read and delete stays: what is deleted is what was read."""
+    lock(store).acquire(FIRST)
+    read = store.read_with_etag
+
+    def taken_over_after_the_read(key: str, **limits: int) -> object:
+        found = read(key, **limits)
+        store.write(_KEY, json.dumps({**_OWNER, "release_id": "digits-2", "version": 2}).encode())
+        return found
+
+    monkeypatch.setattr(store, "read_with_etag", taken_over_after_the_read)
+    lock(store).release(FIRST)
+    monkeypatch.undo()
+    assert lock(store, "digits-2").acquire(FIRST) == SECOND
+
+
+def test_lock_that_changes_all_the_time_is_given_up(
+    store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store in which the lock is there to a write and gone to a read does not keep a task for ever."""
+    asked: list[str] = []
+    monkeypatch.setattr(store, "write_once", lambda key, body, **_: asked.append(key))
+    monkeypatch.setattr(lock_module, "_FIRST_PAUSE_S", 0.001)
+    with pytest.raises(StoreUnavailableError, match="could not be taken"):
+        lock(store).acquire(FIRST)
+    assert asked == [_KEY] * 8
