@@ -27,6 +27,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from include.model_release.analysis_policy import AnalysisPolicy
@@ -148,11 +149,10 @@ def _state(events: Sequence[Event], release_id: str | None) -> ReleaseState:
     newest = fold(ordered)
     if release_id is None or newest.release_id == release_id:
         return newest
-    starts = [place for place, event in enumerate(ordered) if event.kind == "release_started" and place > 0]
-    for place in reversed(starts):
-        state = fold(ordered[:place])
-        if state.release_id == release_id:
-            return state
+    later = [place for place, event in enumerate(ordered) if event.kind == "release_started" and place > 0]
+    for start, end in reversed([*pairwise([0, *later])]):
+        if ordered[start].release_id == release_id:
+            return fold(ordered[:end])
     raise RecordError(
         f"the record of {newest.model} {newest.version} knows no release {release_id!r}",
         expected=f"one of {', '.join(sorted({event.release_id for event in ordered}))}",

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from include.model_release.analysis_policy import AnalysisPolicy
-from include.model_release.canary_evidence import DOCUMENT_FILE, WINDOWS_FILE, earlier_windows_file
+from include.model_release.canary_evidence import DOCUMENT_FILE, WINDOWS_FILE
+from include.model_release.canary_tables import (
+    brief,
+    clock,
+    decisions_section,
+    earlier_section,
+    span,
+    steps_section,
+)
 from include.model_release.charts import canary_charts
 from include.model_release.judge_words import (
     QUESTION_WORDS,
@@ -59,11 +66,6 @@ _OUTCOMES = {
     "cancelled": ("bad", "✗ cancelled"),
     "open": ("unsure", "… under way"),
 }
-_STATUS = {
-    "pass": ("good", "✓ pass"),
-    "fail": ("bad", "✗ fail"),
-    "inconclusive": ("unsure", "? inconclusive"),
-}
 _GIVEN_UP = "A canary that cannot be judged in the time it is given is taken back."
 
 
@@ -76,12 +78,12 @@ def render_canary_html(document: Mapping[str, Any]) -> str:
         parts += [
             _cards(document, run),
             _charts(run),
-            _decisions(run),
-            _steps(document, run),
+            decisions_section(run),
+            steps_section(document, run),
             _last_window(run),
         ]
         parts.append(_how_to_read(document, run))
-    parts += [_earlier(runs[:-1]), _recompute(run)]
+    parts += [earlier_section(runs[:-1]), _recompute(run)]
     return page(
         f"{document['model']} version {document['version']}: canary",
         "\n".join(part for part in parts if part),
@@ -95,12 +97,12 @@ def render_canary_html(document: Mapping[str, Any]) -> str:
 
 def _header(document: Mapping[str, Any], run: Mapping[str, Any] | None) -> str:
     mood, words = _OUTCOMES.get(document["outcome"], _OUTCOMES["open"])
-    until = f"until {_clock(document['until'])} UTC" if run is None else _span(run)
+    until = f"until {clock(document['until'])} UTC" if run is None else span(run)
     return (
         f"<header><h1>{text(document['model'])} <span class=soft>version</span> {text(document['version'])} "
         f"<span class='verdict {mood}'>{words}</span></h1>"
         f"<p class=soft>The canary of release <code>{text(document['release_id'])}</code>, {until}</p>"
-        f"<p class=lead>{text(_lead(document, run))}</p></header>"
+        f"<p class=lead>{brief(_lead(document, run))}</p></header>"
     )
 
 
@@ -186,76 +188,6 @@ def _charts(run: Mapping[str, Any]) -> str:
     return f"<h2>What was seen</h2>{drawn}"
 
 
-# --- what was decided ---
-
-
-def _decisions(run: Mapping[str, Any]) -> str:
-    if not run["decisions"]:
-        return ""
-    items = "".join(
-        f"<li><time datetime='{text(decision['at'])}' class=soft>{_clock(decision['at'])}</time> "
-        f"{text(decision['words'])}"
-        + (f" <span class=soft>({text(decision['by'])})</span>" if decision["by"] else "")
-        + "</li>"
-        for decision in run["decisions"]
-    )
-    return f"<section><h2>What was decided</h2><ol class=decisions>{items}</ol></section>"
-
-
-def _steps(document: Mapping[str, Any], run: Mapping[str, Any]) -> str:
-    if not run["steps"]:
-        return ""
-    reached = "".join(_step(step) for step in run["steps"])
-    weights = {step["weight"] for step in run["steps"]}
-    missed = "".join(
-        f"<tr><td class=num>{step['weight']}&thinsp;%</td><td class=soft colspan=5>not reached</td></tr>"
-        for step in document["planned"]
-        if step["weight"] not in weights
-    )
-    return (
-        "<section><h2>The steps</h2><div class=wide><table><thead><tr><th class=num>Weight</th>"
-        "<th class=num>Watched</th><th class=num>Windows</th><th class=num>Candidate failed</th>"
-        "<th class=num>Stable failed</th><th>Verdict</th></tr></thead>"
-        f"<tbody>{reached}{missed}</tbody></table></div></section>"
-    )
-
-
-def _step(step: Mapping[str, Any]) -> str:
-    totals = step["totals"] or {}
-    watched = step["seconds"] if step["seconds"] is not None else totals.get("seconds")
-    planned = "" if step["bake_s"] is None else f"<br><span class=soft>bake {duration(step['bake_s'])}</span>"
-    blind = f"<br><span class=soft>+{step['blind_windows']} blind</span>" if step["blind_windows"] else ""
-    verdict = _verdict(step["verdict"]) if step["verdict"] else "<span class=soft>not ended</span>"
-    cells = [
-        f"{step['weight']}&thinsp;%",
-        (duration(watched) if watched is not None else "") + planned,
-        f"{totals.get('windows', 0)}{blind}",
-        _failed(totals, "candidate_") + _replays_failed(totals, ""),
-        _failed(totals, "stable_") + _replays_failed(totals, "stable_"),
-    ]
-    return (
-        "<tr>"
-        + "".join(f"<td class='num nowrap'>{cell}</td>" for cell in cells)
-        + f"<td class=nowrap>{verdict}</td></tr>"
-    )
-
-
-def _failed(totals: Mapping[str, Any], counts: str) -> str:
-    requests = totals.get(f"{counts}requests")
-    if not requests:
-        return "no request"
-    errors = totals[f"{counts}errors"]
-    share = number(100 * errors / requests)
-    return f"{share}&thinsp;%<br><span class=soft>{errors:,} of {requests:,}</span>"
-
-
-def _replays_failed(totals: Mapping[str, Any], revision: str) -> str:
-    if not totals.get("replayed_windows"):
-        return ""
-    errors, requests = totals[f"{revision}replayed_errors"], totals[f"{revision}replayed_requests"]
-    return f"<br><span class=soft>replayed: {errors:,} of {requests:,}</span>"
-
-
 def _last_window(run: Mapping[str, Any]) -> str:
     seen = [window for window in run["windows"] if window["window"] is not None]
     if not seen:
@@ -270,7 +202,7 @@ def _last_window(run: Mapping[str, Any]) -> str:
     )
     return (
         "<section><h2>The last window that was seen</h2>"
-        f"<p class=soft>Window {last['number']}{source}, {_clock(last['at'])} UTC, "
+        f"<p class=soft>Window {last['number']}{source}, {clock(last['at'])} UTC, "
         f"{duration(last['window']['seconds'])} at "
         f"{last['weight']}&thinsp;% of the traffic.</p>"
         "<div class=wide><table><thead><tr><th></th><th class=num>Candidate</th><th class=num>Stable</th></tr></thead>"
@@ -348,30 +280,6 @@ def _about_replays(run: Mapping[str, Any]) -> str:
     )
 
 
-def _earlier(runs: Sequence[Mapping[str, Any]]) -> str:
-    if not runs:
-        return ""
-    rows = "".join(
-        f"<tr><td class=num>{run['number']}</td><td class=nowrap>{_span(run)}</td>"
-        f"<td class=num>{run['totals']['windows']}</td>"
-        + (
-            f"<td class=nowrap>{_verdict(run['windows'][-1]['status'])}</td>"
-            f"<td class=reason>{text(run['windows'][-1]['reason'])}</td>"
-            f"<td><code>{earlier_windows_file(run['number'])}</code></td></tr>"
-            if run["windows"]
-            else "<td></td><td class=reason>No window was judged.</td><td></td></tr>"
-        )
-        for run in runs
-    )
-    return (
-        "<section><h2>Begun anew</h2><p>The canary was begun anew, at its first step and with a judge without memory. "
-        "What was seen before is not part of the verdict above.</p>"
-        "<div class=wide><table><thead><tr><th class=num>Run</th><th>When</th><th class=num>Windows</th>"
-        "<th>Last verdict</th><th>Reason</th><th>Recording</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table></div></section>"
-    )
-
-
 def _recompute(run: Mapping[str, Any] | None) -> str:
     if run is None or not run["windows"]:
         return ""
@@ -392,25 +300,9 @@ def _recompute(run: Mapping[str, Any] | None) -> str:
     )
 
 
-def _verdict(status: str) -> str:
-    # The sign says it too, for readers who do not see the colour.
-    mood, words = _STATUS[status]
-    return f"<span class='{mood}'>{words}</span>"
-
-
 def _known(value: float | None, unit: str = "") -> str:
     return "unknown" if value is None else f"{number(value)}{unit}"
 
 
-def _span(run: Mapping[str, Any]) -> str:
-    began, ended = datetime.fromisoformat(run["began_at"]), datetime.fromisoformat(run["ended_at"])
-    shape = "%H:%M:%S" if began.date() == ended.date() else "%Y-%m-%d %H:%M:%S"
-    return f"{began:%Y-%m-%d %H:%M:%S} to {ended.strftime(shape)} UTC"
-
-
 def _sentence(words: str) -> str:
     return words if words.endswith((".", "!", "?")) else f"{words}."
-
-
-def _clock(at: str) -> str:
-    return f"{datetime.fromisoformat(at):%H:%M:%S}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +15,8 @@ from include.model_release.samples import Sample
 
 # A point with fewer requests of a revision than this says nothing of a rate; more points than this no eye tells apart.
 LEAST_REQUESTS, _MOST_POINTS = 20, 160
+# Of a canary that was blind again and again, or of many steps: where one more would be thinner than a line.
+_MOST_STRETCHES = 300
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 _TICK_STEPS_S = [
     *(1, 2, 5, 10, 15, 30),
@@ -43,7 +45,7 @@ class Point:
 @dataclass(frozen=True)
 class TimeAxis:
     """The shared axis: seconds since `began`, with the times of weights, and the stretches that were blind or had
-    golden requests replayed.
+    golden requests replayed. Where there are very many, those less than `joined_s` apart are one.
     """
 
     began: datetime
@@ -51,6 +53,7 @@ class TimeAxis:
     marks_s: tuple[float, ...]
     blind_s: tuple[tuple[float, float], ...]
     replayed_s: tuple[tuple[float, float], ...] = ()
+    joined_s: float | None = None
 
     @classmethod
     def of(cls, run: Mapping[str, Any]) -> TimeAxis:
@@ -60,13 +63,17 @@ class TimeAxis:
         def at_s(event: Mapping[str, Any], key: str = "at") -> float:
             return (datetime.fromisoformat(event[key]) - began).total_seconds()
 
-        marks = tuple(at_s(weight) for weight in run["weights"][1:])
+        marks = [at_s(weight) for weight in run["weights"][1:]]
         ends = [*marks, *(at_s(window) for window in run["windows"])]
         stretches = [(at_s(window, "began_at"), at_s(window), window) for window in run["windows"]]
-        blind = [(start, end) for start, end, window in stretches if window["blind"]]
-        replayed = [(start, end) for start, end, window in stretches if window["source"] == "replay"]
+        blind = _joined([(start, end) for start, end, window in stretches if window["blind"]])
+        replayed = _joined([(start, end) for start, end, window in stretches if window["source"] == "replay"])
         end_s = max(1.0, 1.03 * max(ends, default=1.0))
-        return cls(began, end_s, marks, _joined(blind), _joined(replayed))
+        if max(len(marks), len(blind), len(replayed)) <= _MOST_STRETCHES:
+            return cls(began, end_s, tuple(marks), blind, replayed)
+        least_s = end_s / _MOST_STRETCHES
+        thinned = tuple(at for at, _ in _joined([(mark, mark) for mark in marks], least_s))
+        return cls(began, end_s, thinned, _joined(blind, least_s), _joined(replayed, least_s), least_s)
 
     def seconds(self, at: str) -> float:
         """Return when `at` (ISO 8601) was, in seconds since the run began."""
@@ -84,32 +91,60 @@ class TimeAxis:
         return places, [f"{labels[0]} UTC", *labels[1:]]
 
 
-def _joined(stretches: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Join windows that follow each other."""
+def _joined(
+    stretches: Sequence[tuple[float, float]], least_s: float = 0.001
+) -> tuple[tuple[float, float], ...]:
+    """Join windows that follow each other in less than `least_s`; what lies before the run began is cut off."""
     joined: list[tuple[float, float]] = []
-    for began, ended in stretches:
-        if joined and began <= joined[-1][1] + 0.001:
-            joined[-1] = (joined[-1][0], ended)
+    for began, ended in sorted((max(began, 0.0), max(ended, 0.0)) for began, ended in stretches):
+        if joined and began <= joined[-1][1] + least_s:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], ended))
         else:
             joined.append((began, ended))
     return tuple(joined)
 
 
+def extremes(values: Sequence[float], parts: int) -> list[int]:
+    """Return where to draw a line of many values: the lowest and the highest of each of so many equal parts, and both
+    ends. Of up to twice as many values all are drawn.
+    """
+    if len(values) <= 2 * parts:
+        return [*range(len(values))]
+    size = math.ceil(len(values) / parts)
+    kept = {0, len(values) - 1}
+    for first in range(0, len(values), size):
+        known = [
+            place for place in range(first, min(first + size, len(values))) if values[place] == values[place]
+        ]
+        if known:
+            kept |= {min(known, key=values.__getitem__), max(known, key=values.__getitem__)}
+    return sorted(kept)
+
+
 def points_of(windows: Sequence[Mapping[str, Any]], axis: TimeAxis) -> tuple[list[Point], bool]:
     """Return what to draw, and whether windows were taken together for it.
 
-    A point never reaches over a step or a blind window. Users' windows alone are drawn: what was replayed would look
-    like their traffic.
+    A point never reaches over a step or a blind window, unless these are so many that it has to. Users' windows alone
+    are drawn: what was replayed would look like their traffic.
     """
     windows = [window for window in windows if window["source"] == "users"]
     together = math.ceil(len(windows) / _MOST_POINTS)
+    seen = [(window, _point(window, axis)) for window in windows if not window["blind"]]
+    blind_before = itertools.accumulate(window["blind"] for window in windows)
+    stretch_of = [before for before, window in zip(blind_before, windows, strict=True) if not window["blind"]]
+    apart: list[Callable[[int], object]] = [
+        lambda place: (seen[place][0]["step"], stretch_of[place]),
+        lambda place: seen[place][0]["step"],
+        lambda place: None,
+    ]
     points: list[Point] = []
-    for (_, blind), stretch in itertools.groupby(
-        windows, key=lambda window: (window["step"], window["blind"])
-    ):
-        if not blind:
-            points += _together([_point(window, axis) for window in stretch], together)
-    return points, len(points) < sum(not window["blind"] for window in windows)
+    for stretch in apart:
+        points = []
+        for _, places in itertools.groupby(range(len(seen)), key=stretch):
+            points += _together([seen[place][1] for place in places], together)
+        if len(points) <= 2 * _MOST_STRETCHES:
+            break
+    return points, len(points) < len(seen)
 
 
 def _together(stretch: Sequence[Point], windows: int) -> list[Point]:

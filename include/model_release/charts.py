@@ -1,54 +1,35 @@
-"""The charts of a canary over one axis of time, from a run of its evidence (`canary_evidence.py`).
-
-Colours are told apart by those who see fewer of them, too (Okabe and Ito, "Color universal design", 2008),
-and each line has a style of its own.
-"""
+"""The charts of a canary over one axis of time, from a run of its evidence (`canary_evidence.py`)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from include.model_release.canary_evidence import latencies_ms, share_percent
-from include.model_release.canary_timeline import LEAST_REQUESTS, Point, TimeAxis, points_of
+from include.model_release.canary_timeline import LEAST_REQUESTS, Point, TimeAxis, extremes, points_of
+from include.model_release.chart_frame import (
+    COLOURS,
+    HEX,
+    drawing,
+    from_zero,
+    legend,
+    logarithmic,
+    stairs,
+    style,
+)
 from include.model_release.judge_words import by_question, duration, number
 from include.model_release.samples import Sample
 from include.model_release.svg_figure import inline_svg, svg_settings
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# What matplotlib draws with, and the page's CSS variable that takes its place.
-COLOURS = {
-    "#1c2430": "ink",
-    "#5b6675": "soft",
-    "#d9dee5": "line",
-    "#0072b2": "stable",
-    "#d55e00": "candidate",
-    "#c4314b": "bad",
-    "#882e8a": "errors",
-    "#00795a": "latency",
-    "#8f6a00": "error_ceiling",
-    "#3a6ea5": "latency_ceiling",
-}
-_HEX = {name: colour for colour, name in COLOURS.items()}
-_STYLES: dict[str, Any] = {
-    "stable": (0, (5, 1.6)),
-    "candidate": "-",
-    "total": "-",
-    "errors": (0, (5, 1.5)),
-    "latency": (0, (1.2, 1.4)),
-    "error_ceiling": (0, (6, 1.5, 1.2, 1.5)),
-    "latency_ceiling": (0, (3, 1.2, 1.2, 1.2, 1.2, 1.2)),
-}
-
+# Of a line of many values so many lowest and highest ones are drawn; of many weights so many are told in words.
+_PARTS, _MOST_TOLD = 400, 40
 # A word above a line, at its left end.
 _BESIDE: dict[str, Any] = {"xytext": (4, 3), "textcoords": "offset points"}
-_WIDTH_IN, _LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TOP_IN = 9.6, 0.62, 0.3, 0.45, 0.34
 
 
 @dataclass(frozen=True)
@@ -76,115 +57,23 @@ def canary_charts(run: Mapping[str, Any]) -> list[Chart]:
             charts.append(_evidence_chart(run["windows"], axis))
         if points:
             charts.append(_rate_chart(points, axis))
-    if not pooled:
-        return charts
-    note = f" Windows are taken together until a point holds {LEAST_REQUESTS} requests of each."
-    return [
-        replace(chart, caption=chart.caption + note) if chart.name in ("errors", "latency") else chart
-        for chart in charts
-    ]
+    return [replace(chart, caption=chart.caption + _left_out(chart.name, axis, pooled)) for chart in charts]
 
 
-# --- drawing ---
-
-
-@contextmanager
-def _drawing(axis: TimeAxis, height_in: float) -> Iterator[tuple[Figure, Axes]]:
-    """Give a figure with one plot; afterwards the axis of time is drawn, with steps and blind stretches."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(_WIDTH_IN, height_in))
-    plot = figure.add_axes(
-        (
-            _LEFT_IN / _WIDTH_IN,
-            _BOTTOM_IN / height_in,
-            1 - (_LEFT_IN + _RIGHT_IN) / _WIDTH_IN,
-            1 - (_BOTTOM_IN + _TOP_IN) / height_in,
+def _left_out(name: str, axis: TimeAxis, pooled: bool) -> str:
+    """Say what a drawing does not show of a long canary; the document beside the page has it all."""
+    told = ""
+    if pooled and name in ("errors", "latency"):
+        told += f" Windows are taken together until a point holds {LEAST_REQUESTS} requests of each."
+    if axis.joined_s is not None:
+        told += (
+            " There are too many stretches to draw each: changes of the weight, and blind or replayed stretches, that "
+            f"lie less than {duration(axis.joined_s)} apart are drawn as one, and a point may reach over them."
         )
-    )
-    plot.patch.set_visible(False)
-    plot.set_xlim(0, axis.end_s)
-    for mark_s in axis.marks_s:
-        plot.axvline(mark_s, color=_HEX["soft"], linewidth=0.7, linestyle=(0, (1, 2)), zorder=1)
-    for began_s, ended_s in axis.blind_s:
-        plot.axvspan(
-            began_s,
-            ended_s,
-            facecolor="none",
-            edgecolor=_HEX["soft"],
-            hatch="////",
-            linewidth=0,
-            alpha=0.55,
-            zorder=0,
-        )
-    for began_s, ended_s in axis.replayed_s:
-        plot.axvspan(began_s, ended_s, facecolor=_HEX["latency_ceiling"], alpha=0.13, linewidth=0, zorder=0)
-    yield figure, plot
-    places, labels = axis.ticks()
-    plot.set_xticks(places, labels)
-    plot.grid(axis="y", color=_HEX["line"], linewidth=0.7)
-    plot.set_axisbelow(True)
-    plot.tick_params(colors=_HEX["soft"], length=3, width=0.7, labelsize=8.5)
-    plot.tick_params(axis="y", length=0)
-    plot.minorticks_off()
-    for side, spine in plot.spines.items():
-        spine.set_visible(side == "bottom")
-        spine.set_color(_HEX["soft"])
+    return told
 
 
-def _legend(figure: Figure, axis: TimeAxis, lines: Mapping[str, Mapping[str, Any]]) -> None:
-    """Tell the lines apart above the plot, where they cover nothing."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: list[Any] = [Line2D([], [], **style) for style in lines.values()]
-    words = list(lines)
-    if axis.blind_s:
-        handles.append(Patch(facecolor="none", edgecolor=_HEX["soft"], hatch="////", linewidth=0, alpha=0.55))
-        words.append("blind")
-    if axis.replayed_s:
-        handles.append(Patch(facecolor=_HEX["latency_ceiling"], alpha=0.13, linewidth=0))
-        words.append("replays beside users' requests")
-    legend = figure.legend(
-        handles,
-        words,
-        loc="upper left",
-        bbox_to_anchor=(_LEFT_IN / _WIDTH_IN, 1.0),
-        ncols=len(words),
-        frameon=False,
-        borderaxespad=0.2,
-        borderpad=0.0,
-        handlelength=2.6,
-        columnspacing=1.6,
-    )
-    for label in legend.get_texts():
-        label.set_color(_HEX["ink"])
-
-
-def _style(name: str, width: float = 1.8) -> dict[str, Any]:
-    return {"color": _HEX.get(name, _HEX["ink"]), "linestyle": _STYLES.get(name, "-"), "linewidth": width}
-
-
-def _stairs(
-    plot: Axes, points: Sequence[Point], values: Sequence[float | None], style: Mapping[str, Any]
-) -> None:
-    """Draw each value over the time it was counted in; where nothing is known there is a gap."""
-    x: list[float] = []
-    y: list[float] = []
-    last_s = -math.inf
-    for point, value in zip(points, values, strict=True):
-        began_s = max(point.began_s, last_s)
-        # Windows follow each other within the time it takes to judge one.
-        if x and (value is None or began_s - last_s > max(1.0, 0.25 * point.seconds)):
-            x.append(last_s)
-            y.append(math.nan)
-        elif x:
-            began_s = last_s
-        if value is not None:
-            x += [began_s, point.ended_s]
-            y += [value, value]
-        last_s = point.ended_s
-    plot.plot(x, y, **style, solid_capstyle="butt", zorder=3)
+# --- the charts ---
 
 
 def _finish(figure: Figure, name: str, heading: str, caption: str, told: str) -> Chart:
@@ -192,22 +81,20 @@ def _finish(figure: Figure, name: str, heading: str, caption: str, told: str) ->
     return Chart(name, heading, caption, svg)
 
 
-# --- the charts ---
-
-
 def _weight_chart(run: Mapping[str, Any], axis: TimeAxis) -> Chart:
-    seen = [(max(axis.seconds(each["at"]), 0.0), each["weight"]) for each in run["weights"]]
+    every = [(max(axis.seconds(each["at"]), 0.0), each["weight"]) for each in run["weights"]]
+    seen = [every[place] for place in extremes([weight for _, weight in every], _PARTS)]
     times = [at_s for at_s, _ in seen] + [axis.end_s]
     weights = [weight for _, weight in seen] + [seen[-1][1]]
-    with _drawing(axis, 1.75) as (figure, plot):
-        plot.fill_between(times, weights, step="post", color=_HEX["candidate"], alpha=0.18, linewidth=0)
-        plot.plot(times, weights, drawstyle="steps-post", **_style("candidate"))
-        _from_zero(plot, 108)
+    with drawing(axis, 1.75) as (figure, plot):
+        plot.fill_between(times, weights, step="post", color=HEX["candidate"], alpha=0.18, linewidth=0)
+        plot.plot(times, weights, drawstyle="steps-post", **style("candidate"))
+        from_zero(plot, 108)
         plot.set_yticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
         for (began_s, weight), ended_s in zip(seen, times[1:], strict=True):
             if 0 < weight < 100 and ended_s - began_s > axis.end_s / 20:
                 below = {"va": "top", "xytext": (4, -3)} if weight > 80 else {}
-                plot.annotate(f"{weight} %", (began_s, weight), **_BESIDE | below, color=_HEX["ink"])
+                plot.annotate(f"{weight} %", (began_s, weight), **_BESIDE | below, color=HEX["ink"])
         for place_s, label in _numbered(run["decisions"], axis):
             plot.annotate(
                 label,
@@ -215,12 +102,14 @@ def _weight_chart(run: Mapping[str, Any], axis: TimeAxis) -> Chart:
                 xytext=(0, 4),
                 textcoords="offset points",
                 ha="center",
-                color=_HEX["ink"],
+                color=HEX["ink"],
                 fontweight="bold",
                 annotation_clip=False,
             )
-            plot.plot([place_s], [108], marker="v", color=_HEX["ink"], markersize=4, clip_on=False, zorder=4)
-    told = ", then ".join(f"{weight} % at {duration(at_s)}" for at_s, weight in seen)
+            plot.plot([place_s], [108], marker="v", color=HEX["ink"], markersize=4, clip_on=False, zorder=4)
+    told = ", then ".join(f"{weight} % at {duration(at_s)}" for at_s, weight in every[:_MOST_TOLD])
+    if len(every) > _MOST_TOLD:
+        told += f", and so on; {len(every)} in all, {every[-1][1]} % at the end"
     return _finish(
         figure,
         "weight",
@@ -272,12 +161,12 @@ def _latency_chart(points: Sequence[Point], axis: TimeAxis) -> list[Chart]:
     known = [value for values in lines.values() for value in values if value is not None]
     if not known:
         return []
-    styles = {line: _style(line.split()[0], 2.2 if line.endswith("p99") else 1.1) for line in lines}
-    with _drawing(axis, 2.5) as (figure, plot):
+    styles = {line: style(line.split()[0], 2.2 if line.endswith("p99") else 1.1) for line in lines}
+    with drawing(axis, 2.5) as (figure, plot):
         for line, values in lines.items():
-            _stairs(plot, points, values, styles[line])
-        _logarithmic(plot, min(known) / 1.3, max(known) * 1.3, lambda value: f"{number(value)} ms")
-        _legend(figure, axis, styles)
+            stairs(plot, points, values, styles[line])
+        logarithmic(plot, min(known) / 1.3, max(known) * 1.3, lambda value: f"{number(value)} ms")
+        legend(figure, axis, styles)
     beyond = any(each["beyond"] for values in read.values() for each in values)
     return [
         _finish(
@@ -303,29 +192,36 @@ def _evidence_chart(windows: Sequence[Mapping[str, Any]], axis: TimeAxis) -> Cha
     values = [value for each in lines.values() for value in each if value > 0]
     low = min(0.3, max(min(values, default=1.0) / 1.5, threshold * 1e-5))
     high = max(4 * threshold, min(2 * max(values, default=1.0), threshold * 1e7))
-    styles = {name: _style(name, 2.2 if name == "total" else 1.4) for name in lines}
-    with _drawing(axis, 2.5) as (figure, plot):
-        plot.axhline(threshold, color=_HEX["bad"], linewidth=1.3)
+    styles = {name: style(name, 2.2 if name == "total" else 1.4) for name in lines}
+    with drawing(axis, 2.5) as (figure, plot):
+        plot.axhline(threshold, color=HEX["bad"], linewidth=1.3)
         plot.annotate(
             f"fails at {number(threshold)}",
             (0, threshold),
             **_BESIDE,
-            color=_HEX["bad"],
+            color=HEX["bad"],
             fontweight="bold",
         )
         marker: dict[str, Any] = {"marker": "o", "markersize": 3.0} if len(windows) <= 30 else {}
         for name, each in lines.items():
-            inside = [min(max(value, low), high) for value in each]
-            plot.plot(times, inside, **styles[name], **marker, zorder=4 if name == "total" else 3)
-        _logarithmic(plot, low, high, number)
-        _legend(figure, axis, {_question(name): style for name, style in styles.items()})
+            drawn = extremes(each, _PARTS)
+            inside = [min(max(each[place], low), high) for place in drawn]
+            at_s = [times[place] for place in drawn]
+            plot.plot(at_s, inside, **styles[name], **marker, zorder=4 if name == "total" else 3)
+        logarithmic(plot, low, high, number)
+        legend(figure, axis, {_question(name): style for name, style in styles.items()})
     clipped = any(value < low or value > high for value in values)
+    together = math.ceil(len(times) / _PARTS) if len(times) > 2 * _PARTS else 1
     return _finish(
         figure,
         "evidence",
         "Evidence against the candidate",
         "It begins at 1, and the candidate fails when the total reaches the threshold; each line inside the total is "
-        "one question." + (" What lies beyond the axis is drawn at its edge." if clipped else ""),
+        "one question."
+        + (" What lies beyond the axis is drawn at its edge." if clipped else "")
+        + (
+            f" Of each {together} windows the lowest and the highest value are drawn." if together > 1 else ""
+        ),
         f"{len(lines)} lines over time on a logarithmic axis; {_last_of(lines, '')}; "
         f"the threshold is {number(threshold)}.",
     )
@@ -368,33 +264,14 @@ def _two_lines(
 ) -> Figure:
     """Draw a value of both revisions on an axis from 0 to `least` or more."""
     highest = max((value for each in values.values() for value in each if value is not None), default=0.0)
-    with _drawing(axis, height_in) as (figure, plot):
+    with drawing(axis, height_in) as (figure, plot):
         # Stable's broken line comes last and lies above, so that both are seen where they are one.
         for name, each in values.items():
-            _stairs(plot, points, each, _style(name))
-        _from_zero(plot, max(least, 1.12 * highest))
+            stairs(plot, points, each, style(name))
+        from_zero(plot, max(least, 1.12 * highest))
         plot.yaxis.set_major_formatter(lambda value, _: words.format(value))
-        _legend(figure, axis, {name: _style(name) for name in values})
+        legend(figure, axis, {name: style(name) for name in values})
     return figure
-
-
-def _from_zero(plot: Axes, high: float) -> None:
-    """Let the axis begin a little below 0, so that a line at 0 is seen."""
-    plot.set_ylim(-0.03 * high, high)
-
-
-def _logarithmic(plot: Axes, low: float, high: float, words: Callable[[float], str]) -> None:
-    """Make the y axis logarithmic, with ticks at powers of ten and, where these are few, at 2 and 5 too."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter
-
-    plot.set_yscale("log")
-    plot.set_ylim(low, high)
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    parts = (1, 2, 5) if len(decades) <= 4 else (1,)
-    every = max(1, math.ceil(len(decades) / 7))
-    ticks = [part * 10.0**decade for decade in decades if decade % every == 0 for part in parts]
-    plot.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
-    plot.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
 
 
 def _last_of(lines: Mapping[str, Sequence[float | None]], unit: str) -> str:
