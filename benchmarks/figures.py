@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from benchmarks import dag_parse, demo, idle_memory, overhead, publishing, setup
+from benchmarks import dag_parse, demo, idle_memory, long_canary, overhead, publishing, setup
 from benchmarks.figure import Figure
 from benchmarks.live import rollback, weight_changes
 
@@ -16,6 +16,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "publish_1_file": publishing.measure_1_file,
     "publish_200_files": publishing.measure_200_files,
     "publish_peak_mib": publishing.measure_peak,
+    "conclude_s_26000_events": long_canary.measure,
     **{
         f"rollback_s_at_{percent}_percent": partial(rollback.measure_seconds, percent)
         for percent in rollback.ERROR_PERCENTS

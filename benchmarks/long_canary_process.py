@@ -1,0 +1,151 @@
+"""One side of `conclude_s_26000_events`, in a process of its own.
+
+    python -m benchmarks.long_canary_process fill ENDPOINT
+    python -m benchmarks.long_canary_process conclude ENDPOINT
+
+`fill` appends the record's events as the tasks of a canary do, `conclude` runs the operator on it. Each prints what it
+has measured as JSON in its last line.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from benchmarks.publishing_process import BUCKET, airflow
+from include.model_release.canary import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
+from include.model_release.spec import parse_release_spec
+from include.sandbox.settings import PROJECT_ROOT
+
+EVENTS, ATTEMPTS, WINDOW_S = 26_000, 3, 10.0
+MODEL, VERSION, WEIGHT = "digits", 3, 5
+BOUNDS_MS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, math.inf)
+_SPEC = parse_release_spec((PROJECT_ROOT / "include" / "releases" / "digits.yaml").read_text(), "digits.yaml")
+_STABLE_URI, _CANDIDATE_URI = (f"s3://{BUCKET}/models/{MODEL}/{number}/repository" for number in (2, VERSION))
+
+
+def fill(endpoint: str) -> dict[str, Any]:
+    """Appends three attempts to release one version; the canary of the last was ended after a day."""
+    with airflow(endpoint):
+        from slipway.hooks.record import ReleaseRecord
+        from slipway.hooks.store import ModelStoreHook
+
+        store, at = ModelStoreHook(BUCKET), datetime(2026, 1, 2, tzinfo=UTC)
+        began, count = time.monotonic(), 0
+        for attempt in range(ATTEMPTS):
+            record = ReleaseRecord(store, MODEL, VERSION, f"attempt-{attempt}")
+            for kind, data in _attempt(seed=attempt, is_last=attempt == ATTEMPTS - 1):
+                at, count = at + timedelta(seconds=WINDOW_S), count + 1
+                record.append(kind, at=at, **data)
+        return {"append_ms": 1000 * (time.monotonic() - began) / count}
+
+
+def _attempt(seed: int, *, is_last: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The events of one attempt: one step that is watched, blind once an hour, until it is taken back."""
+    judge, randomness = CanaryJudge(AnalysisPolicy.from_analysis(_SPEC.rollout.analysis)), random.Random(seed)
+    judge.begin_step(WEIGHT, 1e6)
+    yield "release_started", {"stable_storage_uri": _STABLE_URI}
+    yield "stage_started", {"stage": "canary"}
+    uris = {"storage_uri": _CANDIDATE_URI, "stable_storage_uri": _STABLE_URI}
+    yield "weight_intended", {"weight": WEIGHT, **uris}
+    yield "weight_observed", {"weight": WEIGHT, "traffic": {"stable": 100 - WEIGHT, "candidate": WEIGHT}}
+    for number in range(EVENTS // ATTEMPTS):
+        blind = number % 360 == 359
+        verdict = judge.observe_failure("no answer") if blind else judge.observe(_window(randomness))
+        yield "window_judged", _judged(verdict)
+    yield "rollback_started", {"reason": "a person", "by": "a person", "stable_storage_uri": _STABLE_URI}
+    yield "weight_observed", {"weight": 0, "traffic": {"stable": 100}}
+    counts = {"candidate_requests": None, "candidate_errors": None}
+    yield "rolled_back", {"stable_storage_uri": _STABLE_URI, **counts}
+    if not is_last:
+        yield "release_finished", {"outcome": "rolled_back"}
+
+
+def _judged(verdict: Verdict) -> dict[str, Any]:
+    totals = verdict.statistics["canary"]
+    counts = {name: totals[name] for name in ("candidate_requests", "candidate_errors")}
+    return {"verdict": verdict.to_dict(), **counts, "first_bad_at": None}
+
+
+def _window(randomness: random.Random) -> Window:
+    """100 requests a second, 5 % of them to the candidate, which is no worse."""
+    return Window(WINDOW_S, _sample(randomness, 950), _sample(randomness, 50))
+
+
+def _sample(randomness: random.Random, mean: int) -> Sample:
+    requests = max(0, round(randomness.gauss(mean, math.sqrt(mean))))
+    buckets: dict[float, int] = dict.fromkeys(map(float, BOUNDS_MS), 0)
+    left = requests
+    for bound in BOUNDS_MS:
+        share = 1.0 if bound == math.inf else 0.5 * math.erfc(math.log(8 / bound) / 0.6 / math.sqrt(2))
+        buckets[float(bound)] = min(left, max(0, round(requests * share) - (requests - left)))
+        left -= buckets[float(bound)]
+    errors = sum(randomness.random() < 0.005 for _ in range(requests))
+    return Sample(requests, errors, buckets)
+
+
+def conclude(endpoint: str) -> dict[str, Any]:
+    """Runs the operator as the task of the last attempt does."""
+    with airflow(endpoint):
+        import matplotlib.figure  # noqa: F401  a worker's import, which is not the record's doing
+        from slipway.hooks.store import ModelStoreHook
+        from slipway.operators import release
+        from slipway.ticket import ReleaseTicket, StableVersion
+
+        ticket = ReleaseTicket(
+            release_id=f"attempt-{ATTEMPTS - 1}",
+            model=MODEL,
+            version=VERSION,
+            bucket=BUCKET,
+            spec=_SPEC,
+            stable=StableVersion(version=2, storage_uri=_STABLE_URI),
+        )
+        operator = release.ConcludeReleaseOperator(
+            task_id="conclude", release=ticket.model_dump_json(), wanted="rolled_back"
+        )
+        store: ModelStoreHook = operator.store
+        assert store.client
+        parts: dict[str, float] = {}
+        operator.record.events = _timed("reading", parts, operator.record.events)  # type: ignore[method-assign]
+        release.canary_files = _timed("evidence and page", parts, release.canary_files)
+        began = time.monotonic()
+        operator.run({"dag": SimpleNamespace(dag_id="model_release"), "ti": None})  # type: ignore[typeddict-item]
+        seconds = time.monotonic() - began
+        page = store.read(f"{ticket.evidence_prefix}canary.html") or b""
+        return {
+            "seconds": seconds,
+            "parts": parts,
+            "page_kib": len(page) / 1024,
+            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+
+
+def _timed(name: str, parts: dict[str, float], act: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function; what its calls take is added up under its name."""
+
+    def timed(*arguments: Any) -> Any:
+        began = time.monotonic()
+        try:
+            return act(*arguments)
+        finally:
+            parts[name] = parts.get(name, 0.0) + time.monotonic() - began
+
+    return timed
+
+
+def main() -> None:
+    """Does what the command line says."""
+    side = {"fill": fill, "conclude": conclude}[sys.argv[1]]
+    print(json.dumps(side(sys.argv[2])))
+
+
+if __name__ == "__main__":
+    main()
