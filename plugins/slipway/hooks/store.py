@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -22,10 +22,12 @@ from urllib3.exceptions import HTTPError  # botocore lets it through where an an
 from include.model_release.errors import InputMissingError, StoreUnavailableError, UserError
 from include.model_release.publication import PartsDigest
 from include.model_release.spec import Encryption
+from slipway.hooks.listing import Listing, StoredObject, list_below
 from slipway.hooks.transfer import (
     ObjectFacts,
     ObjectSettings,
     OversizedError,
+    StoredContent,
     copy_object,
     distrust_short_answers,
     encryption_arguments,
@@ -33,6 +35,8 @@ from slipway.hooks.transfer import (
     read_whole,
     stream_sha256,
 )
+
+__all__ = ["Listing", "ModelStoreHook", "StoredObject"]
 
 T = TypeVar("T")
 
@@ -43,17 +47,9 @@ _PRECONDITION = frozenset({"412", "PreconditionFailed"})
 _UNDECIDED = frozenset({"409", "ConditionalRequestConflict"})
 # S3 asks for patience with 503 SlowDown; botocore's default is 3. AWS_MAX_ATTEMPTS and the connection overrule it.
 _ATTEMPTS = 6
+_ATTEMPTS_WITH_LIMIT = 3
 _FIRST_PAUSE_S = 0.05
 _CONNECTIONS = 32
-
-
-@dataclass(frozen=True)
-class StoredObject:
-    """A listed object: its full key, size in bytes and entity tag."""
-
-    key: str
-    size_bytes: int
-    etag: str
 
 
 class ModelStoreHook(BaseHook):
@@ -66,24 +62,35 @@ class ModelStoreHook(BaseHook):
         ``service_config.s3`` its extra may say ``server_side_encryption`` (``AES256``, ``aws:kms``),
         ``sse_kms_key_id`` and ``bucket_key_enabled`` for everything that is written.
     :param encryption: how everything is encrypted that is written; None: as the connection says.
+    :param answer_limit_s: how long one attempt of a request may wait for its answer, unless the connection says it;
+        the requests are small ones then, and tried three times. None: as long as botocore waits (60 s), six times.
     """
 
     def __init__(
-        self, bucket: str, aws_conn_id: str = "aws_default", *, encryption: Encryption | None = None
+        self,
+        bucket: str,
+        aws_conn_id: str = "aws_default",
+        *,
+        encryption: Encryption | None = None,
+        answer_limit_s: float | None = None,
     ) -> None:
         super().__init__()
         self.bucket = bucket
         self.aws_conn_id = aws_conn_id
         self._asked = encryption
+        self._answer_limit_s = answer_limit_s
 
     @cached_property
     def client(self) -> Any:
         """The boto3 client of the connection."""
         hook = self._connection
         retries: dict[str, Any] = {"mode": "standard"}
+        limits: dict[str, Any] = {}
+        if self._answer_limit_s is not None:
+            limits = {"connect_timeout": self._answer_limit_s, "read_timeout": self._answer_limit_s}
         if "AWS_MAX_ATTEMPTS" not in os.environ:
-            retries["total_max_attempts"] = _ATTEMPTS
-        ours = Config(retries=retries, max_pool_connections=_CONNECTIONS)
+            retries["total_max_attempts"] = _ATTEMPTS_WITH_LIMIT if limits else _ATTEMPTS
+        ours = Config(retries=retries, max_pool_connections=_CONNECTIONS, **limits)
         client = hook.get_client_type(config=ours.merge(hook.config))
         client.meta.events.register("before-parse.s3", distrust_short_answers)
         return client
@@ -134,8 +141,8 @@ class ModelStoreHook(BaseHook):
         :param most_bytes: a larger object is not read.
         :raises UserError: it is larger.
         """
-        found = self.read_with_etag(key, most_bytes=most_bytes)
-        return None if found is None else found[0]
+        found = self.fetch(key, most_bytes=most_bytes)
+        return None if found is None else found.body
 
     def require(self, key: str, *, remedy: str, most_bytes: int | None = None) -> bytes:
         """The object's bytes.
@@ -171,9 +178,7 @@ class ModelStoreHook(BaseHook):
             except ClientError as error:
                 if _code(error) not in _MISSING:
                     raise
-        self.exists(
-            key
-        )  # a bucket that is missing is another error, which the answer to a HEAD does not tell
+        self.exists(key)  # a bucket that is missing is another error, which a HEAD does not tell
         return None
 
     def write(
@@ -208,7 +213,12 @@ class ModelStoreHook(BaseHook):
         return self._write_if(key, body, ObjectSettings(content_type), IfMatch=etag)
 
     def read_with_etag(self, key: str, *, most_bytes: int | None = None) -> tuple[bytes, str] | None:
-        """The object's bytes and entity tag, or None where there is no such object.
+        """What `fetch` returns, without the time."""
+        found = self.fetch(key, most_bytes=most_bytes)
+        return None if found is None else (found.body, found.etag)
+
+    def fetch(self, key: str, *, most_bytes: int | None = None) -> StoredContent | None:
+        """The object with its entity tag and its time, or None where there is no such object.
 
         :param most_bytes: a larger object is not read.
         :raises UserError: it is larger.
@@ -237,11 +247,18 @@ class ModelStoreHook(BaseHook):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=prefix, **asked
             )
-            return [
-                StoredObject(entry["Key"], entry["Size"], entry["ETag"])
-                for page in pages
-                for entry in page.get("Contents", ())
-            ]
+            return [StoredObject.of(entry) for page in pages for entry in page.get("Contents", ())]
+
+    def listing(
+        self, prefix: str, *, delimiter: str = "", pages: int | None = None, page_size: int | None = None
+    ) -> Listing:
+        """What lies below the prefix.
+
+        :param delimiter: where a folder ends; empty: there are none, and everything below is an object.
+        :param pages: how many requests it may take, each for `page_size` names; None: as many as there are.
+        """
+        with self._translated(prefix):
+            return list_below(self.client, self.bucket, prefix, delimiter, pages, page_size)
 
     def delete(self, key: str) -> None:
         """Deletes the object; one that is absent already is no error. A bucket with versioning keeps its versions."""

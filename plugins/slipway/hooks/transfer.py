@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, ClassVar, TypeVar
 
 from boto3.s3.transfer import TransferConfig, TransferManager
@@ -131,18 +132,27 @@ class OversizedError(Exception):
     """An object is larger than it may be; nothing of it was read."""
 
 
-def read_whole(client: Any, request: Mapping[str, Any], most_bytes: int | None = None) -> tuple[bytes, str]:
-    """A small object's bytes and entity tag.
+@dataclass(frozen=True)
+class StoredContent:
+    """An object as it was read: its bytes, its entity tag, and when it was written (UTC)."""
+
+    body: bytes
+    etag: str
+    written_at: datetime
+
+
+def read_whole(client: Any, request: Mapping[str, Any], most_bytes: int | None = None) -> StoredContent:
+    """A small object.
 
     :raises OversizedError: it has more than `most_bytes`.
     """
 
-    def read() -> tuple[bytes, str]:
+    def read() -> StoredContent:
         answer = client.get_object(**request)
         if most_bytes is not None and answer["ContentLength"] > most_bytes:
             answer["Body"].close()
             raise OversizedError(f"{answer['ContentLength']} bytes")
-        return answer["Body"].read(), answer["ETag"]
+        return StoredContent(answer["Body"].read(), answer["ETag"], answer["LastModified"])
 
     return _patiently(read)
 
