@@ -2,12 +2,19 @@
 ### A new version in S3 starts its release
 
 Training writes `incoming/MODEL/VERSION/…` and, last, `ready.json`. The bucket tells a queue, the queue tells this
-DAG, and this DAG starts `model_release` once for each version: the run id is made of model and version, so an
-event that comes twice starts nothing twice.
+DAG, and this DAG starts `model_release` once: the run id is made of model, version and the digest of `ready.json`,
+so an event that comes twice starts nothing twice.
 
-An event is a hint. Every run, by event or by the schedule, also **sweeps** `incoming/` for versions that were
-never released, so that a lost event costs minutes and not a release. A version whose `ready.json` says
-`"start": "by_hand"` waits for a person.
+An event is a hint. A run that events started looks at the models that they name. A run by the schedule, or by hand,
+**sweeps** all of `incoming/` for versions that were never released, so that a lost event costs minutes and not a
+release. A version whose `ready.json` says `"start": "by_hand"` waits for a person.
+
+A version that was refused, failed or was cancelled before users met it, and whose `ready.json` is then **uploaded
+again**, starts once more by itself. One that was promoted or rolled back does not, and neither does a version that is
+older than one that was started.
+
+What is malformed, too large or at the wrong place is named in the log of `find_new_versions` and in its XCom
+`set_aside`; it holds up no other version.
 """
 
 from __future__ import annotations
@@ -63,8 +70,10 @@ def model_intake() -> None:
     find_new_versions = FindNewVersionsOperator(
         task_id="find_new_versions",
         bucket="{{ var.value.slipway_bucket }}",
-        doc_md="Reads the events that started this run, sweeps `incoming/`, and lists the versions to release. "
-        "A malformed event, or one that is not about a model, is named in the log and harms no other.",
+        # Airflow keeps with it what sweeps have learnt, so that they need not read it again.
+        inlets=[incoming_versions],
+        doc_md="Looks at the models that events named, or sweeps `incoming/`, and lists the versions to release. "
+        "What cannot be used is named in the log and in the XCom `set_aside`, and harms no other version.",
     )
 
     TriggerDagRunOperator.partial(
@@ -72,7 +81,7 @@ def model_intake() -> None:
         trigger_dag_id="model_release",
         skip_when_already_exists=True,
         map_index_template="{{ task.trigger_run_id }}",
-        doc_md="One `model_release` run for each version, under a run id made of model and version.",
+        doc_md="One `model_release` run for each version; its id holds a digest of `ready.json`.",
     ).expand_kwargs(find_new_versions.output)
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote_plus
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from include.model_release.errors import InputMissingError, ModelInvalidError, SlipwayError, UserError
-from include.model_release.manifest import RelativePath, Sha256, UtcTime
+from include.model_release.manifest import Metadata, RelativePath, Sha256, UtcTime
 from include.model_release.names import VERSION_LIMIT, nearest, parse_version, validate_model_name
 
+READY_LIMIT_BYTES = 1024 * 1024
+"""A ready.json that is larger is not read."""
+
 _BODY_LIMIT_BYTES = 1024 * 1024  # SQS messages are at most this long
+_RECORDS_LIMIT = 1000  # of one message; S3 puts one record into each
+_NAMES_SHOWN = 20
+_TEXT_SHOWN = 120
 
 
 @dataclass(frozen=True, order=True)
@@ -27,10 +34,14 @@ class IncomingVersion:
 
 @dataclass(frozen=True)
 class IntakeResult:
-    """What an event was about: versions, each once, in order; and, in words, what was left aside."""
+    """What an event was about: versions, each once, in order; and, in words, what was left aside.
+
+    `is_whole` is false where a message held more records than are looked at.
+    """
 
     versions: list[IncomingVersion]
     ignored: list[str]
+    is_whole: bool = True
 
 
 class ReadyFile(BaseModel):
@@ -48,7 +59,7 @@ class ReadyFile(BaseModel):
     framework: str | None = None
     start: Literal["automatic", "by_hand"] = "automatic"
     """`by_hand`: the arrival of this version starts nothing."""
-    metadata: dict[str, JsonValue] = {}
+    metadata: dict[str, Metadata] = {}
     """Whatever else training wants to keep with the version."""
 
 
@@ -65,23 +76,37 @@ def parse_s3_event(body: str, bucket: str | None = None) -> IntakeResult:
     records = event.get("Records")
     if not isinstance(records, list):
         raise _malformed("no list `Records`")
-    versions: list[IncomingVersion] = []
+    versions: dict[IncomingVersion, None] = {}
     ignored: list[str] = []
-    for record in records:
+    for record in islice(records, _RECORDS_LIMIT):
         try:
-            version = _version_of(record, bucket)
+            versions[_version_of(record, bucket)] = None
         except SlipwayError as error:
             ignored.append(str(error))
-        else:
-            if version not in versions:
-                versions.append(version)
-    return IntakeResult(versions, ignored)
+    beyond = len(records) - _RECORDS_LIMIT
+    if beyond > 0:
+        ignored.append(f"{beyond} records of a message with {len(records)} were not looked at.")
+    return IntakeResult(list(versions), ignored, is_whole=beyond <= 0)
+
+
+def message_bodies(extra: object) -> Iterator[str]:
+    """Yield the bodies of the SQS messages in what Airflow keeps with an asset event; none where it holds others.
+
+    Whoever may post asset events to Airflow can put anything there.
+    """
+    payload = extra.get("payload") if isinstance(extra, Mapping) else None
+    batch = payload.get("message_batch") if isinstance(payload, Mapping) else None
+    for message in batch if isinstance(batch, list | tuple) else ():
+        body = message.get("Body") if isinstance(message, Mapping) else None
+        if isinstance(body, str):
+            yield body
 
 
 def parse_messages(bodies: Iterable[str], bucket: str | None = None) -> IntakeResult:
     """Read a batch of messages: a malformed one becomes a reason and does not hide the others."""
     versions: dict[IncomingVersion, None] = {}
     ignored: list[str] = []
+    is_whole = True
     for body in bodies:
         try:
             result = parse_s3_event(body, bucket)
@@ -90,7 +115,8 @@ def parse_messages(bodies: Iterable[str], bucket: str | None = None) -> IntakeRe
         else:
             versions.update(dict.fromkeys(result.versions))
             ignored.extend(result.ignored)
-    return IntakeResult(list(versions), ignored)
+            is_whole = is_whole and result.is_whole
+    return IntakeResult(list(versions), ignored, is_whole)
 
 
 def parse_incoming_key(key: str) -> IncomingVersion:
@@ -113,6 +139,12 @@ def parse_ready(content: bytes, arrived: IncomingVersion) -> ReadyFile:
     Raises UserError that names the key at fault and, for an unknown one, the nearest valid key.
     """
     name = f"incoming/{arrived.model}/{arrived.version}/ready.json"
+    if len(content) > READY_LIMIT_BYTES:
+        raise UserError(
+            f"{name} is too large",
+            expected=f"at most {READY_LIMIT_BYTES} bytes",
+            found=f"{len(content)} bytes",
+        )
     try:
         ready = ReadyFile.model_validate_json(content)
     except ValidationError as error:
@@ -121,7 +153,7 @@ def parse_ready(content: bytes, arrived: IncomingVersion) -> ReadyFile:
         raise UserError(
             f"{name} is about another version",
             expected=f"model {arrived.model!r}, version {arrived.version}",
-            found=f"model {ready.model!r}, version {ready.version}",
+            found=f"model {_shown(ready.model)}, version {ready.version}",
             remedy="Correct ready.json, or upload the files under the folder they belong to.",
         )
     return ready
@@ -133,9 +165,9 @@ def require_files(ready: ReadyFile, present: Iterable[str], needed: Iterable[str
     missing = sorted(({*needed, *ready.files}) - there)
     if missing:
         raise InputMissingError(
-            f"incoming/{ready.model}/{ready.version}/ lacks {', '.join(missing)}",
-            expected=", ".join(sorted({*needed, *ready.files})),
-            found=", ".join(sorted(there)) or "nothing",
+            f"incoming/{ready.model}/{ready.version}/ lacks {_listed(missing)}",
+            expected=_listed({*needed, *ready.files}),
+            found=_listed(there) or "nothing",
             remedy="Upload the missing files, then ready.json again, as the last one.",
         )
 
@@ -148,37 +180,18 @@ def require_untouched(ready: ReadyFile, sha256: Mapping[str, str]) -> None:
     changed = sorted(name for name, wanted in ready.files.items() if sha256.get(name) != wanted)
     if changed:
         raise ModelInvalidError(
-            f"incoming/{ready.model}/{ready.version}/: {', '.join(changed)} is not what training wrote",
-            expected="; ".join(f"{name} with SHA-256 {ready.files[name]}" for name in changed),
-            found="; ".join(str(sha256.get(name, "none")) for name in changed),
+            f"incoming/{ready.model}/{ready.version}/: {_listed(changed)} is not what training wrote",
+            expected=_listed((f"{name} with SHA-256 {ready.files[name]}" for name in changed), "; "),
+            found=_listed((f"{name} with {sha256.get(name, 'none')}" for name in changed), "; "),
             remedy="Upload the files again under a new version, ready.json last.",
         )
-
-
-def run_id_for(model: str, version: int) -> str:
-    """Return the id of the run that releases this version: the same event twice can start it only once."""
-    return f"{validate_model_name(model)}-{parse_version(version)}"
-
-
-def missing_releases(
-    incoming: Iterable[IncomingVersion], released: Iterable[IncomingVersion]
-) -> list[IncomingVersion]:
-    """Return the versions that arrived but were never started, in the order in which to start them.
-
-    `released` are all that were started, whatever became of them. A version older than one that was started
-    is left out: to start it now would take the model back behind a newer release.
-    """
-    newest: dict[str, int] = {}
-    for version in released:
-        newest[version.model] = max(version.version, newest.get(version.model, 0))
-    return sorted({version for version in incoming if version.version > newest.get(version.model, 0)})
 
 
 def _version_of(record: object, bucket: str | None) -> IncomingVersion:
     if not isinstance(record, Mapping):
         raise UserError("a record of the event is not an object")
-    name = str(record.get("eventName", ""))
-    if not name.removeprefix("s3:").startswith("ObjectCreated"):
+    name = record.get("eventName")
+    if not isinstance(name, str) or not name.removeprefix("s3:").startswith("ObjectCreated"):
         raise UserError(f"the event {_shown(name)} is not the arrival of an object")
     described = record.get("s3")
     holder = described if isinstance(described, Mapping) else {}
@@ -187,7 +200,7 @@ def _version_of(record: object, bucket: str | None) -> IncomingVersion:
         raise UserError("a record of the event has no object key", expected="text at s3.object.key")
     if bucket is not None and from_bucket != bucket:
         raise UserError(
-            f"the object {_shown(key)} lies in another bucket", expected=bucket, found=str(from_bucket)
+            f"the object {_shown(key)} lies in another bucket", expected=bucket, found=_shown(from_bucket)
         )
     return parse_incoming_key(unquote_plus(key, errors="replace"))
 
@@ -221,7 +234,7 @@ def _malformed(found: str) -> UserError:
 
 def _ready_error(name: str, error: ValidationError) -> UserError:
     first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
+    key = _cut(".".join(str(part) for part in first["loc"]))
     if first["type"] == "extra_forbidden":
         near = nearest(key, ReadyFile.model_fields)
         hint = f"Did you mean `{near}`?" if near else "Put what is your own under `metadata`."
@@ -232,12 +245,26 @@ def _ready_error(name: str, error: ValidationError) -> UserError:
         )
     return UserError(
         f"{name} is not valid{f' at `{key}`' if key else ''}",
-        expected=first["msg"],
+        expected=_cut(first["msg"]),
         found=None if isinstance(first["input"], dict | bytes) else _shown(first["input"]),
         remedy="Correct ready.json and upload it again.",
     )
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}…"
+    if isinstance(value, str):
+        return _cut(repr(value[:_TEXT_SHOWN]))
+    return (
+        f"a value of type {type(value).__name__}" if isinstance(value, Mapping | list) else _cut(repr(value))
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT_SHOWN else f"{text[: _TEXT_SHOWN - 3]}…"
+
+
+def _listed(names: Iterable[str], separator: str = ", ") -> str:
+    ordered = sorted(names)
+    beyond = len(ordered) - _NAMES_SHOWN
+    shown = separator.join(_cut(name) for name in ordered[:_NAMES_SHOWN])
+    return f"{shown}{separator}and {beyond} more" if beyond > 0 else shown

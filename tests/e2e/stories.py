@@ -73,17 +73,19 @@ def digits_story(world: World) -> DigitsStory:
         for message in BAD_MESSAGES.values():
             world.send_message(message)
         announce = world.land(DIGITS, 2, start="automatic")
-        world.wait(lambda: world.run("digits-2"), "the event of version 2 starts its release")
+        second_id = world.run_id(DIGITS, 2)
+        world.wait(lambda: world.run(second_id), "the event of version 2 starts its release")
         announce()
         world.await_event(DIGITS, 2, "weight_observed")
         world.land_unheard(DIGITS, 3, recipe=3)
         world.airflow.start_run(INTAKE_DAG, {})
-        world.wait(lambda: world.run("digits-3"), "the sweep starts the release of version 3")
-        third_waited = world.wait(lambda: _admission(world, "digits-3"), "version 3 waits for its turn")
-        second = world.ended(DIGITS, 2, "digits-2")
+        third_id = world.run_id(DIGITS, 3)
+        world.wait(lambda: world.run(third_id), "the sweep starts the release of version 3")
+        third_waited = world.wait(lambda: _admission(world, third_id), "version 3 waits for its turn")
+        second = world.ended(DIGITS, 2, second_id)
         traffic_after_second = clients.traffic()
         announce()
-        third = world.ended(DIGITS, 3, "digits-3")
+        third = world.ended(DIGITS, 3, third_id)
         world.await_answers(clients, 4)
         world.wait(lambda: _was_left_alone(world) or None, "the repeated event is looked at", 120)
     service, traffic = world.service(DIGITS), clients.traffic()
@@ -100,8 +102,8 @@ def digits_story(world: World) -> DigitsStory:
         third=third,
         traffic_after_second=traffic_after_second,
         traffic=traffic,
-        second_conf=world.airflow.conf(RELEASE_DAG, "digits-2"),
-        third_conf=world.airflow.conf(RELEASE_DAG, "digits-3"),
+        second_conf=world.airflow.conf(RELEASE_DAG, second_id),
+        third_conf=world.airflow.conf(RELEASE_DAG, third_id),
         third_waited=third_waited,
         service=service,
         intake_log=world.task_logs(INTAKE_DAG, "find_new_versions"),

@@ -92,7 +92,7 @@ def test_second_release_waits_for_the_first(digits: DigitsStory) -> None:
 
 def test_event_that_comes_again_starts_nothing(digits: DigitsStory) -> None:
     """However often a version is announced, during its release and after it, it is released once."""
-    assert sorted(digits.releases) == ["digits-2", "digits-3"]
+    assert sorted(run_id.rpartition("-")[0] for run_id in digits.releases) == ["digits-2", "digits-3"]
     assert digits.second.state.attempts == 1
     assert len(digits.second.times("release_started")) == 1
 

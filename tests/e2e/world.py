@@ -18,6 +18,7 @@ from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
 from include.model_release import lease
+from include.model_release.arrivals import run_id_for
 from include.model_release.errors import ServerUnavailableError
 from include.model_release.isvc_observation import Observed, observe
 from include.model_release.record import Event, ReleaseState, fold, release_report
@@ -165,6 +166,12 @@ class World:
 
         announce()
         return announce
+
+    def run_id(self, model: str, version: int) -> str:
+        """Return the id of the run that intake starts for the ready.json that lies there."""
+        key = f"incoming/{model}/{version}/{READY_SUFFIX}"
+        body = self.s3.get_object(Bucket=self.settings.bucket, Key=key)["Body"].read()
+        return run_id_for(model, version, body)
 
     def land_unheard(self, model: str, version: int, *, recipe: int) -> None:
         """Leave a version that starts by itself, while the bucket tells nobody."""

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from include.model_release.arrivals import run_id_for
 from include.model_release.errors import ServerUnavailableError, TimedOutError
-from include.model_release.intake import run_id_for
 from include.model_release.record import Event, fold
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.chapters import CHAPTERS, MODEL, Chapter, Told
@@ -89,8 +89,10 @@ class Story:
         return self._airflow.start_run(RELEASE_DAG, conf)
 
     def _wait_for_start(self, chapter: Chapter) -> DagRun | None:
-        """The run that an event starts, under the id made of model and version; None when none does in time."""
-        run_id = run_id_for(MODEL, chapter.version)
+        """The run that an event starts, under the id made of model, version and ready.json; None: none in time."""
+        key = f"incoming/{MODEL}/{chapter.version}/ready.json"
+        ready = self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        run_id = run_id_for(MODEL, chapter.version, ready)
         self._narrator.now(f"ready.json has landed; waiting for run {run_id}")
         return self._poll(lambda: self._airflow.run(RELEASE_DAG, run_id), chapter.limit_s)
 

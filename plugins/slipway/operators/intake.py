@@ -2,95 +2,196 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowRuntimeError
 
-from include.model_release.errors import SlipwayError
-from include.model_release.intake import (
-    IncomingVersion,
-    missing_releases,
-    parse_incoming_key,
-    parse_messages,
-    parse_ready,
-    run_id_for,
-)
-from include.model_release.record import parse_event_key
+from include.model_release.arrivals import Arrival, Kept, kept_as_json, kept_from
+from include.model_release.errors import UserError
+from include.model_release.intake import IncomingVersion, IntakeResult, message_bodies, parse_messages
+from include.model_release.names import validate_model_name
 from slipway.failures import airflow_failures
 from slipway.hooks.store import ModelStoreHook
+from slipway.intake_sweep import LIST_PAGES, Look, ModelLook, look_at_models
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+SET_ASIDE_KEY = "set_aside"
+"""The XCom that names what starts nothing because something is wrong with it."""
+
+_KEPT_KEY = "ready_files_that_start_nothing"
+_MODELS_OF_EVENTS = 50
+_STARTS_OF_A_RUN = 200  # Airflow maps at most 1024 tasks
+_REASONS_SHOWN = 50
+_REASON_LIMIT = 500
+_ANSWER_LIMIT_S = 10.0
 
 
 class FindNewVersionsOperator(BaseOperator):
     """Lists the versions whose release shall start by itself.
 
-    The events that started the run are hints; the sweep over ``incoming/`` is what makes it sure.
+    A run that messages started looks at the models that they name, and at no others. Any other run sweeps all of
+    ``incoming/``: two requests for each model where nothing is new. What it has learnt of ready.json files that
+    start nothing it keeps in Airflow's state store of the asset in `inlets`; without it, it reads them again.
 
     :param bucket: the bucket (templated).
-    :return: one mapping a version, as `TriggerDagRunOperator.expand_kwargs` takes it.
+    :param release_dag_id: the DAG whose runs are started.
+    :param limit_s: after this time it goes on with what it has found.
+    :return: one mapping a version, as `TriggerDagRunOperator.expand_kwargs` takes it. The XCom ``set_aside`` names
+        what starts nothing because something is wrong with it.
     """
 
     template_fields: Sequence[str] = ("bucket",)
 
-    def __init__(self, *, bucket: str, aws_conn_id: str = "aws_default", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        bucket: str,
+        aws_conn_id: str = "aws_default",
+        release_dag_id: str = "model_release",
+        limit_s: float = 180.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.bucket = bucket
         self.aws_conn_id = aws_conn_id
+        self.release_dag_id = release_dag_id
+        self.limit_s = limit_s
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Reads the events, sweeps the bucket, leaves out what was started before."""
+        """Looks at what the events tell of, or at everything; leaves out what was started before."""
         with airflow_failures():
-            store = ModelStoreHook(self.bucket, self.aws_conn_id)
-            hints = parse_messages(_bodies(context), self.bucket)
-            for reason in hints.ignored:
-                self.log.warning("ignored: %s", reason)
-            hinted = set(hints.versions)
-            new = missing_releases(self._swept(store), self._started(store))
-            for incoming in sorted(hinted - set(new)):
-                self.log.info("%s starts nothing: started before, by hand, or older than a release", incoming)
+            store = ModelStoreHook(self.bucket, self.aws_conn_id, answer_limit_s=_ANSWER_LIMIT_S)
+            _ = store.client  # a task may ask Airflow for a connection in its main thread only
+            bodies = list(_bodies(context))
+            hints = parse_messages(bodies, self.bucket)
+            told = set(hints.versions)
+            found = Look(set_aside=list(hints.ignored))
+            is_sweep = not bodies or _must_sweep(hints)
+            kept = self._kept(context)
+            until_s = time.monotonic() + self.limit_s
+            models = self._models(store, found) if is_sweep else sorted({each.model for each in told})
+            versions = {
+                model: frozenset(each.version for each in told if each.model == model) for model in models
+            }
+            look = ModelLook(store, kept, now_s=time.time(), until_s=until_s)
+            found.add(look_at_models(look, versions, until_s=until_s))
+            if is_sweep:
+                self._keep(context, found.kept, kept)
+            run_ids = self._run_ids(context, found)
+            self._tell(context, found, told - {each.incoming for each in found.arrivals})
             return [
-                {
-                    "trigger_run_id": run_id_for(incoming.model, incoming.version),
-                    "conf": {
-                        "model": incoming.model,
-                        "version": incoming.version,
-                        "reason": "an event told of it" if incoming in hinted else "the sweep found it",
-                    },
-                }
-                for incoming in new
+                _trigger(incoming, run_id, is_told=incoming in told) for incoming, run_id in run_ids.items()
             ]
 
-    def _swept(self, store: ModelStoreHook) -> Iterable[IncomingVersion]:
-        """The versions in ``incoming/`` whose ``ready.json`` says that they start by themselves."""
-        for entry in store.entries("incoming/"):
-            if not entry.key.endswith("/ready.json"):
-                continue
-            try:
-                incoming = parse_incoming_key(entry.key)
-                ready = parse_ready(store.read(entry.key) or b"", incoming)
-            except SlipwayError as error:
-                self.log.warning("ignored: %s", error)
-                continue
-            if ready.start == "automatic":
-                yield incoming
-
     @staticmethod
-    def _started(store: ModelStoreHook) -> Iterable[IncomingVersion]:
-        """The versions that have a record, whatever became of them."""
-        for entry in store.entries("records/"):
-            if not entry.key.endswith("/active.json"):
-                model, version, _, _ = parse_event_key(entry.key)
-                yield IncomingVersion(model, version)
+    def _models(store: ModelStoreHook, found: Look) -> list[str]:
+        """The models with a folder in ``incoming/``, shuffled: a sweep cut short ends elsewhere each time."""
+        page = store.listing("incoming/", delimiter="/", pages=LIST_PAGES)
+        strays = [entry.key for entry in page.objects if entry.key != "incoming/"]
+        models: list[str] = []
+        for folder in page.folders:
+            try:
+                models.append(validate_model_name(folder.removeprefix("incoming/").removesuffix("/")))
+            except UserError:
+                strays.append(folder)
+        found.set_aside += [f"{stray!r} belongs to no model: expected incoming/MODEL/…" for stray in strays]
+        if not page.is_whole:
+            found.set_aside.append("incoming/: there is more in it than is listed.")
+        random.shuffle(models)
+        return models
+
+    def _kept(self, context: Context) -> dict[IncomingVersion, Kept]:
+        """What earlier sweeps have learnt; nothing where it is lost or cannot be read."""
+        try:
+            state = context["asset_state_store"]
+            return kept_from(state.get(_KEPT_KEY), time.time())
+        except (AirflowRuntimeError, KeyError, ValueError) as error:
+            self.log.info("nothing is known of earlier sweeps (%s): every ready.json is read", error)
+            return {}
+
+    def _keep(
+        self, context: Context, kept: Mapping[IncomingVersion, Kept], known: Mapping[IncomingVersion, Kept]
+    ) -> None:
+        if kept == known:
+            return
+        try:
+            context["asset_state_store"].set(_KEPT_KEY, kept_as_json(kept))
+        except (AirflowRuntimeError, KeyError, ValueError) as error:
+            self.log.info("what was learnt could not be kept (%s): the next sweep reads it again", error)
+
+    def _run_ids(self, context: Context, found: Look) -> dict[IncomingVersion, str]:
+        """The id under which each arrival is to be started, in order; those under way need no start."""
+        run_ids: dict[IncomingVersion, str] = {}
+        for number, arrival in enumerate(sorted(found.arrivals, key=lambda each: each.incoming)):
+            if len(run_ids) == _STARTS_OF_A_RUN:
+                found.set_aside.append(
+                    f"{len(found.arrivals) - number} more versions start with the next sweep."
+                )
+                break
+            run_id = self._run_id(context, arrival, found)
+            if run_id is not None:
+                run_ids[arrival.incoming] = run_id
+        return run_ids
+
+    def _run_id(self, context: Context, arrival: Arrival, found: Look) -> str | None:
+        """The first of the arrival's ids that no run has; None, where one is under way or both have ended."""
+
+        def exists(run_id: str, *states: str) -> bool:
+            counted = context["ti"].get_dr_count(
+                dag_id=self.release_dag_id, run_ids=[run_id], states=list(states)
+            )
+            return counted > 0
+
+        for run_id in arrival.run_ids:
+            if exists(run_id, "queued", "running"):
+                self.log.info("%s is under way: run %s", arrival.incoming, run_id)
+                return None
+            if not exists(run_id, "success", "failed"):
+                return run_id
+        found.set_aside.append(
+            f"version {arrival.incoming.version} of {arrival.incoming.model!r}: the runs "
+            f"{' and '.join(arrival.run_ids)} have ended without a record. Remedy: see there why; then upload "
+            "ready.json again, as the last object, or start the release by hand."
+        )
+        return None
+
+    def _tell(self, context: Context, found: Look, silent: set[IncomingVersion]) -> None:
+        """Names in the log and on the run what was set aside, and in the log what starts nothing."""
+        reasons = [reason[:_REASON_LIMIT] for reason in found.set_aside[:_REASONS_SHOWN]]
+        if len(found.set_aside) > len(reasons):
+            reasons.append(f"and {len(found.set_aside) - len(reasons)} more")
+        for reason in reasons:
+            self.log.warning("ignored: %s", reason)
+        context["ti"].xcom_push(SET_ASIDE_KEY, reasons)
+        for incoming in sorted(silent)[:_REASONS_SHOWN]:
+            self.log.info("%s starts nothing: started before, by hand, or older than a release", incoming)
 
 
-def _bodies(context: Context) -> Iterable[str]:
-    """The bodies of the queue's messages behind this run; none where the schedule started it."""
+def _trigger(incoming: IncomingVersion, run_id: str, *, is_told: bool) -> dict[str, Any]:
+    return {
+        "trigger_run_id": run_id,
+        "conf": {
+            "model": incoming.model,
+            "version": incoming.version,
+            "reason": "an event told of it" if is_told else "the sweep found it",
+        },
+    }
+
+
+def _must_sweep(hints: IntakeResult) -> bool:
+    """Messages that tell of more than intake looks up one by one: what they tell of is found by the sweep."""
+    return not hints.is_whole or len({each.model for each in hints.versions}) > _MODELS_OF_EVENTS
+
+
+def _bodies(context: Context) -> Iterator[str]:
+    """The bodies of the queue's messages behind this run; none where a schedule or a person started it."""
     events: Mapping[Any, Any] = context.get("triggering_asset_events") or {}
     for asset_events in events.values():
         for event in asset_events:
-            payload = (event.extra or {}).get("payload") or {}
-            for message in payload.get("message_batch", ()):
-                yield str(message.get("Body", ""))
+            yield from message_bodies(event.extra)

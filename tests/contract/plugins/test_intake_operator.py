@@ -1,102 +1,60 @@
-"""FindNewVersionsOperator with events as Airflow hands them over: hints, a sweep, and whatever else a queue holds."""
+"""FindNewVersionsOperator with events as Airflow hands them over: which versions start, and under which id."""
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
-from urllib.parse import quote_plus
 
 import pytest
 from slipway.hooks.lock import LockOwner, ReleaseLock
-from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
-from slipway.operators.intake import FindNewVersionsOperator
-from structlog.testing import capture_logs
 
 from include.model_release.errors import StoreUnavailableError
-
-
-def land(store: ModelStoreHook, version: int, model: str = "digits", **ready: Any) -> str:
-    """Let training leave a version; return the key of its ready.json."""
-    key = f"incoming/{model}/{version}/ready.json"
-    store.write(f"incoming/{model}/{version}/model.onnx", b"model")
-    store.write_json(key, {"model": model, "version": version, **ready})
-    return key
-
-
-def notification(key: str, bucket: str, event: str = "ObjectCreated:Put") -> str:
-    """Return the body of a message as S3 sends it, its key URL-quoted."""
-    described = {"bucket": {"name": bucket}, "object": {"key": quote_plus(key, safe="/"), "size": 1}}
-    return json.dumps({"Records": [{"eventName": event, "eventSource": "aws:s3", "s3": described}]})
-
-
-def context(*bodies: str) -> Any:
-    """Return a task's context for a run that these messages started."""
-    messages = [{"MessageId": str(number), "Body": body} for number, body in enumerate(bodies)]
-    event = SimpleNamespace(extra={"from_trigger": True, "payload": {"message_batch": messages}})
-    return {"triggering_asset_events": {"incoming_model_versions": [event]} if bodies else {}}
-
-
-def found(store: ModelStoreHook, run: Any) -> list[tuple[str, str]]:
-    """Run the operator; return run ids and reasons of what shall start."""
-    started = FindNewVersionsOperator(task_id="find", bucket=store.bucket).execute(run)
-    for each in started:
-        model, _, version = each["trigger_run_id"].rpartition("-")
-        assert (each["conf"]["model"], each["conf"]["version"]) == (model, int(version))
-    return [(each["trigger_run_id"], each["conf"]["reason"]) for each in started]
-
-
-def found_and_warned(store: ModelStoreHook, run: Any) -> tuple[list[tuple[str, str]], list[str]]:
-    """Run the operator; return what `found` returns, and the warnings in the task's log."""
-    with capture_logs() as logs:
-        started = found(store, run)
-    warnings = [str(entry["event"]) for entry in logs if entry["log_level"] == "warning"]
-    # Airflow's own word on an operator that a test calls directly.
-    return started, [warning for warning in warnings if "outside of the Task Runner" not in warning]
-
-
-def was_started(store: ModelStoreHook, version: int) -> None:
-    """Let a release of the version have been started."""
-    record = ReleaseRecord(store, "digits", version, f"digits-{version}")
-    record.append("release_started", at=datetime(2026, 1, 2, tzinfo=UTC))
-
-
-EVENT, SWEEP = "an event told of it", "the sweep found it"
+from tests.contract.plugins.intake_steps import (
+    EVENT,
+    SWEEP,
+    Run,
+    ends,
+    found,
+    land,
+    notification,
+    started_by,
+    upload_again,
+    was_started,
+)
 
 
 def test_event_starts_its_version(store: ModelStoreHook) -> None:
-    """A version whose event came is started under the run id made of model and version."""
+    """A version whose event came is started under the id made of model, version and ready.json."""
     key = land(store, 2)
-    assert found(store, context(notification(key, store.bucket))) == [("digits-2", EVENT)]
+    assert found(store, Run([notification(key, store.bucket)])) == [("digits-2", EVENT)]
 
 
 def test_event_that_comes_twice(store: ModelStoreHook) -> None:
     """Two messages about one version start it once."""
     body = notification(land(store, 2), store.bucket)
-    assert found(store, context(body, body)) == [("digits-2", EVENT)]
+    assert found(store, Run([body, body])) == [("digits-2", EVENT)]
 
 
 def test_event_of_a_version_that_was_started(store: ModelStoreHook) -> None:
     """An event that is told again after its release began starts nothing."""
     body = notification(land(store, 2), store.bucket)
     was_started(store, 2)
-    assert found(store, context(body)) == []
+    assert found(store, Run([body])) == []
 
 
 def test_sweep_finds_what_events_lost(store: ModelStoreHook) -> None:
     """Without any event, by the schedule, a version that landed is found."""
     land(store, 2)
     land(store, 7, model="magika")
-    assert found(store, context()) == [("digits-2", SWEEP), ("magika-7", SWEEP)]
+    assert found(store) == [("digits-2", SWEEP), ("magika-7", SWEEP)]
 
 
-def test_sweep_goes_along_with_an_event(store: ModelStoreHook) -> None:
-    """A run that one version's event started also finds another whose event was lost; in the order of versions."""
+def test_event_brings_an_older_version_along(store: ModelStoreHook) -> None:
+    """An event also finds an earlier version of its model whose event was lost, and that one starts first."""
     land(store, 2)
     key = land(store, 3)
-    assert found(store, context(notification(key, store.bucket))) == [
+    land(store, 1, model="magika")
+    assert found(store, Run([notification(key, store.bucket)])) == [
         ("digits-2", SWEEP),
         ("digits-3", EVENT),
     ]
@@ -107,7 +65,7 @@ def test_lock_of_a_running_release_is_no_obstacle(store: ModelStoreHook) -> None
     land(store, 2)
     was_started(store, 1)
     ReleaseLock(store, "digits", lambda _: True).acquire(LockOwner("digits-1", 1))
-    assert found(store, context()) == [("digits-2", SWEEP)]
+    assert found(store) == [("digits-2", SWEEP)]
 
 
 def test_started_and_older_versions_stay(store: ModelStoreHook) -> None:
@@ -115,88 +73,154 @@ def test_started_and_older_versions_stay(store: ModelStoreHook) -> None:
     for version in (1, 2, 3):
         land(store, version)
     was_started(store, 2)
-    assert found(store, context()) == [("digits-3", SWEEP)]
+    assert found(store) == [("digits-3", SWEEP)]
 
 
 def test_by_hand_waits_for_a_person(store: ModelStoreHook) -> None:
     """A version that says so is started neither by its event nor by the sweep."""
     key = land(store, 2, start="by_hand")
-    assert found(store, context(notification(key, store.bucket))) == []
+    assert found(store, Run([notification(key, store.bucket)])) == []
 
 
 def test_version_without_ready_is_not_complete(store: ModelStoreHook) -> None:
     """Before ready.json is there, a version has not landed."""
     store.write("incoming/digits/2/model.onnx", b"model")
-    assert found(store, context(notification("incoming/digits/2/model.onnx", store.bucket))) == []
+    assert found(store) == []
 
 
 def test_event_whose_object_is_gone(store: ModelStoreHook) -> None:
     """An event about a version that is not there any more starts nothing."""
     body = notification("incoming/digits/2/ready.json", store.bucket)
-    assert found(store, context(body)) == []
+    assert found(store, Run([body])) == []
 
 
-BAD_BODIES = {
-    "not JSON": "{",
-    "empty": "",
-    "no records": '{"Service": "else"}',
-    "a list": "[]",
-    "records of nothing": '{"Records": [null, {}, {"s3": 5}]}',
-    "not about a model": notification("incoming/readme.txt", "BUCKET"),
-    "another bucket": notification("incoming/digits/9/ready.json", "another"),
-    "a name that climbs": notification("incoming/../9/ready.json", "BUCKET"),
-    "upper case": notification("incoming/Digits/9/ready.json", "BUCKET"),
-    "no number": notification("incoming/digits/nine/ready.json", "BUCKET"),
-    "removed": notification("incoming/digits/9/ready.json", "BUCKET", event="ObjectRemoved:Delete"),
+TRAFFIC = {
+    "promoted": [("promoted", {"storage_uri": "s3://b/models/digits/2"})],
+    "rolled back": [
+        ("rollback_started", {"reason": "errors", "by": "judge", "stable_storage_uri": None}),
+        ("rolled_back", {"stable_storage_uri": None, "candidate_requests": 9, "candidate_errors": 1}),
+    ],
+    "a rollback that did not end": [
+        ("rollback_started", {"reason": "errors", "by": "guard", "stable_storage_uri": None})
+    ],
 }
 
 
-@pytest.mark.parametrize("body", BAD_BODIES.values(), ids=BAD_BODIES)
-def test_bad_message_is_named_and_harms_no_other(store: ModelStoreHook, body: str) -> None:
-    """A message that is malformed or about something else is named in the log; the one beside it counts."""
-    good = notification(land(store, 2), store.bucket)
-    started, warnings = found_and_warned(store, context(body.replace("BUCKET", store.bucket), good))
-    assert started == [("digits-2", EVENT)]
-    assert len(warnings) > 0
-    assert all(warning.startswith("ignored: ") for warning in warnings)
-
-
-def test_test_event_of_s3_is_quiet(store: ModelStoreHook) -> None:
-    """What S3 sends when notifications are set up is neither a version nor worth a word."""
-    body = '{"Service": "Amazon S3", "Event": "s3:TestEvent"}'
-    assert found_and_warned(store, context(body)) == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("content", "word"),
-    [
-        (b"{", "ready.json"),
-        (b'{"model": "digits", "version": 9}', "another version"),
-        (b'{"model": "digits", "version": 3, "frame_work": "x"}', "framework"),
-    ],
-    ids=["not JSON", "about another version", "a typo in a key"],
-)
-def test_bad_ready_file_is_named_and_harms_no_other(store: ModelStoreHook, content: bytes, word: str) -> None:
-    """A ready.json that cannot be used is named in the log with what is wrong; other versions start."""
+@pytest.mark.parametrize("outcome", ["refused", "failed", "cancelled"])
+@pytest.mark.parametrize("is_told", [True, False], ids=["by its event", "by the sweep"])
+def test_mended_upload_starts(store: ModelStoreHook, outcome: str, is_told: bool) -> None:
+    """A version that ended before users met it starts again, under another id, when it is uploaded anew."""
     land(store, 2)
-    store.write("incoming/digits/3/ready.json", content)
-    started, (warning,) = found_and_warned(store, context())
-    assert started == [("digits-2", SWEEP)]
-    assert "incoming/digits/3/ready.json" in warning
-    assert word in warning
+    first = started_by(Run(), store)
+    was_started(store, 2, ended=ends(outcome))
+    key = upload_again(store, 2, dataset_version="mended")
+    again = Run([notification(key, store.bucket)] if is_told else [], ended=first)
+    assert found(store, again) == [("digits-2", EVENT if is_told else SWEEP)]
+    assert started_by(again, store) != first
 
 
-def test_stray_folders_in_incoming_are_named(store: ModelStoreHook) -> None:
-    """A ready.json at a place that is none of a version's does not stop the sweep."""
+def test_upload_of_the_same_ready_file_starts_again(store: ModelStoreHook) -> None:
+    """Where only the model was mended, and ready.json is byte for byte the one that was refused, a new id is made."""
     land(store, 2)
-    store.write("incoming/Digits/3/ready.json", b"{}")
-    store.write("incoming/digits/deeper/3/ready.json", b"{}")
-    started, warnings = found_and_warned(store, context())
-    assert started == [("digits-2", SWEEP)]
-    assert len(warnings) == 2
+    first = started_by(Run(), store)
+    was_started(store, 2, ended=ends("refused"))
+    upload_again(store, 2)
+    (second,) = started_by(Run(ended=first), store)
+    assert second not in first
+    assert second.startswith("digits-2-")
+    assert started_by(Run(ended=[*first, second]), store) == [], "and only once for this upload"
+
+
+def test_upload_that_was_refused_is_not_started_again(store: ModelStoreHook) -> None:
+    """Without a new upload a refused version stays where it is, however often it is announced."""
+    body = notification(land(store, 2), store.bucket)
+    was_started(store, 2, ended=ends("refused"))
+    assert found(store, Run([body])) == []
+    assert found(store) == []
+
+
+def test_upload_during_a_release_waits_for_its_end(store: ModelStoreHook) -> None:
+    """A version is not started beside its own release; once that is refused, the upload that came between starts."""
+    land(store, 2)
+    record = was_started(store, 2)
+    upload_again(store, 2, dataset_version="mended")
+    assert found(store) == []
+    ends("refused")(record)
+    assert found(store) == [("digits-2", SWEEP)]
+
+
+@pytest.mark.parametrize("events", TRAFFIC.values(), ids=TRAFFIC)
+def test_version_that_users_met_never_starts_by_itself(
+    store: ModelStoreHook, events: list[tuple[str, dict[str, Any]]]
+) -> None:
+    """A version that was promoted or taken back is not started again, whatever is uploaded and announced."""
+    land(store, 2)
+    was_started(store, 2, ended=ends("failed", *events))
+    key = upload_again(store, 2, dataset_version="mended")
+    assert found(store, Run([notification(key, store.bucket)])) == []
+    assert found(store) == []
+
+
+@pytest.mark.parametrize("is_in_incoming", [True, False], ids=["landed", "cleared away"])
+def test_mended_version_behind_a_newer_one_stays(store: ModelStoreHook, is_in_incoming: bool) -> None:
+    """A mended upload does not take the model back behind a version that was started after it."""
+    land(store, 2)
+    was_started(store, 2, ended=ends("refused"))
+    if is_in_incoming:
+        land(store, 3)
+    was_started(store, 3, ended=ends("refused"))
+    upload_again(store, 2, dataset_version="mended")
+    assert found(store) == []
+
+
+def test_mended_upload_that_is_by_hand_waits(store: ModelStoreHook) -> None:
+    """A mended version whose ready.json says so waits for a person."""
+    land(store, 2)
+    was_started(store, 2, ended=ends("refused"))
+    upload_again(store, 2, start="by_hand")
+    assert found(store) == []
+
+
+def test_two_intake_runs_at_once_start_one_release(store: ModelStoreHook) -> None:
+    """Two runs that look at the same time name the same run, which Airflow makes once."""
+    body = notification(land(store, 2), store.bucket)
+    first, second = started_by(Run([body]), store), started_by(Run(), store)
+    assert first == second
+
+
+def test_release_that_waits_for_its_turn_is_not_started_beside_itself(store: ModelStoreHook) -> None:
+    """A version whose run has not begun its record yet is left alone, uploaded again unchanged or not."""
+    land(store, 2)
+    run = Run(under_way=started_by(Run(), store))
+    assert started_by(run, store) == []
+    key = upload_again(store, 2)
+    run = Run([notification(key, store.bucket)], under_way=run.under_way)
+    assert (started_by(run, store), run.set_aside) == ([], [])
+
+
+def test_prepared_run_does_not_block(store: ModelStoreHook) -> None:
+    """A run that somebody made under the id of a version, and that has ended, does not hold up its release."""
+    land(store, 2)
+    prepared = started_by(Run(), store)
+    run = Run(ended=prepared)
+    (started,) = started_by(run, store)
+    assert started not in prepared
+    assert run.set_aside == []
+
+
+def test_release_that_left_no_record_is_named(store: ModelStoreHook) -> None:
+    """A version whose runs ended before its record began is named on the run with what to do, not passed over."""
+    land(store, 2)
+    first = started_by(Run(), store)
+    second = started_by(Run(ended=first), store)
+    run = Run(ended=[*first, *second])
+    assert started_by(run, store) == []
+    (reason,) = run.set_aside
+    assert all(run_id in reason for run_id in [*first, *second])
+    assert "upload ready.json again" in reason
 
 
 def test_unreachable_store_is_tried_again(cut_off_store: ModelStoreHook) -> None:
     """Without the store nothing is concluded: the task fails in a way that Airflow tries again."""
     with pytest.raises(StoreUnavailableError):
-        FindNewVersionsOperator(task_id="find", bucket=cut_off_store.bucket).execute(context())
+        Run().execute(cut_off_store)

@@ -14,14 +14,13 @@ from include.model_release.errors import InputMissingError, ModelInvalidError, U
 from include.model_release.intake import (
     IncomingVersion,
     ReadyFile,
-    missing_releases,
+    message_bodies,
     parse_incoming_key,
     parse_messages,
     parse_ready,
     parse_s3_event,
     require_files,
     require_untouched,
-    run_id_for,
 )
 
 _NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
@@ -177,39 +176,69 @@ def test_a_broken_ready_json_is_refused(content: bytes) -> None:
         parse_ready(content, _DIGITS_2)
 
 
+_HOSTILE = {
+    "an offset before the first year": b'"trained_at": "0001-01-01T00:00:00+23:59"',
+    "an offset after the last year": b'"trained_at": "9999-12-31T23:59:59-23:59"',
+    "a time of many digits": b'"trained_at": ' + b"9" * 300,
+    "a number of many digits": b'"metadata": {"a": ' + b"9" * 20_000 + b"}",
+    "NaN": b'"metadata": {"a": {"b": [1, NaN]}}',
+    "infinity": b'"metadata": {"a": -Infinity}',
+    "deep nesting": b'"metadata": {"a": ' + b"[" * 90_000 + b"]" * 90_000 + b"}",
+    "a lone surrogate": b'"framework": "\\ud800"',
+    "bytes that are no text": b'"framework": "\xff"',
+    "a huge key": b'"' + b"k" * 500_000 + b'": 1',
+    "a huge file name": b'"files": {"' + b"f" * 500_000 + b'": "x"}',
+    "more than a ready.json may hold": b'"framework": "' + b"x" * 2**20 + b'"',
+}
+
+
+@pytest.mark.parametrize("described", _HOSTILE.values(), ids=_HOSTILE)
+def test_a_hostile_ready_json_is_refused_briefly(described: bytes) -> None:
+    """Whatever a ready.json holds, it is read or refused by a UserError, whose message fits into a log."""
+    with pytest.raises(UserError, match=r"incoming/digits/2/ready\.json") as caught:
+        parse_ready(b'{"model": "digits", "version": 2, ' + described + b"}", _DIGITS_2)
+    assert len(str(caught.value)) < 600
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_give_a_ready_file_or_a_user_error(content: bytes) -> None:
+    """No content of a ready.json makes the intake fail in another way."""
+    for whole in (content, b'{"model": "digits", "version": 2, "trained_at": "' + content + b'"}'):
+        try:
+            assert parse_ready(whole, _DIGITS_2).model == "digits"
+        except UserError:
+            continue
+
+
+def test_lists_in_messages_are_short() -> None:
+    """Of thousands of files that are missing some are named and the others counted."""
+    ready = ReadyFile(model="digits", version=2, files={f"f{n}": "0" * 64 for n in range(5000)})
+    with pytest.raises(InputMissingError, match="and 4980 more") as caught:
+        require_files(ready, [], [])
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_message_with_thousands_of_records_is_cut() -> None:
+    """Of a message that no S3 has sent some records are read; that there were more is told."""
+    result = parse_messages([_event(*[_record(f"incoming/m{n}/1/ready.json") for n in range(1500)])])
+    assert (len(result.versions), result.is_whole) == (1000, False)
+    assert "500 records" in result.ignored[0]
+
+
+@given(_JSON)
+def test_any_asset_event_gives_bodies_or_none(extra: Any) -> None:
+    """Whatever Airflow keeps with an asset event, its messages are found or there are none."""
+    assert all(isinstance(body, str) for body in message_bodies({"payload": extra}))
+    assert list(message_bodies(extra)) == []
+    assert list(message_bodies({"payload": {"message_batch": [extra, {"Body": "x"}]}}))[-1:] == ["x"]
+
+
 def test_missing_files_are_named() -> None:
     """Files that the release file or ready.json asks for and that are not there are named."""
     ready = ReadyFile(model="digits", version=2, files={"labels.txt": "0" * 64})
     require_files(ready, ["model.onnx", "labels.txt", "ready.json"], ["model.onnx"])
     with pytest.raises(InputMissingError, match=r"lacks golden\.npz, labels\.txt"):
         require_files(ready, ["model.onnx"], ["model.onnx", "golden.npz"])
-
-
-@given(_VERSIONS, _VERSIONS)
-def test_run_ids_tell_versions_apart(one: IncomingVersion, other: IncomingVersion) -> None:
-    """The same version always has the same run id, and no two versions share one."""
-    same = run_id_for(one.model, one.version) == run_id_for(other.model, other.version)
-    assert same == (one == other)
-
-
-@given(st.lists(_VERSIONS, max_size=8), st.lists(_VERSIONS, max_size=8))
-def test_the_sweep_finds_what_was_never_started(
-    incoming: list[IncomingVersion], started: list[IncomingVersion]
-) -> None:
-    """The sweep returns versions newer than all that were started, in order; then nothing is left."""
-    missing = missing_releases(incoming, started)
-    assert missing == sorted(set(missing))
-    assert set(missing) <= set(incoming) - set(started)
-    for version in missing:
-        assert all(version.version > other.version for other in started if other.model == version.model)
-    assert missing_releases(incoming, [*started, *missing]) == []
-
-
-def test_the_sweep_does_not_go_back_behind_a_newer_release() -> None:
-    """Version 2, lost while 3 was released, is left alone; version 4 is found."""
-    incoming = [IncomingVersion("digits", number) for number in (1, 2, 3, 4)]
-    started = [IncomingVersion("digits", 1), IncomingVersion("digits", 3)]
-    assert missing_releases(incoming, started) == [IncomingVersion("digits", 4)]
 
 
 def test_a_file_that_changed_after_ready_json_is_named() -> None:

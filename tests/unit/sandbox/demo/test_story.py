@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from include.model_release.arrivals import run_id_for
 from include.model_release.errors import ServerUnavailableError, TimedOutError
 from include.model_release.record import Event
 from include.model_release.run_overrides import RELEASE_PARAMETERS
@@ -63,7 +64,8 @@ class FakeWorld(AirflowClient):
 
     def _landed(self, version: int) -> None:
         if version == 2 and self.intake_works:
-            self._versions["digits-2"] = version
+            ready = self.store.objects["incoming/digits/2/ready.json"]
+            self._versions[run_id_for("digits", 2, ready)] = version
 
     def unpause(self, dag_id: str, *, limit_s: float = 60.0) -> None:
         self.unpaused.append(dag_id)
@@ -122,7 +124,7 @@ def test_the_story_is_told_to_its_end(world: FakeWorld, good_traffic: Traffic) -
     assert [one.as_meant for one in story.told] == [True] * 4
     assert [one.run.run_id for one in story.told if one.run] == [
         "manual-1",
-        "digits-2",
+        run_id_for("digits", 2, world.store.objects["incoming/digits/2/ready.json"]),
         "manual-3",
         "manual-4",
     ]

@@ -1,0 +1,264 @@
+"""Looks at what has landed: one model at a time, several at once, each judged alone."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from include.model_release.arrivals import (
+    Arrival,
+    Attempts,
+    Kept,
+    Upload,
+    missing_releases,
+    read_attempts,
+    version_folders,
+)
+from include.model_release.errors import TimedOutError, TransientError, UserError
+from include.model_release.intake import READY_LIMIT_BYTES, IncomingVersion, parse_ready
+from slipway.hooks.listing import Listing
+from slipway.hooks.store import ModelStoreHook
+
+log = logging.getLogger(__name__)
+
+LIST_PAGES = 20
+"""A listing goes no further; a page has a thousand names."""
+
+_WORKERS = 8
+_PROGRESS_S = 10.0
+_READS_OF_A_MODEL = 200
+_READY = "ready.json"
+
+
+@dataclass
+class Look:
+    """What was found.
+
+    `set_aside` says what starts nothing because something is wrong with it; `kept` is what was learnt of ready.json
+    files that start nothing, so that they need not be read again.
+    """
+
+    arrivals: list[Arrival] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)
+    kept: dict[IncomingVersion, Kept] = field(default_factory=dict)
+
+    def add(self, other: Look) -> None:
+        """Takes over what another look has found."""
+        self.arrivals += other.arrivals
+        self.set_aside += other.set_aside
+        self.kept |= other.kept
+
+
+class ModelLook:
+    """Looks at one model: two requests where nothing is new, and one more for each version that is.
+
+    :param kept: what earlier looks have learnt; it saves reading, and says nothing of versions that an event tells of.
+    :param now_s: seconds since 1970.
+    :param until_s: by the monotonic clock, when no further request may begin.
+    """
+
+    def __init__(
+        self, store: ModelStoreHook, kept: Mapping[IncomingVersion, Kept], *, now_s: float, until_s: float
+    ) -> None:
+        self._store = store
+        self._kept = kept
+        self._now_s = now_s
+        self._until_s = until_s
+
+    def __call__(self, model: str, told: Collection[int] = ()) -> Look:
+        """Finds the versions of the model that are to be started; `told` are those that events tell of.
+
+        :raises TransientError: the store does not answer, or the time is up.
+        :raises UserError: the model has more folders than are listed.
+        """
+        look = Look()
+        landed = self._landed(model, told, look)
+        if not landed:
+            return look
+        newest, began_at = self._newest_started(model, max(landed), look)
+        started = [] if newest is None else [IncomingVersion(model, newest)]
+        new = missing_releases((IncomingVersion(model, version) for version in landed), started)
+        unread = [each for each in new if not self._recall(each, landed[each.version], told, look)]
+        if len(unread) > _READS_OF_A_MODEL:
+            look.set_aside.append(f"{model}: {len(unread)} versions are new; only the newest were read.")
+        for incoming in unread[-_READS_OF_A_MODEL:]:
+            self._judge(incoming, landed[incoming.version], look)
+        if newest in landed and began_at is not None:
+            self._judge_again(started[0], landed[newest], began_at, look)
+        return look
+
+    def _landed(self, model: str, told: Collection[int], look: Look) -> dict[int, Upload | None]:
+        """The versions in ``incoming/``, with the upload of their ready.json where a single page tells it."""
+        prefix = f"incoming/{model}/"
+        page = self._list(prefix, pages=1)
+        uploads: dict[int, Upload | None]
+        if page.is_whole:
+            versions, strays = version_folders(prefix, (entry.key for entry in page.objects))
+            written = {entry.key: Upload(entry.etag, entry.written_at) for entry in page.objects}
+            uploads = {
+                version: written[f"{prefix}{version}/{_READY}"]
+                for version, inside in versions.items()
+                if _READY in inside
+            }
+        else:
+            page = self._list(prefix, delimiter="/")
+            versions, strays = version_folders(
+                prefix, [*(entry.key for entry in page.objects), *page.folders]
+            )
+            uploads = dict.fromkeys(versions)
+            if not page.is_whole:
+                look.set_aside.append(f"{prefix}: there is more in it than is listed.")
+                uploads |= dict.fromkeys(told)
+        look.set_aside += [f"{stray!r} belongs to no version: expected {prefix}VERSION/…" for stray in strays]
+        return uploads
+
+    def _newest_started(self, model: str, guess: int, look: Look) -> tuple[int | None, datetime | None]:
+        """The newest version with a record, and when that began; `guess` is looked for first, with one request."""
+        began_at = self._began_at(model, guess, look)
+        if began_at is not None:
+            return guess, began_at
+        for version in self._recorded(model, look):
+            if version != guess and (began_at := self._began_at(model, version, look)) is not None:
+                return version, began_at
+        return None, None
+
+    def _began_at(self, model: str, version: int, look: Look) -> datetime | None:
+        """When the version's first release began; None: none did. The first event tells it, whatever follows."""
+        page = self._list(f"records/{model}/{version}/", pages=1, page_size=1)
+        first, _ = read_attempts((entry.key, entry.written_at) for entry in page.objects)
+        if first is None and page.objects:
+            first = self._attempts(model, version, look)
+        return None if first is None else first.started_at
+
+    def _recorded(self, model: str, look: Look) -> list[int]:
+        """The versions with a folder below ``records/MODEL/``, newest first; beside them lies what the lock keeps."""
+        prefix = f"records/{model}/"
+        page = self._list(prefix, delimiter="/")
+        if not page.is_whole:
+            raise UserError(f"{prefix} holds too many folders", expected=f"at most {LIST_PAGES * 1000}")
+        versions, strays = version_folders(prefix, page.folders)
+        look.set_aside += [f"{stray!r} belongs to no release" for stray in strays]
+        return sorted(versions, reverse=True)
+
+    def _attempts(self, model: str, version: int, look: Look) -> Attempts | None:
+        page = self._list(f"records/{model}/{version}/")
+        attempts, strays = read_attempts((entry.key, entry.written_at) for entry in page.objects)
+        look.set_aside += [f"{stray!r} is no event of a release" for stray in strays]
+        return attempts
+
+    def _recall(
+        self, incoming: IncomingVersion, upload: Upload | None, told: Collection[int], look: Look
+    ) -> bool:
+        """Whether it is known that this upload starts nothing."""
+        known = self._kept.get(incoming)
+        if known is None or upload is None or known.upload != upload.digest or incoming.version in told:
+            return False
+        look.kept[incoming] = known
+        if known.reason is not None:
+            look.set_aside.append(known.reason)
+        return True
+
+    def _judge(self, incoming: IncomingVersion, upload: Upload | None, look: Look) -> None:
+        """Reads the version's ready.json: one that starts by itself arrives, any other is remembered."""
+        self._require_time()
+        problem: UserError | None = None
+        try:
+            found = self._store.fetch(
+                f"incoming/{incoming.model}/{incoming.version}/{_READY}", most_bytes=READY_LIMIT_BYTES
+            )
+            if found is None:
+                return
+            upload = Upload(found.etag, found.written_at)
+            if parse_ready(found.body, incoming).start == "automatic":
+                look.arrivals.append(Arrival.of(incoming, found.body, found.written_at))
+                return
+        except TransientError as error:
+            look.set_aside.append(str(error))
+            return
+        except UserError as error:
+            problem = error
+            look.set_aside.append(str(error))
+        if upload is not None:
+            look.kept[incoming] = Kept.of(upload, self._now_s, problem)
+
+    def _judge_again(
+        self, incoming: IncomingVersion, upload: Upload | None, began_at: datetime, look: Look
+    ) -> None:
+        """Judges a version whose release has ended before users met it, if it was uploaded anew since."""
+        if upload is not None and upload.written_at <= began_at:
+            return
+        attempts = self._attempts(incoming.model, incoming.version, look)
+        if attempts is None or not attempts.can_be_followed:
+            return
+        upload = upload or self._upload_of(incoming)
+        if upload is None or upload.written_at <= attempts.started_at:
+            return
+        # What lies in incoming/ need not be all that was ever started.
+        if max(self._recorded(incoming.model, look), default=0) <= incoming.version:
+            self._judge(incoming, upload, look)
+
+    def _upload_of(self, incoming: IncomingVersion) -> Upload | None:
+        key = f"incoming/{incoming.model}/{incoming.version}/{_READY}"
+        first = [entry for entry in self._list(key, pages=1).objects if entry.key == key]
+        return Upload(first[0].etag, first[0].written_at) if first else None
+
+    def _list(
+        self, prefix: str, *, delimiter: str = "", pages: int = LIST_PAGES, page_size: int | None = None
+    ) -> Listing:
+        self._require_time()
+        return self._store.listing(prefix, delimiter=delimiter, pages=pages, page_size=page_size)
+
+    def _require_time(self) -> None:
+        if time.monotonic() > self._until_s:
+            raise TimedOutError("the time of this look is up", remedy="the next sweep goes on")
+
+
+def look_at_models(
+    look: Callable[[str, Collection[int]], Look], models: Mapping[str, Collection[int]], *, until_s: float
+) -> Look:
+    """Looks at many models, some at once; a model that cannot be judged is set aside with the reason.
+
+    :param models: by name, the versions of each that events tell of.
+    :param until_s: by the monotonic clock, when to go on without those that have not ended.
+    :raises TransientError: no model could be looked at.
+    """
+    pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="intake")
+    try:
+        futures = {model: pool.submit(partial(look, model, told)) for model, told in models.items()}
+        waiting: set[Future[Look]] = set(futures.values())
+        while waiting and (left_s := until_s - time.monotonic()) > 0:
+            _, waiting = wait(waiting, timeout=min(left_s, _PROGRESS_S))
+            if waiting:
+                log.info("looked at %s of %s models", len(futures) - len(waiting), len(futures))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return _together(futures)
+
+
+def _together(futures: Mapping[str, Future[Look]]) -> Look:
+    found = Look()
+    failures: list[BaseException] = []
+    for model, future in futures.items():
+        error = _error_of(future)
+        if error is None:
+            found.add(future.result())
+            continue
+        failures.append(error)
+        found.set_aside.append(f"{model}: {error}")
+        if not isinstance(error, UserError | TransientError):
+            log.error("%s could not be judged", model, exc_info=error)
+    lasting = [error for error in failures if not isinstance(error, UserError)]
+    if lasting and len(failures) == len(futures):
+        raise lasting[0]
+    return found
+
+
+def _error_of(future: Future[Look]) -> BaseException | None:
+    if future.cancelled() or not future.done():
+        return TimedOutError("it was not looked at in time", remedy="the next sweep looks at it")
+    return future.exception()
