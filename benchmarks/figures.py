@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from benchmarks import dag_parse, demo, idle_memory, long_canary, overhead, publishing, setup
+from benchmarks import dag_parse, demo, idle_memory, intake, long_canary, overhead, publishing, setup
 from benchmarks.figure import Figure
 from benchmarks.live import rollback, weight_changes
 
@@ -13,6 +13,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "dag_parse_s": dag_parse.measure,
     "idle_mib": idle_memory.measure,
     "overhead_per_task_s": overhead.measure,
+    "intake_requests_per_sweep": intake.measure,
     "publish_1_file": publishing.measure_1_file,
     "publish_200_files": publishing.measure_200_files,
     "publish_peak_mib": publishing.measure_peak,
