@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from slipway.hooks.store import ModelStoreHook
 
-from include.model_release.errors import InputMissingError, StoreUnavailableError
+from include.model_release.errors import InputMissingError, StoreUnavailableError, UserError
 
 ABSENT = "models/digits/9/manifest.json"
 
@@ -154,6 +154,36 @@ def test_entries_go_beyond_one_page(store: ModelStoreHook, monkeypatch: pytest.M
     entries = store.entries("many/")
     assert [entry.key for entry in entries] == keys
     assert all(entry.size_bytes == len(entry.key) and entry.etag for entry in entries)
+
+
+def test_listing_tells_folders_and_whether_it_is_whole(store: ModelStoreHook) -> None:
+    """With a delimiter, what lies deeper is its folder, once; a listing cut short says so."""
+    for key in ("a/1/x", "a/1/y", "a/2/x", "a/note", "b"):
+        store.write(key, b"")
+    whole = store.listing("a/", delimiter="/")
+    assert (whole.folders, [entry.key for entry in whole.objects]) == (["a/1/", "a/2/"], ["a/note"])
+    assert whole.is_whole
+    first = store.listing("a/", pages=1, page_size=1)
+    assert ([entry.key for entry in first.objects], first.is_whole) == (["a/1/x"], False)
+    assert store.listing("a/", pages=4, page_size=1).is_whole
+
+
+def test_no_more_is_read_than_the_limit(store: ModelStoreHook) -> None:
+    """An object of the limit's size is read; one that is a byte larger is refused by name and sizes."""
+    store.write("k", b"1234")
+    assert store.read("k", limit_bytes=4) == b"1234"
+    with pytest.raises(UserError, match=r"k is too large.*at most 3 bytes; found 4 bytes"):
+        store.read("k", limit_bytes=3)
+
+
+def test_fetched_object_is_the_one_that_is_listed(store: ModelStoreHook) -> None:
+    """Entity tag and time of an object are the same when it is read and when it is listed, to the second."""
+    store.write("k", b"1234")
+    (listed,) = store.entries("k")
+    fetched = store.fetch("k")
+    assert fetched is not None
+    assert (fetched.etag, fetched.written_at) == (listed.etag, listed.written_at.replace(microsecond=0))
+    assert store.fetch("l") is None
 
 
 def test_sha256_is_the_objects_own(store: ModelStoreHook) -> None:
