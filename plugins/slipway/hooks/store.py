@@ -36,8 +36,6 @@ from slipway.hooks.transfer import (
     stream_sha256,
 )
 
-__all__ = ["Listing", "ModelStoreHook", "StoredObject"]
-
 T = TypeVar("T")
 
 _MISSING = frozenset({"404", "NoSuchKey", "NoSuchVersion", "NotFound"})
@@ -62,8 +60,8 @@ class ModelStoreHook(BaseHook):
         ``service_config.s3`` its extra may say ``server_side_encryption`` (``AES256``, ``aws:kms``),
         ``sse_kms_key_id`` and ``bucket_key_enabled`` for everything that is written.
     :param encryption: how everything is encrypted that is written; None: as the connection says.
-    :param answer_limit_s: how long one attempt of a request may wait for its answer, unless the connection says it;
-        the requests are small ones then, and tried three times. None: as long as botocore waits (60 s), six times.
+    :param answer_limit_s: how long an attempt of a request may wait for its answer, unless the connection says it;
+        it is tried three times then. None: 60 s, six times.
     """
 
     def __init__(
@@ -85,9 +83,8 @@ class ModelStoreHook(BaseHook):
         """The boto3 client of the connection."""
         hook = self._connection
         retries: dict[str, Any] = {"mode": "standard"}
-        limits: dict[str, Any] = {}
-        if self._answer_limit_s is not None:
-            limits = {"connect_timeout": self._answer_limit_s, "read_timeout": self._answer_limit_s}
+        limit_s = self._answer_limit_s
+        limits = {} if limit_s is None else {"connect_timeout": limit_s, "read_timeout": limit_s}
         if "AWS_MAX_ATTEMPTS" not in os.environ:
             retries["total_max_attempts"] = _ATTEMPTS_WITH_LIMIT if limits else _ATTEMPTS
         ours = Config(retries=retries, max_pool_connections=_CONNECTIONS, **limits)
@@ -136,11 +133,7 @@ class ModelStoreHook(BaseHook):
         return f"s3://{self.bucket}/{key}"
 
     def read(self, key: str, *, most_bytes: int | None = None) -> bytes | None:
-        """The object's bytes, or None where the store says that there is no such object.
-
-        :param most_bytes: a larger object is not read.
-        :raises UserError: it is larger.
-        """
+        """The object's bytes, or None where the store says that there is no such object; see `fetch`."""
         found = self.fetch(key, most_bytes=most_bytes)
         return None if found is None else found.body
 

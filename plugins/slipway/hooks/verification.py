@@ -21,9 +21,10 @@ from include.model_release.publication import DECISION_FILE, placed_files
 from include.model_release.repository import MANIFEST_FILE, RepositoryPaths, repository_paths
 from include.triton_config import from_pbtxt
 from slipway.concurrency import each
+from slipway.hooks.listing import StoredObject
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import SigningKey
-from slipway.hooks.store import ModelStoreHook, StoredObject
+from slipway.hooks.store import ModelStoreHook
 
 WORKERS = 8
 

@@ -15,9 +15,10 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from slipway.hooks.listing import StoredObject
 from slipway.hooks.registry import ModelRegistry, StoredSource
 from slipway.hooks.signing import sign
-from slipway.hooks.store import ModelStoreHook, StoredObject
+from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.verification import verify_version
 
 from include.model_release.errors import SlipwayError, VersionConflictError

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 from slipway.hooks.store import ModelStoreHook
 
-from include.model_release.errors import InputMissingError, StoreUnavailableError, UserError
+from include.model_release.errors import InputMissingError, StoreUnavailableError
 
 ABSENT = "models/digits/9/manifest.json"
 
@@ -166,14 +166,6 @@ def test_listing_tells_folders_and_whether_it_is_whole(store: ModelStoreHook) ->
     first = store.listing("a/", pages=1, page_size=1)
     assert ([entry.key for entry in first.objects], first.is_whole) == (["a/1/x"], False)
     assert store.listing("a/", pages=4, page_size=1).is_whole
-
-
-def test_no_more_is_read_than_the_limit(store: ModelStoreHook) -> None:
-    """An object of the limit's size is read; one that is a byte larger is refused by name and sizes."""
-    store.write("k", b"1234")
-    assert store.read("k", limit_bytes=4) == b"1234"
-    with pytest.raises(UserError, match=r"k is too large.*at most 3 bytes; found 4 bytes"):
-        store.read("k", limit_bytes=3)
 
 
 def test_fetched_object_is_the_one_that_is_listed(store: ModelStoreHook) -> None:
