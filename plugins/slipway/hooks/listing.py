@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -11,12 +11,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StoredObject:
-    """A listed object: its full key, size in bytes, entity tag, and when it was written (UTC)."""
+    """A listed object: its full key, size in bytes, entity tag, and when it was written (UTC).
+
+    The same bytes written once more are the same object: the time is not compared.
+    """
 
     key: str
     size_bytes: int
     etag: str
-    written_at: datetime
+    written_at: datetime = field(compare=False)
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> StoredObject:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -176,6 +178,14 @@ def test_fetched_object_is_the_one_that_is_listed(store: ModelStoreHook) -> None
     assert fetched is not None
     assert (fetched.etag, fetched.written_at) == (listed.etag, listed.written_at.replace(microsecond=0))
     assert store.fetch("l") is None
+
+
+def test_same_bytes_written_again_are_the_same_object(store: ModelStoreHook) -> None:
+    """A listing compares what lies there, not when it was written."""
+    store.write("k", b"1234")
+    (entry,) = store.entries("k")
+    assert replace(entry, written_at=entry.written_at + timedelta(seconds=5)) == entry
+    assert replace(entry, etag='"another"') != entry
 
 
 def test_sha256_is_the_objects_own(store: ModelStoreHook) -> None:
