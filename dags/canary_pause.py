@@ -2,8 +2,11 @@
 ### Pauses a canary at its weight, or lets it go on
 
 The candidate keeps the share that it has; no step is begun, nothing is promoted, and the bake's limit does not run
-out. The judge goes on watching: a candidate that does worse is still taken back at once. The watch notices within a
-third of the lease (`rollout.lease_s`, 60 s unless the release file says otherwise).
+out. The judge goes on watching: a candidate that does worse is still taken back at once.
+
+The task says "paused at 20 %" when that holds: once the release has renewed its lease with the pause in it, which takes
+some ten seconds, and up to a minute between two steps. A promotion that meets the pause waits for the resume. Where the
+canary was over before, the task fails and says what happened, such as "too late: the version was promoted".
 """
 
 from __future__ import annotations
@@ -60,11 +63,11 @@ PARAMS = {
     },
 )
 def canary_pause() -> None:
-    """One task: a note on the canary's lease."""
+    """One task: a note on the canary's lease, and the release's answer to it."""
     PauseCanaryOperator(
         task_id="pause",
         releases_dir=str(RELEASES_DIR),
-        doc_md="Notes on the canary's lease that it shall stay at its weight, or need not any more.",
+        doc_md="Notes on the canary's lease that it shall stay at its weight, and waits until it does, or need not any more.",
     )
 
 

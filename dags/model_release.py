@@ -285,7 +285,8 @@ def model_release() -> None:
         promote = PromoteOperator(
             task_id="promote",
             priority_weight=ON_TRAFFIC,
-            doc_md="All traffic to the version that has proved itself.",
+            judge="{{ ti.xcom_pull(task_ids='rollout.shift_traffic') }}",
+            doc_md="All traffic to the version that has proved itself; waits while a person has paused the canary.",
         )
         restore = RestoreStableOperator(
             task_id="restore_stable",

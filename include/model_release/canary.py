@@ -109,6 +109,7 @@ class CanaryJudge:
         self._canary = Totals()
         self._failed: str | None = None
         self._blind_windows = 0
+        self.unjudged = Totals()
         self._questions = Questions(policy)
         self._replayed: ReplayedEvidence | None = None
 
@@ -143,6 +144,12 @@ class CanaryJudge:
             return Verdict("fail", self._failed, self._statistics(), blind=True)
         told = f"The metrics source could not be read ({self._blind_windows} in a row): {reason}"
         return Verdict("inconclusive", told, self._statistics(), blind=True)
+
+    def count_unjudged(self, window: Window) -> None:
+        """Count what users met while nobody watched, beside all that is judged: no evidence, no bake time, no help
+        towards the minimum of samples. What a canary may cost (`exposure_spent`) and the record count it.
+        """
+        self.unjudged.add(window)
 
     # --- judgement ---
 
@@ -283,6 +290,7 @@ class CanaryJudge:
                 "failed": self._failed,
                 "blind_windows": self._blind_windows,
                 "questions": self._questions.to_dict(),
+                "unjudged": self.unjudged.to_dict(),
                 "replayed": None if self._replayed is None else self._replayed.to_dict(),
             }
         )
@@ -291,7 +299,8 @@ class CanaryJudge:
     def from_json(cls, text: str) -> CanaryJudge:
         """Rebuild a judge from `to_json`'s text; raises SlipwayError if it is not such a text.
 
-        A text without replays (saved before there were any) is that of a judge that has seen none.
+        A text without replays, or without unjudged counts (saved before there were any), is that of a judge that has
+        seen none.
         """
         try:
             state = json.loads(text)
@@ -302,6 +311,7 @@ class CanaryJudge:
             judge._step, judge._canary = Totals(**state["step"]), Totals(**state["canary"])
             judge._failed, judge._blind_windows = state["failed"], int(state["blind_windows"])
             judge._questions.restore(state["questions"])
+            judge.unjudged = Totals(**state.get("unjudged", {}))
             if state.get("replayed") is not None:
                 judge._replayed = ReplayedEvidence.from_dict(judge.policy, state["replayed"])
         except (ValueError, KeyError, TypeError) as error:

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from include.model_release.canary_totals import Totals
 from include.model_release.errors import SpecError
 
 if TYPE_CHECKING:
@@ -74,14 +75,20 @@ class CanaryPlan:
         return replace(self, steps=tuple(steps))
 
 
-def decide(verdict: Verdict, step_elapsed_s: float, step: CanaryStep, plan: CanaryPlan) -> Decision:
-    """Return the next move `step_elapsed_s` seconds after the step's weight was first seen in the traffic.
+def decide(
+    verdict: Verdict,
+    step_elapsed_s: float,
+    step: CanaryStep,
+    plan: CanaryPlan,
+    unjudged: Totals | None = None,
+) -> Decision:
+    """Return the next move when the step was watched at its weight for `step_elapsed_s` seconds.
 
     A fail rolls back at once. A pass advances when the bake is over, not before: some faults need time. A
     step that is blind for too long, or undecided when its time is up, is held for a person or rolled back, as
     the plan says.
     """
-    if verdict.status == "fail" or exposure_spent(verdict, plan) is not None:
+    if verdict.status == "fail" or exposure_spent(verdict, plan, unjudged) is not None:
         return "roll_back"
     if verdict.blind and verdict.statistics.get("blind_windows", 0) >= plan.max_blind_windows:
         return _give_up(plan)
@@ -109,15 +116,18 @@ def wants_top_up(verdict: Verdict, step_elapsed_s: float, step: CanaryStep, plan
     return bool(fewest < seen["minimum_requests"])
 
 
-def exposure_spent(verdict: Verdict, plan: CanaryPlan) -> str | None:
+def exposure_spent(verdict: Verdict, plan: CanaryPlan, unjudged: Totals | None = None) -> str | None:
     """Return which budget of the plan the canary has overdrawn, in words; None while it has not.
 
-    A budget is what users may meet: replayed requests do not count.
+    A budget is what users may meet: replayed requests do not count, and those of times that nobody watched
+    (`CanaryJudge.unjudged`) do.
     """
-    seen = verdict.statistics.get("canary", {})
+    seen, more = verdict.statistics.get("canary", {}), unjudged or Totals()
+    requests = seen.get("candidate_requests", 0) + more.candidate_requests
+    errors = seen.get("candidate_errors", 0) + more.candidate_errors
     budgets = (
-        ("requests", seen.get("candidate_requests", 0), plan.max_candidate_requests),
-        ("errors", seen.get("candidate_errors", 0), plan.max_candidate_errors),
+        ("requests", requests, plan.max_candidate_requests),
+        ("errors", errors, plan.max_candidate_errors),
     )
     for what, spent, budget in budgets:
         if budget is not None and spent > budget:

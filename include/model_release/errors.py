@@ -14,6 +14,7 @@ SlipwayError
   |   - VersionConflictError        other bytes are published under the same version
   |   - ReleaseInProgressError      another release of the same model is under way
   |   - ForeignChangeError          someone else changed what the release is driving
+  |   - LeaseTakenOverError         a later try of the same task drives the canary now
   + GateRefusedError              the release worked as meant: this version shall not go further
   |   - ParityRefusedError          the converted model answers otherwise than its source
   |   - SigningRefusedError         the version is not signed with the key that the release file names
@@ -79,6 +80,14 @@ class SlipwayError(Exception):
         if self.remedy:
             sentences.append(_sentence(f"Remedy: {self.remedy}"))
         return " ".join(sentences)
+
+    def in_short(self) -> str:
+        """Return what was wrong and what was found, for another error's `found`, which has a remedy of its own."""
+        return (
+            self.what
+            if not self.found
+            else f"{self.what.strip().rstrip('.')}: {self.found.strip().rstrip('.')}"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default would call the class with `what` alone; the keywords travel in the state.
@@ -150,6 +159,10 @@ class ReleaseInProgressError(UserError):
 
 class ForeignChangeError(UserError):
     """Someone else changed what the release is driving."""
+
+
+class LeaseTakenOverError(UserError):
+    """A later try of the same task drives the canary now."""
 
 
 class GateRefusedError(SlipwayError):

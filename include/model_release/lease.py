@@ -11,6 +11,12 @@ an end exclude each other, and a patch that was decided before the end meets a c
 Expiry is judged on the watcher's own monotonic clock, as in Kubernetes' leader election (client-go,
 `leaderelection.go`): what counts is whether `renewTime` *changes* while the watcher looks, never what time it
 says. Clocks may differ by hours.
+
+A person pauses a canary by a note on the Lease, which changes its resourceVersion. Whoever raises a weight renews the
+Lease between looking and patching and is given it as stored, so the note is seen there. A renewal after the note says
+that the holder knows of it.
+
+Whatever is read of a Lease may have been written by anybody: see `parse_lease`.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from include.model_release.isvc_observation import ANNOTATION_PREFIX, CANDIDATE_URI, STABLE_URI
+from include.model_release.lease_holder import LeaseHolder
 
 GROUP, API_VERSION, PLURAL = "coordination.k8s.io", "v1", "leases"
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -34,8 +41,14 @@ PAUSED = ANNOTATION_PREFIX + "paused"
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
 DEFAULT_LEASE_S = 60
+# The longest that a release file may ask for; what a Lease says beyond it is not believed.
+LONGEST_LEASE_S = 3600
 # A holder that misses two renewals still has its lease.
 RENEWALS_PER_LEASE = 3
+# The most that a holder waits between two renewals: a pause is noticed by then.
+LONGEST_RENEWAL_S = 10.0
+# What is kept of a text that somebody wrote into a Lease.
+TEXT_LIMIT = 1000
 # By how much the clocks of two API servers may differ.
 SERVER_SKEW_S = 300.0
 
@@ -46,17 +59,22 @@ def lease_name(inference_service: str) -> str:
 
 
 def renew_interval_s(lease_s: float) -> float:
-    """Return how long a holder may wait between two renewals, in seconds."""
+    """Return the longest that may lie between two renewals if one more may be missed after it, in seconds."""
     return lease_s / RENEWALS_PER_LEASE
+
+
+def renewal_due_s(lease_s: float) -> float:
+    """Return after how many seconds a holder renews: early enough for the lease, and to notice a pause soon."""
+    return min(renew_interval_s(lease_s), LONGEST_RENEWAL_S)
 
 
 @dataclass(frozen=True)
 class Lease:
     """One reading of a Lease; texts are "" and times None where the object says nothing.
 
-    `holder` is the release id. `renewed_at` is what the holder's clock said, `written_at` what the API
-    server's said at the last write (None where the server does not tell). All times are UTC. `paused` is why the
-    canary shall stay at its weight, "" where it need not.
+    `holder` is who may renew it, as text; `LeaseHolder.parse` reads run and try out of it. `renewed_at` is what the
+    holder's clock said, `written_at` what the API server's said at the last write (None where the server does not
+    tell). All times are UTC. `paused` is why the canary shall stay at its weight, "" where it need not.
     """
 
     name: str
@@ -81,34 +99,42 @@ class Lease:
         """Whether somebody has ended the canary; it is over then, whoever holds the lease."""
         return bool(self.ended_by)
 
-    def is_held_by(self, release_id: str) -> bool:
-        """Whether that release may still raise a weight."""
-        return self.holder == release_id and not self.is_ended
+    @property
+    def release_id(self) -> str:
+        """The release whose task holds it."""
+        return LeaseHolder.parse(self.holder).release_id
+
+    def is_held_by(self, holder: str) -> bool:
+        """Whether that holder may still raise a weight."""
+        return self.holder == holder and not self.is_ended
 
 
-def parse_lease(obj: Mapping[str, Any]) -> Lease:
-    """Read a Lease as the API returns it. A duration that is missing or not positive reads as the default."""
-    metadata, spec = _mapping(obj.get("metadata")), _mapping(obj.get("spec"))
-    notes = {str(key): str(value) for key, value in _mapping(metadata.get("annotations")).items()}
-    name = str(metadata.get("name") or "")
-    seconds = spec.get("leaseDurationSeconds")
+def parse_lease(obj: Any) -> Lease:
+    """Read a Lease as the API returns it; it never raises, whatever somebody has written there.
+
+    A duration that is missing, no whole number or not positive reads as the default; one beyond `LONGEST_LEASE_S`,
+    which would switch a guard off, as that. Texts are cut to `TEXT_LIMIT` characters on one line; no text is "".
+    """
+    metadata, spec = _mapping(_mapping(obj).get("metadata")), _mapping(_mapping(obj).get("spec"))
+    notes = {key: _text(value) for key, value in _mapping(metadata.get("annotations")).items()}
+    name = _text(metadata.get("name"))
     return Lease(
         name=name,
-        namespace=str(metadata.get("namespace") or ""),
+        namespace=_text(metadata.get("namespace")),
         inference_service=name.removeprefix(lease_name("")),
-        holder=str(spec.get("holderIdentity") or ""),
-        lease_s=seconds if isinstance(seconds, int) and seconds > 0 else DEFAULT_LEASE_S,
-        uid=str(metadata.get("uid") or ""),
-        resource_version=str(metadata.get("resourceVersion") or ""),
+        holder=_text(spec.get("holderIdentity")),
+        lease_s=_duration_s(spec.get("leaseDurationSeconds")),
+        uid=_text(metadata.get("uid")),
+        resource_version=_text(metadata.get("resourceVersion")),
         acquired_at=_time(spec.get("acquireTime")),
         renewed_at=_time(spec.get("renewTime")),
         written_at=_last_write(metadata.get("managedFields")),
         candidate_uri=notes.get(CANDIDATE_URI, ""),
         stable_uri=notes.get(STABLE_URI, ""),
-        ended_by=notes.get(ENDED_BY, ""),
+        ended_by=_said(notes, ENDED_BY),
         ended_at=_time(notes.get(ENDED_AT)),
         ended_reason=notes.get(ENDED_REASON, ""),
-        paused=notes.get(PAUSED, ""),
+        paused=_said(notes, PAUSED),
     )
 
 
@@ -126,10 +152,10 @@ def lease_manifest(
     stable_uri: str = "",
 ) -> dict[str, Any]:
     """Return the Lease with which a canary begins; `now` is the holder's clock. Raises ValueError for a
-    duration below one second.
+    duration below one second or above `LONGEST_LEASE_S`.
     """
-    if lease_s < 1:
-        raise ValueError(f"a lease lasts one second at least, not {lease_s}")
+    if not 1 <= lease_s <= LONGEST_LEASE_S:
+        raise ValueError(f"a lease lasts 1 to {LONGEST_LEASE_S} seconds, not {lease_s}")
     return {
         "apiVersion": f"{GROUP}/{API_VERSION}",
         "kind": "Lease",
@@ -148,16 +174,18 @@ def lease_manifest(
     }
 
 
-def renewal(lease: Lease, now: datetime) -> dict[str, Any]:
+def renewal(lease: Lease, now: datetime, holder: str = "") -> dict[str, Any]:
     """Return the merge patch that renews a lease; on 409 look again. Raises ValueError for one that was ended.
 
-    It says the label anew, without which a guard would not see the lease.
+    `holder` takes it over, where it is another's (see `LeaseHolder.may_take_over`). The label is said anew, without
+    which a guard would not see the lease.
     """
     if lease.is_ended:
         raise ValueError(f"the lease {lease.namespace}/{lease.name} was ended by {lease.ended_by}")
+    taken_over = {"holderIdentity": holder} if holder not in ("", lease.holder) else {}
     return {
         "metadata": {"resourceVersion": lease.resource_version, "labels": {MANAGED_BY: MANAGER}},
-        "spec": {"renewTime": micro_time(now)},
+        "spec": {"renewTime": micro_time(now), **taken_over},
     }
 
 
@@ -259,8 +287,26 @@ def _time(value: Any) -> datetime | None:
         return None
     try:
         return datetime.fromisoformat(value).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return None
+
+
+def _duration_s(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        return DEFAULT_LEASE_S
+    return min(value, LONGEST_LEASE_S)
+
+
+def _text(value: Any) -> str:
+    """A text without what would break a line of a log, cut to its limit; "" for what is none."""
+    if not isinstance(value, str):
+        return ""
+    return "".join(one if one.isprintable() else " " for one in value[:TEXT_LIMIT])
+
+
+def _said(notes: Mapping[str, str], name: str) -> str:
+    """A note whose presence counts: one that is there says something, and be it a blank."""
+    return (notes[name].strip() or "nobody said") if name in notes else ""
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from include.model_release.lease import DEFAULT_LEASE_S, LONGEST_LEASE_S
 from include.model_release.spec_metrics import Metrics
 from include.model_release.spec_mirror import Mirror
 from include.model_release.spec_parts import (
@@ -93,7 +94,7 @@ class Rollout(SpecPart):
     on_inconclusive: Literal["hold", "rollback", "top_up"] = "rollback"
     """When a step cannot be judged: hold for a person, roll back, or replay golden requests before that."""
     top_up: TopUp = TopUp()
-    lease_s: Annotated[int, Field(ge=15, le=3600)] = 60
+    lease_s: Annotated[int, Field(ge=15, le=LONGEST_LEASE_S)] = DEFAULT_LEASE_S
     """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
     analysis: Analysis = Analysis()
     exposure: Exposure = Exposure()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from include.model_release.errors import TransientError
+from include.model_release.errors import SlipwayError, TimedOutError
 from include.model_release.samples import Reading
 from slipway.hooks.store import ModelStoreHook
+from slipway.lanes import Lane
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ class WatchState:
 
 
 class CanaryJournal:
-    """The state of a release's watch in the object store: one object, written over after each window.
+    """The state of a release's watch in the object store: one object, written over after each window. It blocks.
 
     The record stays the truth; this only spares a restarted watch from beginning anew. So a store that is away
     holds nothing up: what cannot be saved is saved after the next window.
@@ -79,13 +81,66 @@ class CanaryJournal:
         try:
             value = self._store.read_json(self._key)
             return None if value is None else WatchState.from_dict(value)
-        except (TransientError, KeyError, TypeError, ValueError) as error:
+        except (SlipwayError, KeyError, TypeError, ValueError) as error:
             log.warning("the canary's journal cannot be read, the step is watched anew: %s", error)
             return None
 
-    def save(self, state: WatchState) -> None:
-        """Saves the state, if the store can be reached."""
+    def save(self, state: WatchState) -> bool:
+        """Saves the state; False: the store cannot be reached."""
         try:
             self._store.write_json(self._key, state.to_dict())
-        except TransientError as error:
+        except SlipwayError as error:
             log.warning("the canary's journal cannot be written: %s", error)
+            return False
+        return True
+
+
+class JournalKeeper:
+    """Saves beside the watch: one save at a time, of the newest state, and nobody waits for a store that hangs.
+
+    :param limit_s: how long loading may take, and a save before it counts as one that hangs.
+    """
+
+    def __init__(self, journal: CanaryJournal, limit_s: float = 5.0) -> None:
+        self._journal = journal
+        self._lane = Lane("the object store", limit_s)
+        self._newest: WatchState | None = None
+        self._saving: asyncio.Task[None] | None = None
+        self._hangs = False
+
+    async def load(self) -> WatchState | None:
+        """The state that was saved last; None where there is none, or the store does not give it in time."""
+        try:
+            return await self._lane.run(self._journal.load)
+        except TimedOutError as error:
+            log.warning("the canary's journal cannot be read, the step is watched anew: %s", error.in_short())
+            return None
+
+    def save(self, state: WatchState) -> None:
+        """Has the state saved soon, instead of one that waits for it."""
+        self._newest = state
+        if self._saving is None or self._saving.done():
+            self._saving = asyncio.create_task(self._save_newest())
+
+    async def is_saved(self, limit_s: float) -> bool:
+        """Whether the newest state is in the store, or gets there within the limit; a store that hangs is not waited
+        for again.
+        """
+        if self._saving is not None and not self._hangs:
+            await asyncio.wait({self._saving}, timeout=limit_s)
+            self._hangs = not self._saving.done()
+        return self._newest is None
+
+    async def _save_newest(self) -> None:
+        while (state := self._newest) is not None:
+            try:
+                saved = await self._lane.run(lambda: self._journal.save(state))
+            except TimedOutError as error:
+                log.warning("the canary's journal cannot be written: %s", error.in_short())
+                saved, self._hangs = False, True
+            else:
+                self._hangs = False
+            if not saved:
+                return  # it is kept, and saved with the next window
+            if self._newest is state:
+                self._newest = None

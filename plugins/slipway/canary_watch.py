@@ -1,4 +1,10 @@
-"""One step of a canary as it happens: reach the weight, read the counters, let the judge look at every window."""
+"""One step of a canary as it happens: reach the weight, watch the users, let the judge look at every window.
+
+What protects users waits for nothing: a window is judged, decided on and, if need be, carried out before anything is
+saved, and each dependency (metrics, cluster, object store, and the cluster once more for the way back) is asked in a
+thread of its own. One that hangs costs what only it can give: without metrics the watch is blind and soon over, without
+the cluster no weight is raised, without the object store the step goes on but does not end.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from include.model_release.canary import (
     CanaryJudge,
@@ -20,48 +25,36 @@ from include.model_release.canary import (
     exposure_spent,
     wants_top_up,
 )
-from include.model_release.errors import (
-    CanaryEndedError,
-    ForeignChangeError,
-    MetricsUnavailableError,
-    TransientError,
-    UserError,
-)
-from include.model_release.rollout import (
-    Done,
-    Goal,
-    Impossible,
-    Observed,
-    Patch,
-    RollBack,
-    ShiftWeight,
-    StartCanary,
-    next_action,
-)
-from include.model_release.samples import Reading, window_between
-from slipway.canary_journal import CanaryJournal, Readings, WatchState
-from slipway.hooks.kserve import KServeHook
+from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
+from slipway.canary_cluster import CanaryCluster
+from slipway.canary_journal import JournalKeeper, WatchState
 from slipway.hooks.metrics import MetricsSource
 from slipway.replay import GoldenReplay
-from slipway.rollout_driver import POLL_INTERVAL_S, Turn, look, take_turn, timed_out
+from slipway.shield import CanaryShield
 from slipway.ticket import ReleaseTicket
-from slipway.wheel import Wheel
+from slipway.window_reader import WindowReader
 
 log = logging.getLogger(__name__)
 
-READING_INTERVAL_S = 1.0
 REPORT_INTERVAL_S = 60.0
 # A person who has answered does not want to wait for the report of a watch.
 HOLD_REPORT_INTERVAL_S = 15.0
-SHIELD_TIMEOUT_S = 60.0
+# How long a watch that could end waits for the cluster, and for its state to be saved, before it watches on.
+ANSWER_LIMIT_S = 1.0
+# After a rollback users are safe.
+SAVE_LIMIT_AFTER_ROLLBACK_S = 5.0
+# A metrics source has its own limit, within which it says what is wrong.
+_SPARE_S = 2.0
+
+StepEnd = Decision | Literal["paused"]
 
 
 class StepWatch:
-    """Carries one step out; everything that blocks runs in a thread, so that a triggerer stays responsive.
+    """Carries one step out.
 
-    :param step: index of the step in the plan.
     :param state: where the step stands; a watch of the same name that was broken off is gone on with.
-    :param generation: the InferenceService's when the canary was decided on; None: whatever is there.
+    :param cluster: the step's weight and lease.
+    :param until_resumed: only watch while the canary is paused.
     """
 
     def __init__(
@@ -71,294 +64,199 @@ class StepWatch:
         step: int,
         state: WatchState,
         *,
-        service: KServeHook,
+        cluster: CanaryCluster,
+        shield: CanaryShield,
         metrics: MetricsSource,
-        journal: CanaryJournal,
-        wheel: Wheel,
+        journal: JournalKeeper,
         replay: GoldenReplay,
-        generation: int | None = None,
+        until_resumed: bool = False,
     ) -> None:
-        self._generation = generation
-        self._wheel = wheel
-        self._replay = replay
-        # The first step begins the canary; later ones find it under way, or over.
-        self._hold = wheel.take if step == 0 else wheel.keep
-        self._journal = journal
-        self._take_over(state)
         self._ticket = ticket
         self._plan, self._index, self._step = plan, step, plan.steps[step]
-        self._service, self._metrics = service, metrics
-        self._first_bad_at: datetime | None = None
-        self._blind = "no new data"
+        self._cluster, self._shield, self._journal, self._replay = cluster, shield, journal, replay
+        self._until_resumed = until_resumed
+        self._reader = WindowReader(
+            metrics,
+            plan.window_s,
+            ticket.spec.rollout.metrics.timeout_s + _SPARE_S,
+            on_reading=lambda: self._cluster.keep_up(),
+            on_unwatched=lambda window: self.judge.count_unjudged(window),
+        )
         self._stable = self._candidate = ""
-        self._urls: Mapping[str, str] = {}
-        self._stable_uri = "" if ticket.stable is None else ticket.stable.storage_uri
+        self._take_over(state)
 
-    async def run(self) -> Decision:
+    async def run(self) -> StepEnd:
         """Watches until the step is decided, or until it is time to report.
 
-        :return: ``continue`` to report; anything else ends the step. After ``roll_back`` the weight is 0 already.
+        :return: ``continue`` to report, ``paused`` where the step's weight may not be given now; anything else ends the
+            step. After ``roll_back`` the weight is 0 already, unless the cluster could not be brought to it.
         """
         await self._go_on()
+        await self._shield.prepare()
         try:
-            decision, reason = await self._bake()
+            decision, reason, by = *await self._bake(), "judge"
+        except CanaryPausedError as paused:
+            log.info("the step waits: %s", paused.in_short())
+            return "paused"
         except CanaryEndedError as ended:
-            decision, reason, by = "roll_back", str(ended), self._wheel.ended_by
-        else:
-            by = "judge"
+            decision, reason, by = "roll_back", ended.found or ended.what, self._cluster.ended_by
+        finally:
+            self._cluster.stop()
         if decision == "roll_back":
-            await self._shield(reason, by)
+            await self._take_back(reason, by)
         return decision
+
+    async def shield(self) -> None:
+        """Takes the candidate to weight 0, whatever the watch is doing."""
+        await self._shield.take_to_zero()
 
     async def _bake(self) -> tuple[Decision, str]:
         """Brings the candidate to the step's weight and watches it there."""
-        observed = await self._reach_weight()
+        observed = await self._cluster.reach_weight()
         self._stable = observed.stable_revision
         self._candidate = observed.revision_of(self._ticket.storage_uri)
-        self._urls = observed.urls
+        self._reader.begin(self._stable, self._candidate)
         if self.elapsed_s == 0:
             self._tell("weight_observed", weight=self._step.weight, traffic=dict(observed.traffic))
         decision, verdict = await self._watch()
-        reason = exposure_spent(verdict, self._plan) or verdict.reason
+        reason = exposure_spent(verdict, self._plan, self.judge.unjudged) or verdict.reason
         if verdict.status == "inconclusive" and self._replay.obstacle:
             reason += f" No golden requests were replayed: {self._replay.obstacle}."
         if decision in ("advance", "roll_back"):
             self._tell_step(verdict, reason)
         return decision, reason
 
-    async def shield(self) -> Observed | None:
-        """Takes turns of the rollback until no user is led to the candidate, and not one more.
-
-        Percent 0 on the object is how a task that is run again, before the record tells of the rollback, learns that
-        the canary is over. In Standard mode the next turn would remove it with the canary.
+    async def _take_back(self, reason: str, by: str) -> None:
+        """Shields the users, then tells of it. What hinders that hinders the rollback of the release as well, which
+        tries on; it makes no other decision of this one.
         """
-        goal = RollBack(self._stable_uri, self._ticket.storage_uri)
-        turn = await self._drive(
-            goal,
-            SHIELD_TIMEOUT_S,
-            lambda turn: self._is_shielded(turn.observed),
-            enough=self._is_shielded,
-        )
-        return turn.observed
-
-    async def _shield(self, reason: str, by: str) -> None:
-        self._tell("rollback_started", reason=reason, by=by, stable_storage_uri=self._stable_uri)
-        observed = await self.shield()
-        if observed is not None:
-            self._tell("weight_observed", weight=0, traffic=dict(observed.traffic))
-
-    async def _reach_weight(self) -> Observed:
-        """Takes turns until the traffic is seen to be as wanted."""
-        timeout_s = self._ticket.spec.rollout.ready_timeout_s
+        stable_uri = "" if self._ticket.stable is None else self._ticket.stable.storage_uri
+        self._tell("rollback_started", reason=reason, by=by, stable_storage_uri=stable_uri)
         try:
-            turn = await self._drive(
-                self._goal(), timeout_s, lambda turn: isinstance(turn.action, Done), permit=self._hold
-            )
-        except UserError:
-            # What looks like another's change may be the end of the canary by its guard.
-            await asyncio.to_thread(self._wheel.require_not_ended)
-            raise
-        assert turn.observed is not None  # noqa: S101  Done is only said of what exists
-        return turn.observed
-
-    async def _drive(
-        self,
-        goal: Goal,
-        timeout_s: float,
-        reached: Callable[[Turn], bool],
-        permit: Callable[[], None] | None = None,
-        enough: Callable[[Observed | None], bool] = lambda observed: False,
-    ) -> Turn:
-        """Takes turns until one is as wanted; an API that is away is asked again until the time is up."""
-        deadline, found = time.monotonic() + timeout_s, ""
-        while time.monotonic() < deadline:
-            try:
-                turn = await asyncio.to_thread(take_turn, self._service, goal, permit, enough)
-            except TransientError as error:
-                found = str(error)
-            else:
-                if reached(turn):
-                    return turn
-                found = turn.action.reason
-                if permit is not None:
-                    await self._renew()
-            await asyncio.sleep(POLL_INTERVAL_S)
-        raise timed_out(self._service, goal, timeout_s, found)
-
-    def _goal(self) -> Goal:
-        ticket = self._ticket
-        if self._index > 0:
-            return ShiftWeight(self._step.weight, ticket.storage_uri)
-        return StartCanary(
-            ticket.storage_uri,
-            self._step.weight,
-            release_id=ticket.release_id,
-            version=ticket.version,
-            force=ticket.force,
-            generation=self._generation,
-        )
+            observed = await self._shield.take_to_zero()
+        except SlipwayError as error:
+            log.error("the candidate could not be taken to weight 0: %s", error)
+        else:
+            if observed is not None:
+                self._tell("weight_observed", weight=0, traffic=dict(observed.traffic))
+        self._journal.save(self._state())
+        await self._journal.is_saved(SAVE_LIMIT_AFTER_ROLLBACK_S)
 
     async def _go_on(self) -> None:
         """Takes over what an earlier watch saved: all of it if it was this one, else only its last reading."""
-        saved = await asyncio.to_thread(self._journal.load)
+        saved = await self._journal.load()
         if saved is not None and saved.watch == self._name:
             self._take_over(saved)
         elif saved is not None:
-            self._readings = saved.readings
+            self._reader.readings = saved.readings
 
     def _take_over(self, state: WatchState) -> None:
         self._name = state.watch
         self.judge = CanaryJudge.from_json(state.judge)
         self.elapsed_s = state.elapsed_s
         self.events: list[dict[str, Any]] = list(state.events)
-        self._readings = state.readings
+        self._reader.readings = state.readings
 
-    async def _save(self) -> None:
-        state = WatchState(self._name, self.judge.to_json(), self.elapsed_s, self.events, self._readings)
-        await asyncio.to_thread(self._journal.save, state)
+    def _state(self) -> WatchState:
+        return WatchState(
+            self._name, self.judge.to_json(), self.elapsed_s, list(self.events), self._reader.readings
+        )
 
     async def _watch(self) -> tuple[Decision, Verdict]:
-        """Window after window, until the plan says something else than to continue."""
+        """Window after window, until the plan says something else than to continue, or it is time to report.
+
+        While the object store or the cluster does not answer, the watch goes on instead: the task that a report wakes
+        could not write it down, the next watch could not begin, and nobody would watch meanwhile.
+        """
         held = math.isinf(self._step.bake_s)
         report_at = time.monotonic() + (HOLD_REPORT_INTERVAL_S if held else REPORT_INTERVAL_S)
-        if self._readings is None or {self._stable, self._candidate} - {*self._readings}:
-            self._readings = await self._read()
         verdict = self.judge.standing()
         while True:
-            began = time.monotonic()
-            window, replayed = await self._windows(verdict)
-            self.elapsed_s += time.monotonic() - began
-            await self._require_as_planned()
+            window, replaying = await self._windows(verdict)
+            # Time in which nobody watched is no time of the bake.
+            self.elapsed_s += 0.0 if window is None else window.seconds
             verdict = self._judged(window)
-            # What was replayed while nobody saw the users stands for nothing.
-            if window is not None and replayed is not None and verdict.status != "fail":
-                verdict = self._judged(replayed)
-            await self._save()
+            if replaying is not None:
+                verdict = await self._with_replayed(replaying, verdict, window)
             decision = self._decide(verdict)
-            if decision != "continue" or time.monotonic() > report_at:
+            if decision == "roll_back":
                 return decision, verdict
+            self._journal.save(self._state())
+            if decision == "continue" and not self._until_resumed and time.monotonic() < report_at:
+                if window is not None:
+                    self._cluster.keep_up(look_too=True)
+                continue
+            if not await self._cluster.answers(ANSWER_LIMIT_S, renew=window is not None):
+                continue
+            # The answer may tell of a pause, which stops the one end, or of its end, which is another.
+            decision, resumed = self._decide(verdict), self._until_resumed and not self._cluster.paused
+            if decision == "continue" and not resumed and time.monotonic() < report_at:
+                continue
+            if await self._journal.is_saved(ANSWER_LIMIT_S):
+                return decision, verdict
+
+    async def _with_replayed(
+        self, replaying: asyncio.Task[Window | None], verdict: Verdict, window: Window | None
+    ) -> Verdict:
+        """The verdict when also the replays beside the window are judged; a candidate that fails its users is not
+        waited for, and what was replayed while nobody saw the users stands for nothing.
+        """
+        try:
+            while not replaying.done() and self._decide(verdict) != "roll_back":
+                await asyncio.wait({replaying}, timeout=ANSWER_LIMIT_S)
+                if window is not None:
+                    self._cluster.keep_up()
+            replayed = replaying.result() if replaying.done() else None
+        finally:
+            replaying.cancel()
+        if window is None or replayed is None or verdict.status == "fail":
+            return verdict
+        return self._judged(replayed)
 
     def _decide(self, verdict: Verdict) -> Decision:
         """What the plan says."""
-        if self._wheel.paused:
-            log.info("the canary is paused: %s", self._wheel.paused)
+        if self._cluster.paused:
+            log.info("the canary is paused: %s", self._cluster.paused)
         plan = self._plan_now()
-        return decide(verdict, self.elapsed_s, plan.steps[self._index], plan)
+        return decide(verdict, self.elapsed_s, plan.steps[self._index], plan, self.judge.unjudged)
 
     def _plan_now(self) -> CanaryPlan:
         """The plan; while a person has paused the canary it neither goes on nor runs out of time."""
-        return self._plan.held(self._index) if self._wheel.paused else self._plan
+        return self._plan.held(self._index) if self._cluster.paused else self._plan
 
-    async def _windows(self, verdict: Verdict) -> tuple[Window | None, Window | None]:
-        """The next window of users and, where `verdict` lacks their requests, one of replays beside it."""
+    async def _windows(self, verdict: Verdict) -> tuple[Window | None, asyncio.Task[Window | None] | None]:
+        """The next window of users and, where `verdict` lacks their requests, replays that end with it."""
         plan = self._plan_now()
         if not wants_top_up(verdict, self.elapsed_s, plan.steps[self._index], plan):
-            return await self._window(), None
+            return await self._reader.window(), None
         over = asyncio.Event()
-        stable_url, candidate_url = (self._urls.get(name, "") for name in (self._stable, self._candidate))
+        stable_url, candidate_url = (
+            self._cluster.urls.get(one, "") for one in (self._stable, self._candidate)
+        )
         replaying = asyncio.create_task(self._replay.run(stable_url, candidate_url, over))
         try:
-            window = await self._window()
-            over.set()
-            while not replaying.done():
-                await asyncio.wait({replaying}, timeout=READING_INTERVAL_S)
-                await self._renew()
-            return window, replaying.result()
-        finally:
+            window = await self._reader.window()
+        except BaseException:
             replaying.cancel()
-
-    async def _window(self) -> Window | None:
-        """Reads again and again, to date the first bad answer, until there is new data at the window's end.
-
-        :return: None where the source could not be read at the window's end, or never since it began.
-        """
-        ends, last = time.monotonic() + self._plan.window_s, self._readings
-        interval_s = max(READING_INTERVAL_S, self._metrics.interval_s)
-        while True:
-            left_s = ends - time.monotonic()
-            await asyncio.sleep(min(interval_s, left_s) if left_s > 0 else interval_s)
-            reading = await self._read(last)
-            if reading is not None:
-                self._note_first_bad(last, reading)
-                last = reading
-                await self._renew()
-            if time.monotonic() < ends:
-                continue
-            before, window = self._readings, None
-            if before is not None and reading is not None:
-                window = window_between(before, reading, stable=self._stable, candidate=self._candidate)
-                if window is None:
-                    # The same data again: a source that is asked more often than it scrapes. Its own limit of
-                    # staleness ends this.
-                    continue
-            # A blind window is no window: what happened in it is counted by the next one.
-            self._readings = reading if window is not None else before or last
-            return window
-
-    async def _renew(self) -> None:
-        """Keeps the lease while the candidate boots or its answers can be seen; who is blind, or cut off, loses it."""
-        if not self._wheel.is_due:
-            return
-        try:
-            await asyncio.to_thread(self._hold)
-        except TransientError as error:
-            log.warning("the canary's lease could not be renewed: %s", error)
-
-    async def _require_as_planned(self) -> None:
-        """Notices what others do to the InferenceService; it is never overwritten here.
-
-        :raises ForeignChangeError: it names another version, or the weight is another one.
-        """
-        goal = ShiftWeight(self._step.weight, self._ticket.storage_uri)
-        try:
-            observed = await asyncio.to_thread(look, self._service)
-        except TransientError as error:
-            log.warning("the InferenceService could not be looked at: %s", error)
-            return
-        if observed is not None:
-            self._urls = observed.urls
-        action = next_action(goal, observed)
-        if isinstance(action, Patch | Impossible):
-            await asyncio.to_thread(self._wheel.require_not_ended)
-            raise ForeignChangeError(
-                f"someone else changed the InferenceService {self._service.namespace}/{self._service.name}",
-                expected=f"{self._ticket.storage_uri} at {self._step.weight} %",
-                found=action.reason,
-                remedy="ask who did it; the release is taken back as far as it is its own",
-            )
-
-    async def _read(self, before: Readings | None = None) -> Readings | None:
-        """One reading of both revisions, with what `before` remembers; None where the source could not be read."""
-        try:
-            found = await asyncio.to_thread(self._metrics.read, [self._stable, self._candidate])
-        except MetricsUnavailableError as error:
-            self._blind = str(error)
-            return None
-        known = before or {}
-        return {
-            revision: reading.remembering(known[revision]) if revision in known else reading
-            for revision, reading in found.items()
-        }
-
-    def _note_first_bad(self, before: Readings | None, after: Readings) -> None:
-        errors = _errors(after[self._candidate])
-        if self._first_bad_at is None and errors > (_errors(before[self._candidate]) if before else 0):
-            self._first_bad_at = datetime.now(UTC)
+            raise
+        over.set()
+        return window, replaying
 
     def _judged(self, window: Window | None) -> Verdict:
         """Lets the judge look at the window, and tells the record all it takes to judge it again.
 
-        What users met is told apart from what was replayed: the counts are theirs, the verdict's window has its source.
+        What users met is told apart from what was replayed: the counts are theirs, those of times that nobody watched
+        included; the verdict's window has its source.
         """
-        judge = self.judge
-        verdict = judge.observe_failure(self._blind) if window is None else judge.observe(window)
-        totals = verdict.statistics["canary"]
+        judge, first_bad_at = self.judge, self._reader.first_bad_at
+        verdict = judge.observe_failure(self._reader.blind) if window is None else judge.observe(window)
+        totals, more = verdict.statistics["canary"], judge.unjudged
         self._tell(
             "window_judged",
             verdict=verdict.to_dict(),
-            candidate_requests=totals["candidate_requests"],
-            candidate_errors=totals["candidate_errors"],
-            first_bad_at=self._first_bad_at and self._first_bad_at.isoformat(),
+            candidate_requests=totals["candidate_requests"] + more.candidate_requests,
+            candidate_errors=totals["candidate_errors"] + more.candidate_errors,
+            first_bad_at=first_bad_at and first_bad_at.isoformat(),
         )
         return verdict
 
@@ -374,14 +272,6 @@ class StepWatch:
             seconds=self.elapsed_s,
         )
 
-    def _is_shielded(self, observed: Observed | None) -> bool:
-        """Whether the spec gives the candidate nothing, and no traffic was seen on its revision."""
-        return observed is None or observed.is_shielded_from(self._ticket.storage_uri)
-
     def _tell(self, kind: str, **data: Any) -> None:
         """Keeps an event for the record; the worker writes it."""
         self.events.append({"kind": kind, "at": datetime.now(UTC).isoformat(), "data": data})
-
-
-def _errors(reading: Reading) -> int:
-    return reading.totals().errors

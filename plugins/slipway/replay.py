@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import aiohttp
 import numpy as np
@@ -26,6 +27,7 @@ from include.model_release.spec_top_up import TopUp
 from include.triton_config import from_pbtxt
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.hooks.registry import ModelRegistry
+from slipway.lanes import Lane
 from slipway.ticket import ReleaseTicket
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,9 @@ _HEADER_LENGTH = "Inference-Header-Content-Length"
 # The golden set may be large; some of it says as much about latency, and what it all says validation has said.
 _ROWS_LIMIT, _BYTES_LIMIT = 256, 32 * 1024 * 1024
 _ANSWER_BYTES_LIMIT = 64 * 1024 * 1024
+# The golden set is read once; a store that takes longer is asked again.
+_LOAD_LIMIT_S = 600.0
+_LOOK_UP_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class GoldenReplay:
     def __init__(self, ticket: ReleaseTicket, registry: ModelRegistry, ingress: IngressHook) -> None:
         self._ticket, self._registry, self._ingress = ticket, registry, ingress
         self._settings = ticket.spec.rollout.top_up
+        self._store = Lane("the object store, for golden requests", _LOAD_LIMIT_S)
+        self._lookups = Lane("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
         self._loading: asyncio.Task[list[GoldenRequest]] | None = None
         self._endpoints: dict[str, Endpoint] = {}
         self.obstacle = ""
@@ -126,10 +133,10 @@ class GoldenReplay:
         """The requests, with the way to each of the URLs looked up."""
         for url in urls:
             if url not in self._endpoints:
-                self._endpoints[url] = await asyncio.to_thread(self._ingress.endpoint, url)
+                self._endpoints[url] = await self._lookups.run(partial(self._ingress.endpoint, url))
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
             self._loading = asyncio.create_task(
-                asyncio.to_thread(load_requests, self._ticket, self._registry)
+                self._store.run(lambda: load_requests(self._ticket, self._registry))
             )
         # Shielded: a store that takes longer than a window is waited for by the next one, not asked once more.
         return await asyncio.shield(self._loading)

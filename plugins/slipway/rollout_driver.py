@@ -1,18 +1,21 @@
-"""Carries a rollout's goal out: look, do the one next thing, look again. What the next thing is, the mind decides."""
+"""Carries a rollout's goal out: look, do the one next thing, look again. The domain decides what the next thing is."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from include.model_release.errors import (
     AlreadyReleasedError,
+    CanaryPausedError,
     CanaryRefusedError,
     ForeignChangeError,
     SlipwayError,
     SpecError,
     TimedOutError,
+    TransientError,
 )
 from include.model_release.isvc_fields import deployment_mode
 from include.model_release.preflight import preflight
@@ -33,6 +36,7 @@ from include.model_release.rollout import (
     observe,
 )
 from slipway.hooks.kserve import KServeHook
+from slipway.lanes import Lane
 from slipway.ticket import ReleaseTicket
 
 POLL_INTERVAL_S = 0.25
@@ -161,6 +165,54 @@ def drive(
             raise timed_out(hook, goal, timeout_s, told)
         while_waiting()
         time.sleep(POLL_INTERVAL_S)
+
+
+def is_done(turn: Turn) -> bool:
+    """Whether the goal is reached."""
+    return isinstance(turn.action, Done)
+
+
+async def _nothing() -> None:
+    """What most do between two turns."""
+
+
+async def drive_in_lane(
+    lane: Lane,
+    hook: KServeHook,
+    goal: Goal,
+    *,
+    timeout_s: float,
+    reached: Callable[[Turn], bool] = is_done,
+    permit: Callable[[], None] | None = None,
+    enough: Callable[[Observed | None], bool] = lambda observed: False,
+    while_waiting: Callable[[], Awaitable[None]] = _nothing,
+    poll_s: float | None = None,
+) -> Turn:
+    """Takes turns until one is as wanted, and returns that one. For a triggerer: between two turns it holds no thread.
+
+    An API that is away, or hangs, is asked again until the time is up.
+
+    :param permit: see `take_turn`, and so `enough`.
+    :param while_waiting: is awaited after each turn that was not as wanted.
+    :param poll_s: between two turns; None: `POLL_INTERVAL_S`.
+    :raises CanaryPausedError: `permit` found a pause.
+    :raises TimedOutError: not reached within the limit.
+    """
+    deadline, found = time.monotonic() + timeout_s, "no answer"
+    while time.monotonic() < deadline:
+        try:
+            turn = await lane.run(lambda: take_turn(hook, goal, permit, enough))
+        except CanaryPausedError:
+            raise
+        except TransientError as error:
+            found = error.in_short()
+        else:
+            if reached(turn):
+                return turn
+            found = turn.action.reason
+            await while_waiting()
+        await asyncio.sleep(POLL_INTERVAL_S if poll_s is None else poll_s)
+    raise timed_out(hook, goal, timeout_s, found)
 
 
 def first_deploy(ticket: ReleaseTicket) -> FirstDeploy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
 from airflow.sdk import BaseHook
@@ -14,7 +14,9 @@ from urllib3.exceptions import HTTPError
 
 from include.model_release.errors import ClusterUnavailableError, SpecError
 
-REQUEST_TIMEOUT_S = (5.0, 15.0)
+# To connect, and to answer. A write may pass admission webhooks, which have ten seconds themselves.
+REQUEST_TIMEOUT_S = (3.0, 5.0)
+WRITE_TIMEOUT_S = (3.0, 15.0)
 
 
 class ClusterObjectHook(BaseHook):
@@ -42,7 +44,15 @@ class ClusterObjectHook(BaseHook):
 
     @cached_property
     def _client(self) -> CustomObjectsApi:
-        return KubernetesHook(conn_id=self.kubernetes_conn_id).custom_object_client
+        client = KubernetesHook(conn_id=self.kubernetes_conn_id).custom_object_client
+        # urllib3 would ask an API that hangs four times before it gives up; who asks looks anew by himself.
+        client.api_client.rest_client.pool_manager.connection_pool_kw["retries"] = False
+        return client
+
+    def sharing_client_of(self, other: ClusterObjectHook) -> Self:
+        """This hook, with the client of another one: no connection is looked up any more."""
+        self.__dict__["_client"] = other._client
+        return self
 
     @property
     def _collection(self) -> tuple[str, str, str, str]:
@@ -68,7 +78,7 @@ class ClusterObjectHook(BaseHook):
             try:
                 return dict(
                     self._client.create_namespaced_custom_object(
-                        *self._collection, dict(manifest), _request_timeout=REQUEST_TIMEOUT_S
+                        *self._collection, dict(manifest), _request_timeout=WRITE_TIMEOUT_S
                     )
                 )
             except ApiException as error:
@@ -86,7 +96,7 @@ class ClusterObjectHook(BaseHook):
             try:
                 return dict(
                     self._client.patch_namespaced_custom_object(
-                        *self._collection, self.name, dict(body), _request_timeout=REQUEST_TIMEOUT_S
+                        *self._collection, self.name, dict(body), _request_timeout=WRITE_TIMEOUT_S
                     )
                 )
             except ApiException as error:
@@ -103,7 +113,7 @@ class ClusterObjectHook(BaseHook):
                     *self._collection,
                     self.name,
                     body=V1DeleteOptions(preconditions=preconditions),
-                    _request_timeout=REQUEST_TIMEOUT_S,
+                    _request_timeout=WRITE_TIMEOUT_S,
                 )
             except ApiException as error:
                 if error.status == 409:

@@ -85,4 +85,4 @@ class KServeHook(ClusterObjectHook):
         return cluster_config(found.data or {})
 
     def _route(self, name: str) -> HTTPRouteHook:
-        return HTTPRouteHook(name, self.namespace, self.kubernetes_conn_id)
+        return HTTPRouteHook(name, self.namespace, self.kubernetes_conn_id).sharing_client_of(self)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
-from include.model_release.errors import InputMissingError, ReleaseInProgressError
+from include.model_release.errors import (
+    ClusterUnavailableError,
+    InputMissingError,
+    LeaseTakenOverError,
+    ReleaseInProgressError,
+)
 from include.model_release.lease import (
     API_VERSION,
     DEFAULT_LEASE_S,
@@ -19,13 +27,25 @@ from include.model_release.lease import (
     pausing,
     renewal,
 )
+from include.model_release.lease_holder import LeaseHolder
 from slipway.hooks.cluster_object import ClusterObjectHook
+
+# How often a change is decided anew while others change the lease in between, and the pause before the second time.
+ATTEMPTS = 6
+FIRST_PAUSE_S = 0.05
+
+Outcome = TypeVar("Outcome")
+
+
+class _ConflictError(Exception):
+    """Somebody has written the lease since it was read: look again."""
 
 
 class LeaseHook(ClusterObjectHook):
     """The lease of one InferenceService.
 
-    "Could not read" (`ClusterUnavailableError`) is never reported as "there is none" (`None`).
+    "Could not read" (`ClusterUnavailableError`) is never reported as "there is none" (`None`). What meets a conflict is
+    decided anew a few times, after pauses that grow; a lease that changes all the while is one that cannot be had.
 
     :param inference_service: the InferenceService's name.
     :param namespace: its namespace.
@@ -51,69 +71,89 @@ class LeaseHook(ClusterObjectHook):
 
     def acquire(
         self,
-        holder: str,
+        holder: LeaseHolder,
         *,
         lease_s: int = DEFAULT_LEASE_S,
         candidate_uri: str = "",
         stable_uri: str = "",
     ) -> Lease:
-        """Takes the lease before a canary begins; one that is the holder's already (a task run again) is renewed.
+        """Takes the lease before a canary begins; one that is the release's already (a task run again) is renewed.
 
-        :return: the lease as stored. One of the holder's that was ended meanwhile is returned as it is: see
+        :return: the lease as stored. One of the release's that was ended meanwhile is returned as it is: see
             `Lease.is_held_by`.
         :raises ReleaseInProgressError: another release has it, alive or not.
+        :raises LeaseTakenOverError: a later try of this release has it.
         """
         manifest = lease_manifest(
             self.inference_service,
             self.namespace,
-            holder=holder,
+            holder=str(holder),
             now=datetime.now(UTC),
             lease_s=lease_s,
             candidate_uri=candidate_uri,
             stable_uri=stable_uri,
         )
-        while True:
+
+        def acquired() -> Lease:
             created = self._create(manifest)
             if created is not None:
                 return parse_lease(created)
             found = self.get()
             if found is None:
-                continue  # given back between our two requests
-            if found.holder != holder:
+                raise _ConflictError  # given back between our two requests
+            if found.release_id != holder.release_id:
                 raise ReleaseInProgressError(
                     f"the canary's lease {found.namespace}/{found.name} is another release's",
-                    expected=f"no lease, or one of {holder}",
+                    expected=f"no lease, or one of {holder.release_id}",
                     found=f"held by {found.holder or 'nobody'}, last renewed {found.renewed_at}",
                     remedy="wait for that release's end; if it has died, roll its canary back, which frees the lease",
                 )
-            kept = self.keep(holder)
-            if kept is not None:
-                return kept
+            return self._renewed(found, holder)
 
-    def renew(self, lease: Lease) -> Lease | None:
+        return self._decided(acquired)
+
+    def renew(self, lease: Lease, holder: LeaseHolder | None = None) -> Lease | None:
         """Renews the lease that was seen; None: somebody wrote in between, or it is gone, so look again.
 
+        :param holder: takes it over, if it is not the holder already.
         :raises ValueError: what was seen was ended already.
         """
-        stored = self._patch(renewal(lease, datetime.now(UTC)))
+        stored = self._patch(renewal(lease, datetime.now(UTC), "" if holder is None else str(holder)))
         return None if stored is None else parse_lease(stored)
 
-    def keep(self, holder: str) -> Lease | None:
-        """Renews the lease if it is still the holder's. To be called before every patch that raises a weight, after
-        the InferenceService was read, and three times a lease in between.
+    def keep(self, holder: LeaseHolder) -> Lease | None:
+        """Renews the lease if it is still the release's. To be called before every patch that raises a weight, after
+        the InferenceService was read, and several times a lease in between.
 
         :return: the lease as it stands: renewed, or ended by somebody (`Lease.is_ended`) and then left as it is.
-            None: there is none any more, or it is another's. Only `Lease.is_held_by` permits to go on.
+            None: there is none any more, or it is another release's. Only `Lease.is_held_by` permits to go on, and
+            `Lease.paused` forbids to raise.
+        :raises LeaseTakenOverError: a later try of this release holds it.
         """
-        while True:
+
+        def kept() -> Lease | None:
             found = self.get()
-            if found is None or found.holder != holder:
+            if found is None or found.release_id != holder.release_id:
                 return None
-            if found.is_ended:
-                return found
-            renewed = self.renew(found)
-            if renewed is not None:
-                return renewed
+            return self._renewed(found, holder)
+
+        return self._decided(kept)
+
+    def _renewed(self, found: Lease, holder: LeaseHolder) -> Lease:
+        """One of this release's leases, renewed for a holder that may have it; an ended one as it is."""
+        if not holder.may_take_over(LeaseHolder.parse(found.holder)):
+            raise LeaseTakenOverError(
+                f"the canary's lease {found.namespace}/{found.name} is held by a later try of the same release",
+                expected=str(holder),
+                found=found.holder,
+                remedy="nothing: the later try drives the canary, and this one has ended without touching it",
+            )
+        if found.is_ended:
+            return found
+        renewed = self.renew(found, holder)
+        if renewed is None:
+            raise _ConflictError
+        return renewed
 
     def end(self, lease: Lease, *, by: str, reason: str) -> Lease | None:
         """Ends the canary for whoever holds its lease; None: it was renewed or ended in between, so look again."""
@@ -121,11 +161,16 @@ class LeaseHook(ClusterObjectHook):
         return None if stored is None else parse_lease(stored)
 
     def pause(self, reason: str | None) -> Lease:
-        """Keeps the canary at its weight, for a reason that people are told; None lets it go on.
+        """Notes that the canary shall stay at its weight, for a reason that people are told; None lets it go on.
 
+        The note alone stops nobody who renewed the lease before it and has not patched yet: the canary is paused when
+        the lease was renewed after the note.
+
+        :return: the lease as stored.
         :raises InputMissingError: there is no canary under way.
         """
-        while True:
+
+        def noted() -> Lease:
             found = self.get()
             if found is None or found.is_ended:
                 raise InputMissingError(
@@ -135,18 +180,42 @@ class LeaseHook(ClusterObjectHook):
                     remedy="nothing needs to be paused; a release that has not begun its canary can be stopped",
                 )
             stored = self._patch(pausing(found, reason))
-            if stored is not None:
-                return parse_lease(stored)
+            if stored is None:
+                raise _ConflictError
+            return parse_lease(stored)
 
-    def release(self, holder: str) -> Lease | None:
+        return self._decided(noted)
+
+    def release(self, release_id: str) -> Lease | None:
         """Gives the lease back, ended or not, once the canary is promoted or rolled back.
 
         :return: the lease as it was when it was deleted, so that the caller learns if it had been ended. None:
-            there was none, or it was another's, which stays.
+            there was none, or it was another release's, which stays.
         """
-        while True:
+
+        def released() -> Lease | None:
             found = self.get()
-            if found is None or found.holder != holder:
+            if found is None or found.release_id != release_id:
                 return None
-            if self._delete(found.uid, found.resource_version):
-                return found
+            if not self._delete(found.uid, found.resource_version):
+                raise _ConflictError
+            return found
+
+        return self._decided(released)
+
+    def _decided(self, decide: Callable[[], Outcome]) -> Outcome:
+        """What is decided on a reading that holds until it is carried out.
+
+        :raises ClusterUnavailableError: every reading was overtaken.
+        """
+        for attempt in range(ATTEMPTS):
+            try:
+                return decide()
+            except _ConflictError:
+                time.sleep(FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.0))
+        raise ClusterUnavailableError(
+            f"the Lease {self.namespace}/{self.name} was changed by others at each of {ATTEMPTS} attempts",
+            expected="a change between a reading and the write that follows it, now and then",
+            found=f"{ATTEMPTS} conflicts in a row",
+            remedy="find out who else writes it: `kubectl get lease --show-managed-fields` tells",
+        )

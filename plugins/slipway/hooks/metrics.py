@@ -17,10 +17,11 @@ DEFAULT_METRICS_CONN_ID = EnvoyMetricsHook.default_conn_name
 class MetricsSource(Protocol):
     """What can be read of revisions under live traffic.
 
-    `interval_s` is how often reading makes sense, in seconds.
+    `interval_s` is how often reading makes sense, and `lag_s` how old the newest data may be, in seconds.
     """
 
     interval_s: float
+    lag_s: float
 
     def read(self, revisions: Iterable[str]) -> Mapping[str, Reading]:
         """One reading of each revision. It blocks, within its own limit: call it in a thread.

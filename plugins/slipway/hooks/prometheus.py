@@ -59,7 +59,7 @@ class PrometheusMetricsHook(BaseHook):
         self.queries = queries
         self.values = dict(values)
         self.lookback_s = lookback_s
-        self.staleness_s = staleness_s
+        self.staleness_s = self.lag_s = staleness_s
         self.timeout_s = timeout_s
         self._access = HttpAccess(metrics_conn_id)
         if len(self._access.hosts) != 1:

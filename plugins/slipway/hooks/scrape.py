@@ -48,6 +48,7 @@ class EnvoyMetricsHook(BaseHook):
     conn_name_attr = "metrics_conn_id"
     default_conn_name = "slipway_metrics"
     interval_s = 1.0
+    lag_s = 0.0
 
     def __init__(self, metrics_conn_id: str = default_conn_name, timeout_s: float = 5.0) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ _PRECONDITION = frozenset({"412", "PreconditionFailed"})
 _UNDECIDED = frozenset({"409", "ConditionalRequestConflict"})
 # S3 asks for patience with 503 SlowDown; botocore's default is 3. AWS_MAX_ATTEMPTS and the connection overrule it.
 _ATTEMPTS = 6
-_ATTEMPTS_WITH_LIMIT = 3
+_ATTEMPTS_WITH_LIMIT = 2
 _FIRST_PAUSE_S = 0.05
 _CONNECTIONS = 32
 
@@ -60,8 +60,8 @@ class ModelStoreHook(BaseHook):
         ``service_config.s3`` its extra may say ``server_side_encryption`` (``AES256``, ``aws:kms``),
         ``sse_kms_key_id`` and ``bucket_key_enabled`` for everything that is written.
     :param encryption: how everything is encrypted that is written; None: as the connection says.
-    :param answer_limit_s: how long an attempt of a request may wait for its answer, unless the connection says it;
-        it is tried three times then. None: 60 s, six times.
+    :param answer_limit_s: how long a request may wait to connect, and then for an answer, whatever the connection says;
+        it is asked once more then. For who has something better to do than to wait. None: 60 s, six times.
     """
 
     def __init__(
@@ -83,12 +83,14 @@ class ModelStoreHook(BaseHook):
         """The boto3 client of the connection."""
         hook = self._connection
         retries: dict[str, Any] = {"mode": "standard"}
-        limit_s = self._answer_limit_s
-        limits = {} if limit_s is None else {"connect_timeout": limit_s, "read_timeout": limit_s}
         if "AWS_MAX_ATTEMPTS" not in os.environ:
-            retries["total_max_attempts"] = _ATTEMPTS_WITH_LIMIT if limits else _ATTEMPTS
-        ours = Config(retries=retries, max_pool_connections=_CONNECTIONS, **limits)
-        client = hook.get_client_type(config=ours.merge(hook.config))
+            retries["total_max_attempts"] = _ATTEMPTS
+        config = Config(retries=retries, max_pool_connections=_CONNECTIONS).merge(hook.config)
+        if self._answer_limit_s is not None:
+            limits = {"connect_timeout": self._answer_limit_s, "read_timeout": self._answer_limit_s}
+            few = {"total_max_attempts": _ATTEMPTS_WITH_LIMIT, "mode": "standard"}
+            config = config.merge(Config(retries=few, **limits))
+        client = hook.get_client_type(config=config)
         client.meta.events.register("before-parse.s3", distrust_short_answers)
         return client
 

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from functools import cached_property
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+import aiohttp
 import numpy as np
 from airflow.sdk import BaseHook
 from tritonclient.utils import InferenceServerException
@@ -17,10 +19,12 @@ from include.model_release.errors import (
     LoadRefusedError,
     ModelInvalidError,
     ServerUnavailableError,
+    SlipwayError,
     UserError,
 )
 from include.model_release.staged_paths import EXTRA as REPOSITORY_PATH
 from slipway.hooks.triton_stream import AnswerStream, request_tensors
+from slipway.lanes import Lane
 
 if TYPE_CHECKING:  # the clients are imported by what uses them: every parse of a DAG would pay for gRPC
     from tritonclient import grpc as triton_grpc
@@ -32,6 +36,7 @@ _REPOSITORY_AWAY = ("curlcode", "unable to connect", "could not connect", "conne
 _REFUSALS = frozenset({"400", "500"})
 # Triton says this of a model that is not there, and also when it could not look.
 _NOT_POLLED = "failed to poll from model repository"
+_CONNECT_LIMIT_S = 10.0
 _GRPC_AWAY = ("StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED", "StatusCode.CANCELLED")
 
 
@@ -94,7 +99,7 @@ class TritonHook(BaseHook):
         return triton_http.InferenceServerClient(
             self.http_address,
             ssl=self._ssl,
-            connection_timeout=10.0,
+            connection_timeout=_CONNECT_LIMIT_S,
             network_timeout=self.timeout_s,
         )
 
@@ -115,25 +120,51 @@ class TritonHook(BaseHook):
                 self._control.load_model(model_name, config=json.dumps(config))
         except InferenceServerException as error:
             found = error.message() or str(error)
-            if error.status() not in _REFUSALS:
-                raise self._unavailable(
-                    f"loading {model_name!r}", f"HTTP {error.status()}: {found}"
-                ) from error
-            if _NOT_POLLED in found:
+            if error.status() in _REFUSALS and _NOT_POLLED in found:
                 self.index()  # fails, with the reason, where it is the repository that is out of reach
-            if any(sign in found.lower() for sign in _REPOSITORY_AWAY):
-                raise ServerUnavailableError(
-                    f"Triton at {self.http_address} cannot reach its model repository",
-                    expected=f"the files of {model_name!r}",
-                    found=found,
-                    remedy="check the server's --model-repository and its rights",
-                ) from error
-            raise LoadRefusedError(
-                f"Triton at {self.http_address} refuses to load {model_name!r}",
-                expected="a model that loads",
+            raise self._load_failed(model_name, error.status(), found) from error
+
+    async def load_without_thread(self, model_name: str, config: Mapping[str, Any]) -> None:
+        """As `load`, for a triggerer: while the server loads, no thread waits.
+
+        :raises LoadRefusedError: the server has the request and will not load the model.
+        :raises ServerUnavailableError: the server, or its model repository, is out of reach, or the time is up.
+        """
+        scheme = "https" if self._ssl else "http"
+        url = f"{scheme}://{self.http_address}/v2/repository/models/{quote(model_name, safe='')}/load"
+        limits = aiohttp.ClientTimeout(total=self.timeout_s, sock_connect=_CONNECT_LIMIT_S)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=limits) as session,
+                session.post(url, json={"parameters": {"config": json.dumps(config)}}) as answer,
+            ):
+                status, text = answer.status, await answer.text(errors="replace")
+        except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is one of the latter
+            raise self._unavailable(f"loading {model_name!r}", f"{type(error).__name__}: {error}") from error
+        if status == 200:
+            return
+        found = _error_of(text)
+        if str(status) in _REFUSALS and _NOT_POLLED in found:
+            await Lane(f"Triton at {self.http_address}", self.timeout_s).run(self.index)
+        raise self._load_failed(model_name, str(status), found)
+
+    def _load_failed(self, model_name: str, status: str | None, found: str) -> SlipwayError:
+        """What an answer to a load says: that the model is refused, or that it could not even be looked at."""
+        if status not in _REFUSALS:
+            return self._unavailable(f"loading {model_name!r}", f"HTTP {status}: {found}")
+        if any(sign in found.lower() for sign in _REPOSITORY_AWAY):
+            return ServerUnavailableError(
+                f"Triton at {self.http_address} cannot reach its model repository",
+                expected=f"the files of {model_name!r}",
                 found=found,
-                remedy="read the server's log, mend the model or its serving options, release a new version",
-            ) from error
+                remedy="check the server's --model-repository and its rights",
+            )
+        return LoadRefusedError(
+            f"Triton at {self.http_address} refuses to load {model_name!r}",
+            expected="a model that loads",
+            found=found,
+            remedy="read the server's log, mend the model or its serving options, release a new version",
+        )
 
     def unload(self, model_name: str) -> None:
         """Asks the server to unload the model; one that is not loaded is no error.
@@ -252,3 +283,11 @@ class TritonHook(BaseHook):
             found=found,
             remedy=f"check the server and the connection {self.triton_conn_id!r}",
         )
+
+
+def _error_of(text: str) -> str:
+    """What an answer of Triton's, or of something before it, says of an error."""
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return text[:500]

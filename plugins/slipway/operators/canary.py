@@ -5,14 +5,20 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from include.model_release.canary import AnalysisPolicy, CanaryJudge
-from include.model_release.errors import CanaryRefusedError, SlipwayError
+from include.model_release.errors import (
+    CanaryEndedError,
+    CanaryRefusedError,
+    GateRefusedError,
+    SlipwayError,
+)
+from include.model_release.lease_holder import Stage
 from slipway.canary_journal import WatchState
 from slipway.failures import airflow_failures
 from slipway.operators.base import recorded_stage
-from slipway.operators.traffic import TrafficOperator
+from slipway.operators.traffic import TrafficOperator, attempt_of
 from slipway.ticket import ReleaseTicket
 from slipway.triggers.canary import CanaryStepTrigger
 from slipway.triggers.first_deploy import FirstDeployTrigger
@@ -36,6 +42,7 @@ class ShiftTrafficOperator(TrafficOperator):
     """
 
     template_fields: Sequence[str] = (*TrafficOperator.template_fields, "generation")
+    stage: ClassVar[Stage] = "canary"
 
     def __init__(self, *, generation: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -49,7 +56,7 @@ class ShiftTrafficOperator(TrafficOperator):
                 self._deploy_first(ticket)
                 return
             judge = CanaryJudge(AnalysisPolicy.from_analysis(ticket.spec.rollout.analysis))
-            self._begin(ticket, judge, 0)
+            self._begin(context, judge, 0)
 
     def resume(self, context: Context, event: dict[str, Any], step: int) -> str | None:
         """Writes down what the trigger saw, then goes on, ends or refuses.
@@ -58,17 +65,21 @@ class ShiftTrafficOperator(TrafficOperator):
         """
         with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
             judge = self.take_down(event)
-            if event["decision"] != "advance":
-                self.watch(judge, step, event["elapsed_s"])
+            if event["decision"] == "paused":
+                # Between two steps nobody watches: the users stay where they are, and the step before goes on.
+                self._begin(context, judge, max(0, step - 1))
+            elif event["decision"] != "advance":
+                self.watch(context, judge, step, event["elapsed_s"])
             elif step + 1 < len(self.ticket.spec.rollout.steps):
-                self._begin(self.ticket, judge, step + 1)
+                self._begin(context, judge, step + 1)
             self.log.info("every step has passed")
             return judge.to_json()
 
     def take_down(self, event: dict[str, Any]) -> CanaryJudge:
         """Writes what a trigger saw into the record, and returns the judge as it stands.
 
-        :raises CanaryRefusedError: the candidate has been taken back.
+        :raises CanaryRefusedError: the judge has had the candidate taken back.
+        :raises CanaryEndedError: somebody else has.
         :raises SlipwayError: what the trigger met.
         """
         for told in event["events"]:
@@ -87,8 +98,9 @@ class ShiftTrafficOperator(TrafficOperator):
         self.record.append(told["kind"], at=datetime.fromisoformat(told["at"]), **data)
         self.log.info("%s: %s", told["kind"], data.get("verdict") or data)
 
-    def _begin(self, ticket: ReleaseTicket, judge: CanaryJudge, step: int) -> None:
+    def _begin(self, context: Context, judge: CanaryJudge, step: int) -> None:
         """Asks whether it may be done, writes what is intended, then lets the trigger do it."""
+        ticket = self.ticket
         planned = ticket.spec.rollout.steps[step]
         self.permit.require(planned.weight)
         judge.begin_step(planned.weight, planned.bake_s)
@@ -98,12 +110,22 @@ class ShiftTrafficOperator(TrafficOperator):
             storage_uri=ticket.storage_uri,
             stable_storage_uri=ticket.stable and ticket.stable.storage_uri,
         )
-        self.watch(judge, step, 0.0)
+        self.watch(context, judge, step, 0.0)
 
-    def watch(self, judge: CanaryJudge, step: int, elapsed_s: float, *, hold: bool = False) -> None:
+    def watch(
+        self,
+        context: Context,
+        judge: CanaryJudge,
+        step: int,
+        elapsed_s: float,
+        *,
+        hold: bool = False,
+        until_resumed: bool = False,
+    ) -> None:
         """Goes on in the triggerer, with a judge as it stands.
 
         :param hold: only watch; the step is over and shall not end for its time.
+        :param until_resumed: only watch while a person has paused the canary.
         """
         ticket = self.ticket
         rollout = ticket.spec.rollout
@@ -119,6 +141,9 @@ class ShiftTrafficOperator(TrafficOperator):
                 aws_conn_id=self.aws_conn_id,
                 kubernetes_conn_id=self.kubernetes_conn_id,
                 metrics_conn_id=self.metrics_conn_id,
+                stage=self.stage,
+                attempt=attempt_of(context),
+                until_resumed=until_resumed,
             ),
             method_name="resume",
             kwargs={"step": step},
@@ -155,6 +180,7 @@ class HoldCanaryOperator(ShiftTrafficOperator):
     """
 
     template_fields: Sequence[str] = (*ShiftTrafficOperator.template_fields, "judge")
+    stage: ClassVar[Stage] = "hold"
 
     def __init__(self, *, until_task_id: str, judge: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -168,14 +194,15 @@ class HoldCanaryOperator(ShiftTrafficOperator):
             self.log.info("nobody is asked before the promotion")
             return
         with recorded_stage(self.record, "hold"):
-            self.watch(CanaryJudge.from_json(self.judge), len(ticket.spec.rollout.steps) - 1, 0.0, hold=True)
+            judge = CanaryJudge.from_json(self.judge)
+            self.watch(context, judge, len(ticket.spec.rollout.steps) - 1, 0.0, hold=True)
 
     def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
         """Watches on, unless the person has answered."""
         with airflow_failures(), recorded_stage(self.record, "hold", resumed=True):
             judge = self.take_down(event)
             if not self._is_answered(context):
-                self.watch(judge, step, event["elapsed_s"], hold=True)
+                self.watch(context, judge, step, event["elapsed_s"], hold=True)
 
     def _is_answered(self, context: Context) -> bool:
         run = context["run_id"]
@@ -185,11 +212,21 @@ class HoldCanaryOperator(ShiftTrafficOperator):
         return states.get(run, {}).get(self.until_task_id) in _ENDED
 
 
-def _refused(ticket: ReleaseTicket, event: dict[str, Any]) -> CanaryRefusedError:
-    reasons = [told["data"]["reason"] for told in event["events"] if told["kind"] == "rollback_started"]
-    return CanaryRefusedError(
-        f"the canary of {ticket.model!r} version {ticket.version} was ended",
-        expected="no evidence that it does worse than the stable version",
-        found=reasons[-1] if reasons else "no reason was told",
-        remedy="every window and verdict is in the record; mend the model and release a new version",
+def _refused(ticket: ReleaseTicket, event: dict[str, Any]) -> GateRefusedError:
+    """That the canary is over: by the judge, whose numbers are in the record, or by somebody else, who had a reason."""
+    started = [told["data"] for told in event["events"] if told["kind"] == "rollback_started"]
+    reason, by = (started[-1]["reason"], started[-1]["by"]) if started else ("no reason was told", "judge")
+    canary = f"the canary of {ticket.model!r} version {ticket.version}"
+    if by == "judge":
+        return CanaryRefusedError(
+            f"{canary} was ended by the judge",
+            expected="no evidence that it does worse than the stable version",
+            found=reason,
+            remedy="every window and verdict is in the record; mend the model and release a new version",
+        )
+    return CanaryEndedError(
+        f"{canary} was ended by {by}",
+        expected="a canary that its release holds until it is decided on",
+        found=reason,
+        remedy="it says nothing against the version: mend what ended it, then release it again with `force`",
     )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from include.model_release.canary import AnalysisPolicy, CanaryJudge
+from include.model_release.errors import CanaryPausedError
+from include.model_release.lease_holder import Stage
 from include.model_release.rollout import Promote
+from slipway.failures import airflow_failures
 from slipway.operators.base import recorded_stage
-from slipway.operators.traffic import TrafficOperator
+from slipway.operators.canary import ShiftTrafficOperator
+from slipway.operators.traffic import attempt_of
 from slipway.rollout_driver import first_deploy
 from slipway.wheel import Wheel
 
@@ -14,33 +20,64 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class PromoteOperator(TrafficOperator):
+class PromoteOperator(ShiftTrafficOperator):
     """Gives the version all traffic, sees that it has it, and says so in the record.
 
     It asks the record, not Airflow, whether the version has proved itself: a task that was marked as success has not.
+
+    A canary that a person has paused is not promoted: the task waits in the triggerer, where the judge watches on, and
+    promotes when the canary is resumed. It does not fail for a pause, since a failure takes the version back.
+
+    :param judge: the judge's state after the last step (templated); without one a new judge watches a paused canary.
     """
+
+    template_fields: Sequence[str] = (*ShiftTrafficOperator.template_fields, "judge")
+    stage: ClassVar[Stage] = "promotion"
+
+    def __init__(self, *, judge: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.judge = judge
 
     def run(self, context: Context) -> None:
         """Promotes; a task that is run again after that does nothing.
 
         :raises RaiseRefusedError: the record does not show what a promotion needs.
         """
-        ticket = self.ticket
         state = self.record.state()
-        if (state.release_id, state.outcome) == (ticket.release_id, "promoted"):
+        if (state.release_id, state.outcome) == (self.ticket.release_id, "promoted"):
             self.log.info("the version was promoted already")
             return
         with recorded_stage(self.record, "promote"):
-            self.permit.require(100)
-            wheel = Wheel(self.lease, ticket)
+            self._promote(context, self._judge())
+
+    def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
+        """Writes down what was seen during the pause, and tries again."""
+        with airflow_failures(), recorded_stage(self.record, "promote", resumed=True):
+            self._promote(context, self.take_down(event))
+
+    def _promote(self, context: Context, judge: CanaryJudge) -> None:
+        self.permit.require(100)
+        ticket, state = self.ticket, self.record.state()
+        wheel = Wheel(self.lease, ticket, self.stage, attempt_of(context))
+        try:
             if ticket.stable is None:
                 turn = self.reach(first_deploy(ticket))
             else:
                 turn = self.reach(Promote(ticket.storage_uri), wheel=wheel)
-            traffic = dict(turn.observed.traffic) if turn.observed else {}
-            self.record.append("weight_observed", weight=100, traffic=traffic)
-            self.record.append(
-                "promoted", storage_uri=ticket.storage_uri, manifest_sha256=state.verified_sha256
-            )
-            self.conceal_candidate(turn.observed)
-            wheel.leave()
+        except CanaryPausedError as paused:
+            self.log.info("the promotion waits: %s", paused.in_short())
+            self.watch(context, judge, len(ticket.spec.rollout.steps) - 1, 0.0, hold=True, until_resumed=True)
+            return
+        traffic = dict(turn.observed.traffic) if turn.observed else {}
+        self.record.append("weight_observed", weight=100, traffic=traffic)
+        self.record.append("promoted", storage_uri=ticket.storage_uri, manifest_sha256=state.verified_sha256)
+        self.conceal_candidate(turn.observed)
+        wheel.leave()
+
+    def _judge(self) -> CanaryJudge:
+        if self.judge not in ("", "None"):  # what a template makes of no result
+            return CanaryJudge.from_json(self.judge)
+        rollout = self.ticket.spec.rollout
+        judge = CanaryJudge(AnalysisPolicy.from_analysis(rollout.analysis))
+        judge.begin_step(rollout.steps[-1].weight, rollout.steps[-1].bake_s)
+        return judge

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.configuration import conf
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
@@ -22,6 +23,7 @@ from include.model_release.errors import (
     UserError,
 )
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
+from include.model_release.lease_terms import require_lease_outlasts_take_over
 from include.model_release.names import parse_version
 from include.model_release.record import Event, Outcome, RecordError, ReleaseState
 from include.model_release.repository import parse_storage_uri, repository_paths
@@ -80,6 +82,11 @@ class AdmitReleaseOperator(BaseOperator):
         with airflow_failures():
             require_known(params, RELEASE_PARAMETERS)
             spec = self._spec(params, triggered_by(context))
+            require_lease_outlasts_take_over(
+                spec.rollout.lease_s,
+                conf.getfloat("triggerer", "triggerer_health_check_threshold"),
+                conf.getfloat("triggerer", "job_heartbeat_sec"),
+            )
             version = parse_version(params["version"])
             store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
             self._require_landed(store, spec, version)

@@ -169,8 +169,8 @@ class RestoreStableOperator(TrafficOperator):
     def leave_lease(self) -> None:
         """Gives the lease of this release's canary back."""
         lease = self.lease.get()
-        if lease is not None and lease.holder == self.address.release_id:
-            self.lease.release(lease.holder)
+        if lease is not None and lease.release_id == self.address.release_id:
+            self.lease.release(lease.release_id)
 
     def _final_counts(self, candidate: str | None) -> tuple[int | None, int | None]:
         """What users met in all; unknown where the source is away, which must not hold up a rollback."""

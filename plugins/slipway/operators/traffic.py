@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from include.model_release.errors import SlipwayError
 from include.model_release.isvc_observation import Observed
@@ -16,6 +16,9 @@ from slipway.raise_permit import RaisePermit
 from slipway.rollback_address import RollbackAddress
 from slipway.rollout_driver import Turn, drive, look
 from slipway.wheel import Wheel
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 
 class TrafficOperator(ReleaseOperator):
@@ -73,10 +76,11 @@ class TrafficOperator(ReleaseOperator):
 
         :param observed: what was seen of it a moment ago; None: look first.
         :param wheel: the hold on the canary that raising a weight needs; going back needs none.
+        :raises CanaryPausedError: the canary is held, and a person has paused it.
         """
         options: dict[str, Any] = {} if observed is None else {"observed": observed}
         if wheel is not None:
-            options |= {"permit": wheel.keep, "while_waiting": wheel.keep_if_due}
+            options |= {"permit": wheel.keep_to_raise, "while_waiting": wheel.keep_if_due}
         timeout_s = self.address.ready_timeout_s
         return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell, **options)
 
@@ -90,7 +94,7 @@ class TrafficOperator(ReleaseOperator):
         # Also one that a release which died has left; the model's lock says that no other release lives.
         lease = self.lease.get()
         if lease is not None:
-            self.lease.release(lease.holder)
+            self.lease.release(lease.release_id)
 
     def conceal_candidate(self, observed: Observed | None) -> None:
         """Takes the candidate's own route away, which only the Standard dialect has.
@@ -103,3 +107,9 @@ class TrafficOperator(ReleaseOperator):
             self.service.conceal()
         except SlipwayError as error:
             self.log.warning("the candidate's own HTTPRoute stays: %s", error)
+
+
+def attempt_of(context: Context) -> int:
+    """Airflow's number of this try of the task; it stays while the task is deferred."""
+    task_instance = context.get("ti")
+    return 1 if task_instance is None else int(task_instance.try_number)

@@ -9,7 +9,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.canary import CanaryPlan
 from include.model_release.errors import SlipwayError
-from slipway.canary_journal import CanaryJournal, WatchState
+from include.model_release.lease_holder import Stage
+from slipway.canary_cluster import CanaryCluster
+from slipway.canary_journal import CanaryJournal, JournalKeeper, WatchState
 from slipway.canary_watch import StepWatch
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.kserve import KServeHook
@@ -18,16 +20,22 @@ from slipway.hooks.metrics import metrics_source
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
 from slipway.replay import GoldenReplay
+from slipway.shield import CanaryShield
 from slipway.ticket import ReleaseTicket
+from slipway.triggers.timing import Pace
 from slipway.wheel import Wheel
+
+# Of one request about the watch's journal.
+STORE_TIMEOUT_S = 2.0
 
 
 class CanaryStepTrigger(BaseTrigger):
     """Brings the candidate to one weight, watches it there and judges each window.
 
     Yields one event, a mapping: ``decision`` (what the plan says to do now; ``continue`` reports what was seen so
-    far; ``failed`` comes with an error), ``judge`` (the judge's state), ``elapsed_s`` (in this step), ``events``
-    (for the record: ``kind``, ``at``, ``data``) and ``error`` (`SlipwayError.to_dict()` or None).
+    far; ``paused`` could not give the step's weight; ``failed`` comes with an error), ``judge`` (the judge's state),
+    ``elapsed_s`` (in this step), ``events`` (for the record: ``kind``, ``at``, ``data``) and ``error``
+    (`SlipwayError.to_dict()` or None).
 
     A verdict against the candidate is carried out before it is told: the trigger itself takes the weight to 0, so
     that no user waits for a worker. Everything it does follows from what it observes; two of it do no harm.
@@ -40,6 +48,9 @@ class CanaryStepTrigger(BaseTrigger):
     :param hold: only watch and report, whatever the step's time.
     :param state: `WatchState.to_dict()`.
     :param generation: the InferenceService's when the canary was decided on; None: whatever is there.
+    :param stage: the stage of the release that drives the canary now, and `attempt` the try of its task. A trigger that
+        is made again on another triggerer is the same try.
+    :param until_resumed: only watch while a person has paused the canary.
     """
 
     def __init__(
@@ -53,6 +64,9 @@ class CanaryStepTrigger(BaseTrigger):
         kubernetes_conn_id: str,
         metrics_conn_id: str,
         generation: int | None = None,
+        stage: Stage = "canary",
+        attempt: int = 1,
+        until_resumed: bool = False,
     ) -> None:
         super().__init__()
         self.release = release
@@ -63,6 +77,10 @@ class CanaryStepTrigger(BaseTrigger):
         self.kubernetes_conn_id = kubernetes_conn_id
         self.metrics_conn_id = metrics_conn_id
         self.generation = generation
+        self.stage: Stage = stage
+        self.attempt = attempt
+        self.until_resumed = until_resumed
+        self._running: StepWatch | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """What the triggerer needs to make this trigger again."""
@@ -77,16 +95,21 @@ class CanaryStepTrigger(BaseTrigger):
                 "kubernetes_conn_id": self.kubernetes_conn_id,
                 "metrics_conn_id": self.metrics_conn_id,
                 "generation": self.generation,
+                "stage": self.stage,
+                "attempt": self.attempt,
+                "until_resumed": self.until_resumed,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watches the step and yields what came of it."""
-        watch, decision, failure = self._watch(), "failed", None
+        pace, failure, decision = Pace(), None, "failed"
+        watch = self._running = self._watch()
         try:
             decision = await watch.run()
         except SlipwayError as error:
             failure = error.to_dict()
+        await pace.until_due()
         yield TriggerEvent(
             {
                 "decision": decision,
@@ -99,25 +122,47 @@ class CanaryStepTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """A person has stopped the task: users come first, the rest of the rollback is the teardown's."""
-        await self._watch().shield()
+        await (self._running or self._watch()).shield()
 
     def _watch(self) -> StepWatch:
         ticket = ReleaseTicket.parse(self.release)
         rollout = ticket.spec.rollout
         plan = CanaryPlan.from_rollout(rollout)
-        encryption = ticket.spec.publish.encryption
-        store = ModelStoreHook(ticket.bucket, self.aws_conn_id, encryption=encryption)
         return StepWatch(
             ticket,
             plan.held(self.step) if self.hold else plan,
             self.step,
             WatchState.from_dict(self.state),
-            generation=self.generation,
-            service=KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
-            wheel=Wheel(
-                LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id), ticket
+            cluster=CanaryCluster(
+                ticket,
+                self.step,
+                plan.steps[self.step].weight,
+                service=self._service(ticket),
+                wheel=Wheel(
+                    LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
+                    ticket,
+                    self.stage,
+                    self.attempt,
+                ),
+                generation=self.generation,
             ),
+            shield=CanaryShield(ticket, self._service(ticket)),
             metrics=metrics_source(ticket.spec, self.metrics_conn_id),
-            journal=CanaryJournal(store, f"{ticket.evidence_prefix}canary-watch.json"),
-            replay=GoldenReplay(ticket, ModelRegistry(store), IngressHook()),
+            journal=JournalKeeper(
+                CanaryJournal(
+                    self._store(ticket, STORE_TIMEOUT_S), f"{ticket.evidence_prefix}canary-watch.json"
+                )
+            ),
+            replay=GoldenReplay(ticket, ModelRegistry(self._store(ticket)), IngressHook()),
+            until_resumed=self.until_resumed,
+        )
+
+    def _service(self, ticket: ReleaseTicket) -> KServeHook:
+        rollout = ticket.spec.rollout
+        return KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+
+    def _store(self, ticket: ReleaseTicket, timeout_s: float | None = None) -> ModelStoreHook:
+        encryption = ticket.spec.publish.encryption
+        return ModelStoreHook(
+            ticket.bucket, self.aws_conn_id, encryption=encryption, answer_limit_s=timeout_s
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,11 +9,15 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import SlipwayError
 from slipway.hooks.kserve import KServeHook
-from slipway.rollout_driver import drive, first_deploy
+from slipway.lanes import Lane
+from slipway.rollout_driver import drive_in_lane, first_deploy
 from slipway.ticket import ReleaseTicket
+from slipway.triggers.timing import Pace
 
-# An event that comes before Airflow has seen the task's process end makes it take the task for dead.
-_SHORTEST_S = 3.0
+# A server takes seconds to come up, and nobody serves users better for seeing it sooner.
+POLL_S = 1.0
+# One turn: its requests have limits of their own.
+_TURN_LIMIT_S = 60.0
 
 
 class FirstDeployTrigger(BaseTrigger):
@@ -40,17 +43,21 @@ class FirstDeployTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Drives in a thread: the Kubernetes client blocks."""
-        ticket = ReleaseTicket.parse(self.release)
+        """Looks and acts in a thread, since the Kubernetes client blocks; between two looks it holds none."""
+        pace, ticket = Pace(), ReleaseTicket.parse(self.release)
         rollout = ticket.spec.rollout
-        service = KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+        event: dict[str, Any] = {"traffic": {}, "error": None}
         try:
-            turn, _ = await asyncio.gather(
-                asyncio.to_thread(drive, service, first_deploy(ticket), timeout_s=rollout.ready_timeout_s),
-                asyncio.sleep(_SHORTEST_S),
+            turn = await drive_in_lane(
+                Lane("the cluster's API", _TURN_LIMIT_S),
+                KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
+                first_deploy(ticket),
+                timeout_s=rollout.ready_timeout_s,
+                poll_s=POLL_S,
             )
         except SlipwayError as error:
-            yield TriggerEvent({"traffic": {}, "error": error.to_dict()})
+            event["error"] = error.to_dict()
         else:
-            traffic = dict(turn.observed.traffic) if turn.observed else {}
-            yield TriggerEvent({"traffic": traffic, "error": None})
+            event["traffic"] = dict(turn.observed.traffic) if turn.observed else {}
+        await pace.until_due()
+        yield TriggerEvent(event)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import SlipwayError
 from slipway.hooks.triton import TritonHook
+from slipway.triggers.timing import Pace
 
 
 class TritonLoadModelTrigger(BaseTrigger):
@@ -43,12 +43,12 @@ class TritonLoadModelTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Loads in a thread: Triton's client blocks until the server has loaded."""
-        hook = TritonHook(self.triton_conn_id, self.timeout_s)
+        """Loads without a thread: a load may take minutes, and many may wait at once."""
+        pace, hook, failure = Pace(), TritonHook(self.triton_conn_id, self.timeout_s), None
         try:
             for name, config in self.models:
-                await asyncio.to_thread(hook.load, name, config)
+                await hook.load_without_thread(name, config)
         except SlipwayError as error:
-            yield TriggerEvent({"error": error.to_dict()})
-        else:
-            yield TriggerEvent({"error": None})
+            failure = error.to_dict()
+        await pace.until_due()
+        yield TriggerEvent({"error": failure})

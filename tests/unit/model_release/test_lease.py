@@ -118,7 +118,7 @@ def test_a_lease_without_content_reads_as_one_that_nobody_holds(obj: dict[str, A
 
 def test_a_lease_below_one_second_is_not_made() -> None:
     """The API takes whole seconds above zero only, and so does the manifest."""
-    with pytest.raises(ValueError, match="one second at least"):
+    with pytest.raises(ValueError, match="lasts 1 to 3600 seconds"):
         lease_manifest("digits", "models", holder="digits-2", now=NOW, lease_s=0)
 
 

@@ -6,15 +6,17 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from slipway import canary_watch, rollout_driver
+from slipway import canary_cluster, rollout_driver, window_reader
 from slipway.canary_journal import WatchState
 from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.lease import Lease
+from include.model_release.lease_holder import LeaseHolder
 from include.model_release.samples import Counters, Reading, Sample, Window
 from include.model_release.spec import parse_release_spec
 from tests.unit.model_release.knative_model import ConflictError, KnativeModel
@@ -71,7 +73,7 @@ class ServiceDouble:
 class MetricsDouble:
     """A metrics source: each reading adds `per_reading` (requests, errors) of each revision."""
 
-    interval_s = 0.0
+    interval_s = lag_s = 0.0
 
     def __init__(self, stable: tuple[int, int], candidate: tuple[int, int]) -> None:
         self.per_reading = (stable, candidate)
@@ -104,9 +106,10 @@ class JournalDouble:
         """What was saved last, through JSON."""
         return None if self.saved is None else WatchState.from_dict(json.loads(self.saved))
 
-    def save(self, state: WatchState) -> None:
+    def save(self, state: WatchState) -> bool:
         """Keeps the state."""
         self.saved = json.dumps(state.to_dict())
+        return True
 
 
 class LeaseDouble:
@@ -123,20 +126,23 @@ class LeaseDouble:
             raise ClusterUnavailableError("the API does not answer")
         return self.lease
 
-    def acquire(self, holder: str, *, lease_s: int, candidate_uri: str, stable_uri: str) -> Lease:
+    def acquire(self, holder: LeaseHolder, *, lease_s: int, candidate_uri: str, stable_uri: str) -> Lease:
         """Takes or renews it."""
         if self.get() is None:
-            self.lease = Lease("slipway-digits", "models", "digits", holder, lease_s)
+            self.lease = Lease("slipway-digits", "models", "digits", str(holder), lease_s)
         kept = self.keep(holder)
         assert kept is not None
         return kept
 
-    def keep(self, holder: str) -> Lease | None:
-        """Renews it."""
+    def keep(self, holder: LeaseHolder) -> Lease | None:
+        """Renews it, for whoever comes."""
         self.renewals += 1
-        return self.get()
+        found = self.get()
+        if found is not None and not found.is_ended:
+            self.lease = replace(found, holder=str(holder), renewed_at=datetime.now(UTC))
+        return self.lease
 
-    def release(self, holder: str) -> Lease | None:
+    def release(self, release_id: str) -> Lease | None:
         """Gives it back."""
         found, self.lease = self.get(), None
         return found
@@ -172,8 +178,8 @@ class ReplayDouble:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Readings and turns follow each other at once."""
-    monkeypatch.setattr(canary_watch, "READING_INTERVAL_S", 0.01)
-    monkeypatch.setattr(canary_watch, "POLL_INTERVAL_S", 0.001)
+    monkeypatch.setattr(window_reader, "READING_INTERVAL_S", 0.01)
+    monkeypatch.setattr(canary_cluster, "PAUSED_POLL_S", 0.01)
     monkeypatch.setattr(rollout_driver, "POLL_INTERVAL_S", 0.001)
 
 

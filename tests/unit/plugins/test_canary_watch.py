@@ -7,11 +7,13 @@ from typing import Any, cast
 
 import pytest
 from slipway import canary_watch
-from slipway.canary_journal import CanaryJournal, WatchState
+from slipway.canary_cluster import CanaryCluster
+from slipway.canary_journal import CanaryJournal, JournalKeeper, WatchState
 from slipway.canary_watch import StepWatch
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.replay import GoldenReplay
+from slipway.shield import CanaryShield
 from slipway.ticket import ReleaseTicket
 from slipway.wheel import Wheel
 
@@ -53,6 +55,7 @@ def watch(
     name: str = "watch",
     lease: LeaseDouble | None = None,
     replay: ReplayDouble | None = None,
+    until_resumed: bool = False,
 ) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
     judge = CanaryJudge(AnalysisPolicy(minimum_candidate_requests=20))
     judge.begin_step(plan.steps[step].weight, plan.steps[step].bake_s)
@@ -62,11 +65,18 @@ def watch(
         plan,
         step,
         WatchState(name, judge.to_json(), 0.0),
-        service=cast(KServeHook, service),
+        cluster=CanaryCluster(
+            ticket,
+            step,
+            plan.steps[step].weight,
+            service=cast(KServeHook, service),
+            wheel=Wheel(cast(LeaseHook, lease or held(ticket, step)), ticket, "canary"),
+        ),
+        shield=CanaryShield(ticket, cast(KServeHook, service)),
         metrics=metrics,
-        journal=cast(CanaryJournal, journal or JournalDouble()),
-        wheel=Wheel(cast(LeaseHook, lease or held(ticket, step)), ticket),
+        journal=JournalKeeper(cast(CanaryJournal, journal or JournalDouble())),
         replay=cast(GoldenReplay, replay or ReplayDouble()),
+        until_resumed=until_resumed,
     )
     return watched, service, metrics
 
@@ -302,7 +312,7 @@ async def test_a_canary_whose_guard_ended_it_is_not_gone_on_with(ticket: Release
     running = asyncio.create_task(watched.run())
     await until(lambda: "window_judged" in kinds(watched))
     lease.end(by="guard", reason="its lease was not renewed")
-    watched._wheel._due_s = 0.0
+    watched._cluster._wheel._due_s = 0.0
     assert await running == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert told(watched, "rollback_started")["by"] == "guard"
@@ -329,7 +339,7 @@ async def test_who_is_blind_does_not_renew(ticket: ReleaseTicket, live: Live) ->
     running = asyncio.create_task(watched.run())
     await until(lambda: "window_judged" in kinds(watched))
     renewed = lease.renewals
-    watched._wheel._due_s = 0.0
+    watched._cluster._wheel._due_s = 0.0
     assert await running == "roll_back"
     assert lease.renewals == renewed
 
