@@ -588,7 +588,7 @@ def test_the_first_step_goes_on_from_the_preview_and_from_no_other_state(
     """The trigger carries the generation through being stored; its goal is refused once the preview is taken back."""
     shown = show(previewing, operate(ArmRollbackOperator))
     trigger = first_step(previewing, shown["generation"])
-    goal = trigger._watch()._goal()
+    goal = trigger._watch()._cluster._goal()
     assert isinstance(goal, StartCanary)
     assert goal.generation == shown["generation"]
     operate(RestoreStableOperator)

@@ -89,7 +89,7 @@ class MetricsDouble:
             self.readings += 1
         return {
             revision: Reading.of(
-                self.readings / 50,
+                self.readings / 100,
                 {"router": Counters(requests * self.readings, errors * self.readings)},
             )
             for revision, (requests, errors) in zip(revisions, self.per_reading, strict=True)

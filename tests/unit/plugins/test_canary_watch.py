@@ -89,6 +89,12 @@ def held(ticket: ReleaseTicket, step: int) -> LeaseDouble:
     return lease
 
 
+def pause(lease: LeaseDouble) -> None:
+    """Note on the lease that the canary shall stay where it is; the next renewal finds it."""
+    assert lease.lease is not None
+    lease.lease = replace(lease.lease, paused="a person wants to look")
+
+
 def kinds(watched: StepWatch) -> list[str]:
     return [event["kind"] for event in watched.events]
 
@@ -248,26 +254,29 @@ async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
     assert await again.run() == "continue"
     assert again.elapsed_s > died.elapsed_s
     assert again.events[: len(died.events)] == died.events
+    # What users met while nobody watched is counted, and no window.
+    assert told(again, "window_judged")["candidate_requests"] == 20 * (later.readings - 1)
+    assert again.judge.unjudged.candidate_requests >= 20 * 30
     windows = [event["data"]["verdict"] for event in again.events if event["kind"] == "window_judged"]
-    seen = sum(verdict["window"]["candidate"]["requests"] for verdict in windows)
-    # Also what happened while nobody watched.
-    assert seen == windows[-1]["statistics"]["canary"]["candidate_requests"]
-    assert seen == 20 * (later.readings - 1)
+    assert all(verdict["window"]["seconds"] < 2 * PLAN.window_s + 0.1 for verdict in windows)
+    assert again.elapsed_s == pytest.approx(sum(verdict["window"]["seconds"] for verdict in windows))
 
 
 async def test_another_watch_takes_over_the_reading_but_not_the_judge(
     ticket: ReleaseTicket, live: Live
 ) -> None:
-    """The next step's first window begins where the last one ended; a judge comes from the task alone."""
+    """What users met between two steps is counted from the last reading on; a judge comes from the task alone."""
     model, journal = live(), JournalDouble()
     first, _, metrics = watch(ticket, model, HEALTHY, journal=journal)
     assert await first.run() == "advance"
     second, _, later = watch(ticket, model, HEALTHY, step=1, journal=journal, name="another")
     later.readings = metrics.readings + 30
     assert await second.run() == "advance"
-    verdict = next(event["data"]["verdict"] for event in second.events if event["kind"] == "window_judged")
-    assert verdict["window"]["candidate"]["requests"] > 20 * 30
-    assert verdict["statistics"]["canary"]["windows"] == 1
+    judged = next(event["data"] for event in second.events if event["kind"] == "window_judged")
+    assert judged["candidate_requests"] > 20 * 30
+    assert judged["verdict"]["window"]["candidate"]["requests"] < 20 * 30
+    assert judged["verdict"]["statistics"]["canary"]["windows"] == 1
+    assert not judged["verdict"]["blind"]
 
 
 async def test_the_same_data_again_is_no_window(ticket: ReleaseTicket, live: Live) -> None:
@@ -360,12 +369,15 @@ async def test_a_weight_that_someone_else_changed_is_told_and_not_overwritten(
 
 
 async def test_an_api_that_is_away_does_not_end_a_watch(ticket: ReleaseTicket, live: Live) -> None:
-    """The judge goes on while the cluster's API is away; the lease, which runs out then, is the guard's."""
+    """The judge goes on while the cluster's API is away, beyond the bake: without it no next step can begin."""
     lease = LeaseDouble()
     watched, service, _ = watch(ticket, live(), HEALTHY, lease=lease)
     running = asyncio.create_task(watched.run())
     await until(lambda: "weight_observed" in kinds(watched))
     lease.away = service.away = True
+    await until(lambda: watched.elapsed_s > 2 * PLAN.max_bake_s)
+    assert not running.done()
+    lease.away = service.away = False
     assert await running == "advance"
 
 
@@ -373,11 +385,11 @@ async def test_a_paused_canary_stays_at_its_weight_and_is_still_judged(
     ticket: ReleaseTicket, live: Live
 ) -> None:
     """While a person looks, no time runs out and no step ends; a candidate that turns bad is still taken back."""
-    model, lease = live(), held(ticket, 1)
-    assert lease.lease is not None
-    lease.lease = replace(lease.lease, paused="a person wants to look")
+    model, lease = live(), LeaseDouble()
     watched, _, metrics = watch(ticket, model, HEALTHY, lease=lease)
     running = asyncio.create_task(watched.run())
+    await until(lambda: "weight_observed" in kinds(watched))
+    pause(lease)
     await until(lambda: kinds(watched).count("window_judged") > 10)
     assert watched.elapsed_s > PLAN.max_bake_s
     assert model.share(CANDIDATE_URI) == 20

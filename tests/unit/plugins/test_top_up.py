@@ -15,10 +15,11 @@ from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,
     JournalDouble,
+    LeaseDouble,
     ReplayDouble,
     ServiceDouble,
 )
-from tests.unit.plugins.test_canary_watch import HEALTHY, PLAN, held, kinds, told, until, watch
+from tests.unit.plugins.test_canary_watch import HEALTHY, PLAN, kinds, pause, told, until, watch
 
 TOP_UP = replace(PLAN, on_inconclusive="top_up", max_bake_s=1.0)
 NOBODY = ((0, 0), (0, 0))
@@ -142,11 +143,12 @@ async def test_a_watch_that_is_made_anew_goes_on_replaying(
 
 async def test_a_paused_canary_is_not_topped_up(ticket: ReleaseTicket, live: Live) -> None:
     """While a person looks nothing ends, so nothing is lacking."""
-    lease, replay = held(ticket, 1), ReplayDouble()
-    assert lease.lease is not None
-    lease.lease = replace(lease.lease, paused="a person wants to look")
+    lease, replay = LeaseDouble(), ReplayDouble()
     watched, _, _ = watch(ticket, live(), NOBODY, plan=TOP_UP, lease=lease, replay=replay)
     running = asyncio.create_task(watched.run())
+    await until(lambda: "weight_observed" in kinds(watched))
+    pause(lease)
+    watched._cluster._wheel._due_s = 0.0
     await until(lambda: kinds(watched).count("window_judged") > 8)
     assert replay.urls == []
     running.cancel()
