@@ -246,10 +246,10 @@ async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
     """A trigger made anew from what Airflow kept takes over what its predecessor saved after its last window."""
     monkeypatch.setattr(canary_watch, "REPORT_INTERVAL_S", 0.1)
     long = replace(PLAN, steps=(CanaryStep(20, 60.0),), max_bake_s=60.0)
-    model, journal = live(), JournalDouble()
-    died, _, metrics = watch(ticket, model, HEALTHY, plan=long, journal=journal)
+    model, journal, lease = live(), JournalDouble(), LeaseDouble()
+    died, _, metrics = watch(ticket, model, HEALTHY, plan=long, journal=journal, lease=lease)
     assert await died.run() == "continue"
-    again, _, later = watch(ticket, model, HEALTHY, plan=long, journal=journal)
+    again, _, later = watch(ticket, model, HEALTHY, plan=long, journal=journal, lease=lease)
     later.readings = metrics.readings + 30
     assert await again.run() == "continue"
     assert again.elapsed_s > died.elapsed_s

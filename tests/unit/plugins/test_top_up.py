@@ -129,11 +129,13 @@ async def test_a_watch_that_is_made_anew_goes_on_replaying(
 ) -> None:
     """Windows longer than the reporting interval make a watch each; the judge still knows what it lacked."""
     monkeypatch.setattr(canary_watch, "REPORT_INTERVAL_S", 0.0)
-    model, journal = live(), JournalDouble()
+    model, journal, lease = live(), JournalDouble(), LeaseDouble()
     lasting = replace(TOP_UP, max_bake_s=30.0)
     for _ in range(40):
         replay = ReplayDouble()
-        watched, _, _ = watch(ticket, model, NOBODY, plan=lasting, journal=journal, replay=replay)
+        watched, _, _ = watch(
+            ticket, model, NOBODY, plan=lasting, journal=journal, replay=replay, lease=lease
+        )
         decision = await watched.run()
         if decision != "continue":
             break
