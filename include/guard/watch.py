@@ -122,14 +122,14 @@ class Guard:
         leases = {(one.namespace, one.name): one for one in map(parse_lease, snapshot.leases)}
         routes = defaultdict(list)
         for route in snapshot.routes:
-            routes[route["metadata"]["namespace"]].append(route)
+            routes[_metadata(route).get("namespace")].append(route)
         present: set[str] = set()
         for service in snapshot.services:
-            metadata = service.get("metadata", {})
+            metadata = _metadata(service)
             present.add(str(metadata.get("uid")))
             name = f"{metadata.get('namespace')}/{metadata.get('name')}"
             try:
-                observed = observe(service, routes[metadata["namespace"]])
+                observed = observe(service, routes[metadata.get("namespace")])
                 lease = leases.get((observed.namespace, lease_name(observed.name)))
                 self._look_at(observed, lease, snapshot.server_time)
             except ClusterUnavailableError as error:
@@ -294,6 +294,12 @@ def event(observed: Observed, goal: RollBack, end: _End, now: datetime) -> dict[
         "lastTimestamp": stamp,
         "count": 1,
     }
+
+
+def _metadata(obj: Any) -> Mapping[str, Any]:
+    """An object's metadata, empty where it has none: one that cannot be understood must not hide the others."""
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
+    return metadata if isinstance(metadata, Mapping) else {}
 
 
 def _holder(lease: Lease | None) -> str | None:

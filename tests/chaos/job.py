@@ -21,12 +21,11 @@ class Job:
     releases_dir: str
     environment: Mapping[str, str]
 
-    @property
-    def context(self) -> dict[str, Any]:
-        """What the tasks ask of Airflow. No other run is ever under way."""
+    def context(self, attempt: int) -> dict[str, Any]:
+        """What the tasks ask of Airflow at a try. No other run is ever under way."""
         return {
             "run_id": f"{self.model}-{self.version}",
             "dag": SimpleNamespace(dag_id="model_release"),
-            "ti": SimpleNamespace(get_dagrun_state=lambda dag_id, run_id: "failed"),
+            "ti": SimpleNamespace(try_number=attempt, get_dagrun_state=lambda dag_id, run_id: "failed"),
             "params": {"model": self.model, "version": self.version},
         }

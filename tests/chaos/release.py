@@ -148,9 +148,10 @@ class Tasks:
         if name == "admit":
             given = {"releases_dir": job.releases_dir, "bucket": job.bucket}
         operator: Any = operator_class(task_id=name, **given)
+        context = job.context(self._state["tries"])
         if deferred is None:
-            return operator.execute(job.context)
-        return getattr(operator, deferred["method"])(job.context, deferred["event"], **deferred["kwargs"])
+            return operator.execute(context)
+        return getattr(operator, deferred["method"])(context, deferred["event"], **deferred["kwargs"])
 
     def _fail(self, name: str, why: str) -> None:
         self._tell(why)

@@ -20,7 +20,7 @@ from include.sandbox.lab.world import Lab
 
 NAMESPACE = "models"
 RATE_RPS = 60.0
-LEASE_S = 15
+LEASE_S = 30
 _ROLLOUT = {
     "steps": [{"weight": 20, "bake_s": 2}, {"weight": 60, "bake_s": 2}],
     "window_s": 1,

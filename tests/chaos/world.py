@@ -101,6 +101,9 @@ class World:
             "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(aws),
             "AIRFLOW_CONN_SLIPWAY_METRICS": json.dumps(metrics),
             "AIRFLOW_CONN_KUBERNETES_DEFAULT": json.dumps(kubernetes),
+            # So that the lease outlasts a take-over.
+            "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "4",
+            "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "2",
         }
 
     # --- one run ---

@@ -34,7 +34,8 @@ CANARY_OF_A_SURVIVOR: dict[str, Any] = {
     "max_bake_s": 60,
     "lease_s": 600,
 }
-ORPHANED_LEASE_S = 15
+# As long as it must be for the sandbox's triggerers.
+ORPHANED_LEASE_S = 40
 # The judge does not look before Airflow is dead; the guard does not wait long.
 CANARY_OF_AN_ORPHAN: dict[str, Any] = {
     "steps": [{"weight": 50, "bake_s": 120}],
