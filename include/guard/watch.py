@@ -122,14 +122,14 @@ class Guard:
         leases = {(one.namespace, one.name): one for one in map(parse_lease, snapshot.leases)}
         routes = defaultdict(list)
         for route in snapshot.routes:
-            routes[_metadata(route).get("namespace")].append(route)
+            routes[str(_metadata(route).get("namespace"))].append(route)
         present: set[str] = set()
         for service in snapshot.services:
             metadata = _metadata(service)
             present.add(str(metadata.get("uid")))
             name = f"{metadata.get('namespace')}/{metadata.get('name')}"
             try:
-                observed = observe(service, routes[metadata.get("namespace")])
+                observed = observe(service, routes[str(metadata.get("namespace"))])
                 lease = leases.get((observed.namespace, lease_name(observed.name)))
                 self._look_at(observed, lease, snapshot.server_time)
             except ClusterUnavailableError as error:

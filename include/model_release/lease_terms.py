@@ -11,6 +11,7 @@ from include.model_release.lease import LONGEST_LEASE_S, LONGEST_RENEWAL_S, rene
 TAKE_OVER_S = 15.0
 # A triggerer that misses one heartbeat is not dead.
 HEARTBEATS_PER_THRESHOLD = 2
+_THRESHOLD = "`[triggerer] triggerer_health_check_threshold`"
 
 
 def needed_lease_s(lease_s: float, threshold_s: float) -> float:
@@ -30,8 +31,7 @@ def require_lease_outlasts_take_over(lease_s: float, threshold_s: float, heartbe
     if threshold_s < least_s:
         raise SpecError(
             "Airflow takes a triggerer that lives for dead, so two of them would drive one canary",
-            expected=f"`[triggerer] triggerer_health_check_threshold` of {least_s:g} s or more, "
-            f"{HEARTBEATS_PER_THRESHOLD} heartbeats",
+            expected=f"{_THRESHOLD} of {least_s:g} s or more, {HEARTBEATS_PER_THRESHOLD} heartbeats",
             found=f"{threshold_s:g} s, with `[triggerer] job_heartbeat_sec` of {heartbeat_s:g} s",
             remedy="raise the threshold or lower the heartbeat's interval, on all components of Airflow",
         )
@@ -39,14 +39,17 @@ def require_lease_outlasts_take_over(lease_s: float, threshold_s: float, heartbe
         return
     wanted_s = math.ceil(threshold_s + LONGEST_RENEWAL_S + TAKE_OVER_S)
     lower_s = math.floor(lease_s - renewal_due_s(lease_s) - TAKE_OVER_S)
-    options = [f"set `rollout.lease_s` to {wanted_s} or more"] if wanted_s <= LONGEST_LEASE_S else []
+    options = [f"`rollout.lease_s` to {wanted_s} or more"] if wanted_s <= LONGEST_LEASE_S else []
     if lower_s >= max(1.0, least_s):
-        options.append(f"`[triggerer] triggerer_health_check_threshold` to {lower_s} or less")
+        options.append(f"{_THRESHOLD} to {lower_s} or less")
+    if not options:
+        fitting_s = math.ceil(least_s + LONGEST_RENEWAL_S + TAKE_OVER_S)
+        options = [f"`rollout.lease_s` to {fitting_s} or more and {_THRESHOLD} to {math.ceil(least_s)}"]
     raise SpecError(
         "the canary's lease would run out before another triggerer takes over from one that died",
         expected=f"`rollout.lease_s` of {needed_lease_s(lease_s, threshold_s):.0f} s or more: {threshold_s:g} s until "
         f"a triggerer counts as dead, {renewal_due_s(lease_s):.0f} s between two renewals, and {TAKE_OVER_S:.0f} s to "
         "take over",
         found=f"{lease_s:g} s",
-        remedy=", or ".join(options) or "lower `[triggerer] triggerer_health_check_threshold`",
+        remedy="set " + ", or ".join(options),
     )

@@ -261,6 +261,18 @@ def test_typo_in_the_release_file_is_located(landed: ModelStoreHook, admit: Admi
 # --- one release of a model at a time ---
 
 
+def test_lease_that_does_not_outlast_a_dead_triggerer_is_refused(
+    landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is done, with what to change on either side; a shorter threshold admits the same release."""
+    monkeypatch.setenv("AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD", "60")
+    with pytest.raises(AirflowFailException, match=r"set `rollout.lease_s` to 85 or more"):
+        admit()
+    assert holder(landed) is None
+    monkeypatch.setenv("AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD", "15")
+    admit()
+
+
 def test_second_release_is_refused(landed: ModelStoreHook, admit: Admit, releases: Path) -> None:
     """Where the release file says so a second release is refused and told which is in its way."""
     (releases / "digits.yaml").write_text(RELEASE_FILE + "rollout: {on_concurrent_release: refuse}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -317,6 +318,80 @@ def test_a_canary_that_its_guard_ended_is_not_promoted(
     operate(RestoreStableOperator)
     assert service.model.users() == {stable_uri(ticket): 100}
     assert lease.lease is None
+
+
+def test_a_promotion_waits_for_the_end_of_a_pause(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    operate: Operate,
+    lease: LeaseDouble,
+) -> None:
+    """It is deferred to a watch of the last step, nothing fails, and after the resume the version is promoted."""
+    lead_users(service, ticket, store, 50)
+    assert lease.lease is not None
+    lease.lease = replace(lease.lease, paused="a person wants to look")
+    with pytest.raises(TaskDeferred) as deferred:
+        operate(PromoteOperator)
+    trigger = deferred.value.trigger
+    assert isinstance(trigger, CanaryStepTrigger)
+    assert (trigger.hold, trigger.until_resumed, trigger.stage) == (True, True, "promotion")
+    assert trigger.step == len(ticket.spec.rollout.steps) - 1
+    assert service.model.users() == {stable_uri(ticket): 50, ticket.storage_uri: 50}
+    event = {
+        "decision": "continue",
+        "judge": trigger.state["judge"],
+        "elapsed_s": 5.0,
+        "events": [],
+        "error": None,
+    }
+    operator = PromoteOperator(task_id="task", release=ticket.model_dump_json())
+    with pytest.raises(TaskDeferred):
+        operator.resume({}, event, trigger.step)  # type: ignore[arg-type]
+    assert lease.lease is not None
+    lease.lease = replace(lease.lease, paused="")
+    operator.resume({}, event, trigger.step)  # type: ignore[arg-type]
+    assert state(store).outcome == "promoted"
+    assert [(stage.name, stage.outcome) for stage in state(store).stages] == [("promote", "passed")]
+
+
+def test_a_step_that_meets_a_pause_leaves_the_users_where_they_are(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """The step before is watched on; it passes again when the canary is resumed."""
+    with pytest.raises(TaskDeferred) as deferred:
+        resumed(ticket, "paused", step=2)
+    assert deferred.value.kwargs == {"step": 1}
+    assert deferred.value.trigger.stage == "canary"
+    assert state(store).intended_weight == ticket.spec.rollout.steps[1].weight
+
+
+@pytest.mark.parametrize("by", ["judge", "guard", "a person"])
+def test_the_end_of_a_canary_is_told_once_and_without_contradiction(
+    by: str, ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """One expectation, one finding, one remedy; only the judge's word says that the model is to be mended."""
+    reason = "ended by guard: its lease of 60 s was not renewed for 60 s"
+    started = {
+        "kind": "rollback_started",
+        "at": "2026-01-02T03:04:07+00:00",
+        "data": {"reason": reason, "by": by, "stable_storage_uri": stable_uri(ticket)},
+    }
+    with pytest.raises(AirflowFailException) as failed:
+        resumed(ticket, "roll_back", events=(started,))
+    text = str(failed.value)
+    assert [text.count(word) for word in ("Expected", "found", "Remedy")] == [1, 1, 1]
+    assert reason in text
+    assert ("mend the model" in text) == (by == "judge")
+
+
+def test_a_try_names_itself_on_the_lease(ticket: ReleaseTicket, service: ServiceDouble) -> None:
+    """The trigger carries the number of its task's try, through being made again on another triggerer."""
+    operator = ShiftTrafficOperator(task_id="task", release=ticket.model_dump_json())
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute({"ti": SimpleNamespace(try_number=3)})  # type: ignore[arg-type,typeddict-item]
+    again = CanaryStepTrigger(**deferred.value.trigger.serialize()[1])
+    assert (again.stage, again.attempt) == ("canary", 3)
 
 
 def test_a_release_over_another_version_than_it_was_compared_with_is_refused(

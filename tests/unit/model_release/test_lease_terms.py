@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -51,13 +52,14 @@ def test_what_a_remedy_says_is_admitted(lease_s: int, threshold_s: float) -> Non
     try:
         require_lease_outlasts_take_over(lease_s, threshold_s, HEARTBEAT_S)
     except SpecError as error:
-        words = str(error.remedy).replace(",", "").split()
-        numbers = [int(word) for word in words if word.isdigit()]
-        for number, option in zip(numbers, str(error.remedy).split(", or "), strict=True):
-            if "lease_s" in option:
-                require_lease_outlasts_take_over(number, threshold_s, HEARTBEAT_S)
-            else:
-                require_lease_outlasts_take_over(lease_s, number, HEARTBEAT_S)
+        for option in str(error.remedy).split(", or "):
+            lease = re.search(r"lease_s` to (\d+)", option)
+            threshold = re.search(r"threshold` to (\d+)", option)
+            require_lease_outlasts_take_over(
+                int(lease[1]) if lease else lease_s,
+                int(threshold[1]) if threshold else threshold_s,
+                HEARTBEAT_S,
+            )
 
 
 def test_a_threshold_below_two_heartbeats_is_refused() -> None:
@@ -74,7 +76,7 @@ def shipped_releases() -> list[Path]:
 @pytest.mark.parametrize("path", shipped_releases(), ids=lambda path: path.stem)
 def test_sandbox_and_compose_leave_a_margin(path: Path, tmp_path: Path) -> None:
     """With the settings that ship, each shipped release outlasts the take-over by some seconds."""
-    settings = configuration(SandboxSettings.create(tmp_path), tmp_path)["triggerer"]
+    settings = configuration(SandboxSettings.prepare(tmp_path, {}), tmp_path)["triggerer"]
     compose = yaml.safe_load((PROJECT_ROOT / "docker-compose.yaml").read_text(encoding="utf-8"))
     variables = compose["x-airflow"]["environment"]
     thresholds = {
