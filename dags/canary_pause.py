@@ -67,7 +67,7 @@ def canary_pause() -> None:
     PauseCanaryOperator(
         task_id="pause",
         releases_dir=str(RELEASES_DIR),
-        doc_md="Notes on the lease that the canary shall stay at its weight, and waits until it does; or that it need not.",
+        doc_md="Notes on the lease that the canary shall stay at its weight, and waits until it does, or need not.",
     )
 
 

@@ -1,108 +1,39 @@
+"""A step of a canary as it is watched, over a model of Knative."""
+
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
 
 import pytest
-from slipway import canary_watch, shield
-from slipway.canary_cluster import CanaryCluster
-from slipway.canary_journal import CanaryJournal, JournalKeeper, WatchState
-from slipway.canary_watch import StepWatch
-from slipway.hooks.kserve import KServeHook
-from slipway.hooks.lease import LeaseHook
-from slipway.replay import GoldenReplay
-from slipway.shield import CanaryShield
+from slipway import canary_watch
 from slipway.ticket import ReleaseTicket
-from slipway.wheel import Wheel
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
+from include.model_release.canary import CanaryStep
 from include.model_release.errors import (
     AlreadyReleasedError,
     CanaryRefusedError,
     ForeignChangeError,
     TimedOutError,
 )
-from include.model_release.lease import Lease
-from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,
     STABLE_URI,
     JournalDouble,
     LeaseDouble,
-    MetricsDouble,
-    ReplayDouble,
-    ServiceDouble,
 )
-
-PLAN = CanaryPlan(
-    steps=(CanaryStep(20, 0.1), CanaryStep(50, 0.1)), window_s=0.05, max_bake_s=0.5, max_blind_windows=3
+from tests.unit.plugins.watching import (
+    FAILING,
+    HEALTHY,
+    LONG,
+    PLAN,
+    Live,
+    held,
+    kinds,
+    told,
+    until,
+    watch,
 )
-HEALTHY = ((80, 0), (20, 0))
-FAILING = ((80, 0), (20, 10))
-Live = Callable[..., KnativeModel]
-
-
-def watch(
-    ticket: ReleaseTicket,
-    model: KnativeModel,
-    traffic: tuple[tuple[int, int], tuple[int, int]],
-    *,
-    step: int = 0,
-    plan: CanaryPlan = PLAN,
-    journal: JournalDouble | None = None,
-    name: str = "watch",
-    lease: LeaseDouble | None = None,
-    replay: ReplayDouble | None = None,
-    until_resumed: bool = False,
-) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
-    judge = CanaryJudge(AnalysisPolicy(minimum_candidate_requests=20))
-    judge.begin_step(plan.steps[step].weight, plan.steps[step].bake_s)
-    service, metrics = ServiceDouble(model), MetricsDouble(*traffic)
-    watched = StepWatch(
-        ticket,
-        plan,
-        step,
-        WatchState(name, judge.to_json(), 0.0),
-        cluster=CanaryCluster(
-            ticket,
-            step,
-            plan.steps[step].weight,
-            service=cast(KServeHook, service),
-            wheel=Wheel(cast(LeaseHook, lease or held(ticket, step)), ticket, "canary"),
-        ),
-        shield=CanaryShield(ticket, cast(KServeHook, service)),
-        metrics=metrics,
-        journal=JournalKeeper(cast(CanaryJournal, journal or JournalDouble())),
-        replay=cast(GoldenReplay, replay or ReplayDouble()),
-        until_resumed=until_resumed,
-    )
-    return watched, service, metrics
-
-
-def held(ticket: ReleaseTicket, step: int) -> LeaseDouble:
-    """The lease as a step finds it: taken, but for the first one, which takes it."""
-    lease = LeaseDouble()
-    if step > 0:
-        lease.lease = Lease("slipway-digits", "models", "digits", ticket.release_id, 60)
-    return lease
-
-
-def pause(lease: LeaseDouble) -> None:
-    """Note on the lease that the canary shall stay where it is; the next renewal finds it."""
-    assert lease.lease is not None
-    lease.lease = replace(lease.lease, paused="a person wants to look")
-
-
-def kinds(watched: StepWatch) -> list[str]:
-    return [event["kind"] for event in watched.events]
-
-
-def told(watched: StepWatch, kind: str) -> dict[str, Any]:
-    return next(event["data"] for event in reversed(watched.events) if event["kind"] == kind)
 
 
 async def test_a_healthy_candidate_gets_its_share_and_the_step_advances(
@@ -304,19 +235,6 @@ async def test_a_budget_of_exposure_ends_the_canary(ticket: ReleaseTicket, live:
     assert "budget" in told(watched, "rollback_started")["reason"]
 
 
-LONG = replace(PLAN, steps=(CanaryStep(20, 60.0), CanaryStep(50, 60.0)), max_bake_s=60.0)
-
-
-async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
-    """Waits for a condition."""
-    limit = time.monotonic() + limit_s
-    while time.monotonic() < limit:
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"the condition was not met within {limit_s:.0f} seconds")
-
-
 async def test_a_canary_whose_guard_ended_it_is_not_gone_on_with(ticket: ReleaseTicket, live: Live) -> None:
     """A lease that was ended while nobody renewed it ends the canary, and the record says by whom."""
     model, lease = live(), LeaseDouble()
@@ -382,145 +300,3 @@ async def test_an_api_that_is_away_does_not_end_a_watch(ticket: ReleaseTicket, l
     assert not running.done()
     lease.away = service.away = False
     assert await running == "advance"
-
-
-async def test_a_paused_canary_stays_at_its_weight_and_is_still_judged(
-    ticket: ReleaseTicket, live: Live
-) -> None:
-    """While a person looks, no time runs out and no step ends; a candidate that turns bad is still taken back."""
-    model, lease = live(), LeaseDouble()
-    watched, _, metrics = watch(ticket, model, HEALTHY, lease=lease)
-    running = asyncio.create_task(watched.run())
-    await until(lambda: "weight_observed" in kinds(watched))
-    pause(lease)
-    await until(lambda: kinds(watched).count("window_judged") > 10)
-    assert watched.elapsed_s > PLAN.max_bake_s
-    assert model.share(CANDIDATE_URI) == 20
-    metrics.per_reading = FAILING
-    assert await running == "roll_back"
-    assert model.share(CANDIDATE_URI) == 0
-
-
-async def test_a_raise_that_meets_a_pause_is_not_made(ticket: ReleaseTicket, live: Live) -> None:
-    """The look of the raise itself finds the pause: the watch says so, nothing is patched, and nothing has failed."""
-    model, lease = live(), LeaseDouble()
-    first, _, _ = watch(ticket, model, HEALTHY, lease=lease)
-    assert await first.run() == "advance"
-    pause(lease)
-    second, service, _ = watch(ticket, model, HEALTHY, step=1, lease=lease)
-    assert await second.run() == "paused"
-    assert service.patches == []
-    assert model.share(CANDIDATE_URI) == 20
-    assert second.events == []
-
-
-async def test_the_first_percent_waits_for_the_end_of_a_pause(ticket: ReleaseTicket, live: Live) -> None:
-    """A try that comes back to a paused release with no users on the candidate holds the lease and waits."""
-    model, lease = live(), held(ticket, 1)
-    pause(lease)
-    watched, service, _ = watch(ticket, model, HEALTHY, lease=lease)
-    running = asyncio.create_task(watched.run())
-    await until(lambda: lease.renewals > 3)
-    assert (service.patches, model.share(CANDIDATE_URI)) == ([], 0)
-    assert lease.lease is not None
-    lease.lease = replace(lease.lease, paused="")
-    assert await running == "advance"
-
-
-async def test_a_try_that_finds_more_users_than_it_gives_takes_them_back_first(
-    ticket: ReleaseTicket, live: Live
-) -> None:
-    """A pause forbids to raise, never to lower: nobody would judge the users of a try that has died."""
-    model, lease = live(), LeaseDouble()
-    first, _, _ = watch(ticket, model, HEALTHY, lease=lease)
-    assert await first.run() == "advance"
-    second, _, _ = watch(ticket, model, HEALTHY, step=1, lease=lease)
-    assert await second.run() == "advance"
-    assert model.share(CANDIDATE_URI) == 50
-    pause(lease)
-    again, _, _ = watch(ticket, model, HEALTHY, lease=lease, plan=LONG)
-    running = asyncio.create_task(again.run())
-    await until(lambda: "window_judged" in kinds(again))
-    assert model.share(CANDIDATE_URI) == 20
-    running.cancel()
-
-
-async def test_a_watch_for_the_end_of_a_pause_ends_with_it(ticket: ReleaseTicket, live: Live) -> None:
-    """While the promotion waits the judge watches on; the resume is reported at once."""
-    model, lease = live(), LeaseDouble()
-    first, _, _ = watch(ticket, model, HEALTHY, lease=lease)
-    assert await first.run() == "advance"
-    pause(lease)
-    waits, _, _ = watch(ticket, model, HEALTHY, plan=PLAN.held(0), lease=lease, until_resumed=True)
-    running = asyncio.create_task(waits.run())
-    await until(lambda: kinds(waits).count("window_judged") > 3)
-    assert not running.done()
-    assert lease.lease is not None
-    lease.lease = replace(lease.lease, paused="")
-    assert await running == "continue"
-
-
-async def test_a_verdict_that_cannot_be_carried_out_stays_a_verdict(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A cluster that is away when users are to be shielded gives the version no second judge."""
-    monkeypatch.setattr(shield, "SHIELD_TIMEOUT_S", 0.2)
-    model, lease = live(), LeaseDouble()
-    watched, service, metrics = watch(ticket, model, HEALTHY, lease=lease, plan=LONG)
-    running = asyncio.create_task(watched.run())
-    await until(lambda: "window_judged" in kinds(watched))
-    service.away = lease.away = True
-    metrics.per_reading = FAILING
-    assert await running == "roll_back"
-    assert kinds(watched)[-1] == "rollback_started"
-    service.away = False
-    await watched.shield()
-    assert model.share(CANDIDATE_URI) == 0
-
-
-async def test_a_store_that_hangs_delays_no_verdict_and_no_step_ends_without_it(
-    ticket: ReleaseTicket, live: Live
-) -> None:
-    """Saving is nobody's to wait for: the judge sees window after window; the step ends when the store is back."""
-    hangs = threading.Event()
-
-    class HangingJournal(JournalDouble):
-        def save(self, state: WatchState) -> bool:
-            hangs.wait(60)
-            return super().save(state)
-
-    model, lease = live(), LeaseDouble()
-    watched, _, _ = watch(ticket, model, HEALTHY, lease=lease, journal=HangingJournal())
-    running = asyncio.create_task(watched.run())
-    await until(lambda: kinds(watched).count("window_judged") > 8)
-    assert watched.elapsed_s > PLAN.steps[0].bake_s
-    assert not running.done()
-    hangs.set()
-    assert await running == "advance"
-
-
-async def test_time_that_nobody_watched_is_no_bake_and_no_bet(ticket: ReleaseTicket, live: Live) -> None:
-    """A triggerer that stood still is blind for one window; what users met meanwhile counts against the budget."""
-    model, lease = live(), LeaseDouble()
-    plan = replace(LONG, max_candidate_requests=20 * 400)
-    watched, _, metrics = watch(ticket, model, HEALTHY, lease=lease, plan=plan)
-    running = asyncio.create_task(watched.run())
-    await until(lambda: kinds(watched).count("window_judged") > 2)
-    before = watched.elapsed_s
-    metrics.readings += 300
-    await until(lambda: watched.judge.unjudged.windows == 1)
-    await until(lambda: any(one["data"]["verdict"]["blind"] for one in judged(watched)))
-    assert watched.elapsed_s - before < 1.0
-    assert max(one["data"]["verdict"]["window"]["seconds"] for one in judged(watched) if not blind(one)) < 1.0
-    assert sum(blind(one) for one in judged(watched)) == 1
-    metrics.readings += 300
-    assert await running == "roll_back"
-    assert "budget" in told(watched, "rollback_started")["reason"]
-
-
-def judged(watched: StepWatch) -> list[dict[str, Any]]:
-    return [event for event in watched.events if event["kind"] == "window_judged"]
-
-
-def blind(event: dict[str, Any]) -> bool:
-    return bool(event["data"]["verdict"]["blind"])

@@ -19,7 +19,7 @@ from slipway.triggers.triton import TritonLoadModelTrigger
 
 from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import CANDIDATE_URI, LeaseDouble, ServiceDouble
-from tests.unit.plugins.test_canary_watch import FAILING, HEALTHY, LONG, until, watch
+from tests.unit.plugins.watching import FAILING, HEALTHY, LONG, until, watch
 
 LOADS, FIRST_DEPLOYMENTS = 200, 20
 AT_ONCE_S = 1.0

@@ -19,7 +19,7 @@ from tests.unit.plugins.conftest import (
     ReplayDouble,
     ServiceDouble,
 )
-from tests.unit.plugins.test_canary_watch import HEALTHY, PLAN, kinds, pause, told, until, watch
+from tests.unit.plugins.watching import HEALTHY, PLAN, kinds, pause, told, until, watch
 
 TOP_UP = replace(PLAN, on_inconclusive="top_up", max_bake_s=1.0)
 NOBODY = ((0, 0), (0, 0))
