@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from urllib3.exceptions import HTTPError  # botocore lets it through where an answer in XML breaks off
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError, UserError
+from include.model_release.json_source import parse_json
 from include.model_release.publication import PartsDigest
 from include.model_release.spec import Encryption
 from slipway.hooks.listing import Listing, StoredObject, list_below
@@ -154,9 +155,12 @@ class ModelStoreHook(BaseHook):
         return body
 
     def read_json(self, key: str) -> Any | None:
-        """The object's JSON value, or None where there is no such object."""
+        """The object's JSON value, or None where there is no such object.
+
+        :raises UserError: the object is no JSON.
+        """
         body = self.read(key)
-        return None if body is None else json.loads(body)
+        return None if body is None else parse_json(body, self.uri(key))
 
     def exists(self, key: str) -> bool:
         """Whether the store has the object."""
