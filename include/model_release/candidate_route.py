@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.isvc_fields import mapping, text, texts, whole
+from include.model_release.isvc_fields import items, mapping, text, texts, whole
 
 API_GROUP, API_VERSION = "gateway.networking.k8s.io", "v1"
 _MANAGED_BY = ("app.kubernetes.io/managed-by", "slipway")
@@ -57,7 +57,7 @@ def candidate_route(
     if known is None:
         return None
     spec, metadata = mapping(known.get("spec")), mapping(known.get("metadata"))
-    host = next((text(one) for one in spec.get("hostnames") or () if text(one).startswith(predictor)), "")
+    host = next((one for one in _hosts(spec) if one.startswith(predictor)), "")
     if not host or len(host.partition(".")[0]) + len("-candidate") > _LABEL_LIMIT:
         return None
     return {
@@ -77,7 +77,7 @@ def candidate_route(
             ],
         },
         "spec": {
-            "parentRefs": copy.deepcopy(list(spec.get("parentRefs") or ())),
+            "parentRefs": copy.deepcopy(items(spec.get("parentRefs"))),
             "hostnames": [f"{predictor}-candidate{host.removeprefix(predictor)}"],
             "rules": [
                 {
@@ -98,21 +98,25 @@ def candidate_route(
 
 def _port(spec: Mapping[str, Any]) -> int:
     """Return the port at which the predictors' Services are led to; KServe's is 80."""
-    for rule in spec.get("rules") or ():
-        for reference in mapping(rule).get("backendRefs") or ():
+    for rule in items(spec.get("rules")):
+        for reference in items(rule.get("backendRefs")):
             return whole(reference.get("port")) or 80
     return 80
+
+
+def _hosts(spec: Mapping[str, Any]) -> list[str]:
+    names = spec.get("hostnames")
+    return [text(name) for name in names] if isinstance(names, list) else []
 
 
 def read_candidate_route(
     routes: Iterable[Mapping[str, Any]], service: str, *, is_taken: Callable[[Mapping[str, Any]], bool]
 ) -> CandidateRoute:
     """Return what is seen of the candidate's route; `is_taken` tells whether the Gateways have taken one."""
-    for route in routes:
+    for route in items(list(routes)):
         spec = mapping(route.get("spec"))
-        rules = spec.get("rules") or ()
-        references = [one for rule in rules for one in mapping(rule).get("backendRefs") or ()]
+        references = [one for rule in items(spec.get("rules")) for one in items(rule.get("backendRefs"))]
         if is_own(route, service) and len(references) == 1:
-            hosts = spec.get("hostnames") or ("",)
-            return CandidateRoute(text(hosts[0]), text(references[0].get("name")), is_taken(route))
+            host = next(iter(_hosts(spec)), "")
+            return CandidateRoute(host, text(references[0].get("name")), is_taken(route))
     return CandidateRoute()

@@ -1,4 +1,8 @@
-"""The keys under which slipway leaves notes on an InferenceService, and plain readings of its loosely typed parts."""
+"""The keys under which slipway leaves notes on an InferenceService, and plain readings of its loosely typed parts.
+
+The object is the API server's, but by another version's schema, and its annotations are anybody's. Nothing here raises:
+what cannot be read must not keep a rollback from its work. It reads as "nothing known", a percent as all of the traffic.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,8 @@ ROLLED_BACK_URI = ANNOTATION_PREFIX + "rolled-back-uri"
 PREVIEW_GENERATION = ANNOTATION_PREFIX + "preview-generation"
 TRANSFORMER = ANNOTATION_PREFIX + "transformer"
 NO_TRANSFORMER = "none"
+
+_INT64 = 2**63
 
 # KServe then tags the latest ready revision `latest`, which gives it a host of its own.
 TAG_ROUTING = "serving.kserve.io/enable-tag-routing"
@@ -50,7 +56,7 @@ def transformer_digest(isvc: Mapping[str, Any]) -> str:
 
 def condition_is_true(status: Mapping[str, Any], kind: str) -> bool:
     """Tell whether the condition of this type says "True"."""
-    conditions = status.get("conditions") or []
+    conditions = items(status.get("conditions"))
     return any(item.get("type") == kind and item.get("status") == "True" for item in conditions)
 
 
@@ -59,16 +65,36 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def items(value: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list; none where the value is no list."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
 def texts(value: Any) -> dict[str, str]:
     """Return a mapping of text to text, as annotations and labels are."""
-    return {str(key): str(item) for key, item in mapping(value).items()}
+    return {text(key): text(item) for key, item in mapping(value).items()}
 
 
 def text(value: Any) -> str:
-    """Return the value as text, "" for None."""
-    return "" if value is None else str(value)
+    """Return the value if it is a text; "" for all else."""
+    return value if isinstance(value, str) else ""
 
 
 def whole(value: Any) -> int | None:
-    """Return the value as a whole number; None stays None."""
-    return None if value is None else int(value)
+    """Return a whole number of at most 64 bits; None for all else."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if -_INT64 <= value < _INT64 else None
+
+
+def percent(value: Any) -> int | None:
+    """Return a whole percent from 0 to 100; None stays None, and all else is 100: nobody is safe by what it says."""
+    if value is None:
+        return None
+    return value if is_percent(value) else 100
+
+
+def is_percent(value: Any) -> bool:
+    """Tell whether the value is a whole percent from 0 to 100."""
+    number = whole(value)
+    return number is not None and 0 <= number <= 100

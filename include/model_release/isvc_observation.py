@@ -42,7 +42,10 @@ from include.model_release.isvc_fields import (
     VERSION,
     condition_is_true,
     deployment_mode,
+    is_percent,
+    items,
     mapping,
+    percent,
     text,
     texts,
     transformer_digest,
@@ -85,7 +88,8 @@ class Observed:
     `annotations` are the notes, wherever the dialect keeps them. `traffic_current` tells whether the router is known
     to do what `traffic` says. `urls` are the addresses, by revision, that lead to that revision alone, whatever its
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
-    `standard` is what only that dialect has; None tells Knative.
+    `standard` is what only that dialect has; None tells Knative. `unreadable` names what of the canary in the spec is of
+    no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing else.
     """
 
     name: str
@@ -113,6 +117,7 @@ class Observed:
     obstacles: tuple[str, ...] = ()
     transformer: str = NO_TRANSFORMER
     standard: StandardView | None = None
+    unreadable: tuple[str, ...] = ()
 
     @property
     def dialect(self) -> Dialect:
@@ -205,8 +210,8 @@ class Observed:
         if self.standard is not None:
             return self.traffic_current and _gives_nothing(self.standard, storage_uri)
         if self.storage_uri != storage_uri:
-            return True
-        return self.canary_percent == 0 and self.share(self.latest_created) == 0
+            return bool(self.storage_uri)
+        return self.canary_percent == 0 and self.traffic_current and self.share(self.latest_created) == 0
 
     def annotation(self, key: str) -> str:
         """Return one annotation, "" where it is not set."""
@@ -232,19 +237,25 @@ def observe(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]] = ()) -
     predictor = mapping(spec.get("predictor"))
     component = mapping(mapping(status.get("components")).get("predictor"))
     latest_ready = text(component.get("latestReadyRevision"))
+    told_percent = predictor.get("canaryTrafficPercent")
+    traffic, whole_traffic = _traffic(component.get("traffic"), latest_ready)
     return Observed(
         **_common(isvc),
         storage_uri=text(mapping(predictor.get("model")).get("storageUri")),
-        canary_percent=whole(predictor.get("canaryTrafficPercent")),
+        canary_percent=percent(told_percent),
         latest_created=text(component.get("latestCreatedRevision")),
         latest_ready=latest_ready,
         latest_rolledout=text(component.get("latestRolledoutRevision")),
         previous_rolledout=text(component.get("previousRolledoutRevision")),
-        traffic=_traffic(component.get("traffic"), latest_ready),
+        traffic=traffic,
+        traffic_current=whole_traffic,
         urls=_urls(component.get("traffic")),
         failure=_failure(mapping(status.get("modelStatus")), text(component.get("latestCreatedRevision"))),
         annotations=texts(metadata.get("annotations")),
         obstacles=preflight(isvc),
+        unreadable=()
+        if told_percent is None or is_percent(told_percent)
+        else ("spec.predictor.canaryTrafficPercent",),
     )
 
 
@@ -256,7 +267,7 @@ def _common(isvc: Mapping[str, Any]) -> dict[str, Any]:
         "namespace": text(metadata.get("namespace")),
         "uid": text(metadata.get("uid")),
         "resource_version": text(metadata.get("resourceVersion")),
-        "generation": int(metadata.get("generation") or 0),
+        "generation": whole(metadata.get("generation")) or 0,
         "observed_generation": whole(status.get("observedGeneration")),
         "ready": condition_is_true(status, "Ready"),
         "transition": text(mapping(status.get("modelStatus")).get("transitionStatus")),
@@ -291,6 +302,7 @@ def _observe_standard(isvc: Mapping[str, Any], routes: list[Mapping[str, Any]]) 
         annotations=_notes(isvc, view, own),
         obstacles=preflight(isvc, routes),
         standard=view,
+        unreadable=view.unreadable,
     )
 
 
@@ -315,21 +327,28 @@ def _ours(notes: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in notes.items() if key.startswith(ANNOTATION_PREFIX)}
 
 
-def _traffic(targets: Any, latest_ready: str) -> dict[str, int]:
-    """Sum percents by revision: the same revision may be both `latest` and `prev`."""
+def _traffic(targets: Any, latest_ready: str) -> tuple[dict[str, int], bool]:
+    """Sum percents by revision: the same revision may be both `latest` and `prev`. Tell whether that is all.
+
+    It is not where a share cannot be read, or is somebody's that has no name: who has it may be anybody.
+    """
+    known = items(targets)
+    is_whole = isinstance(targets, list) and len(known) == len(targets)
     shares: dict[str, int] = {}
-    for target in targets or []:
+    for target in known:
         revision = text(target.get("revisionName")) or (latest_ready if target.get("latestRevision") else "")
+        share = target.get("percent")
+        is_whole = is_whole and (share is None or is_percent(share)) and bool(revision or not share)
         if revision:
-            shares[revision] = shares.get(revision, 0) + int(target.get("percent") or 0)
-    return shares
+            shares[revision] = shares.get(revision, 0) + (percent(share) or 0)
+    return shares, is_whole
 
 
 def _urls(targets: Any) -> dict[str, str]:
     """Return the URL of each revision that has a tag; KServe tags "latest" where tag routing is enabled, and "prev"."""
     return {
         text(target.get("revisionName")): text(target.get("url"))
-        for target in targets or []
+        for target in items(targets)
         if target.get("revisionName") and target.get("url")
     }
 

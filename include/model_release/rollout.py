@@ -80,6 +80,12 @@ def next_action(goal: Goal, observed: Observed | None) -> Action:
         return Impossible(f"{observed.name} is being deleted by someone else.", kind="foreign_change")
     if isinstance(goal, RollBack):
         return roll_back(goal, observed)
+    if observed.unreadable:
+        return Impossible(
+            f"{observed.name} is not as KServe writes it: {', '.join(observed.unreadable)} cannot be read. It was left "
+            "as it is; see who wrote it.",
+            kind="foreign_change",
+        )
     return _forward(goal, observed)
 
 

@@ -13,14 +13,17 @@ while there is a canary: whatever the weight, stable could take everyone back.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from include.model_release.isvc_fields import STABLE_MIN_REPLICAS
+from include.model_release.isvc_fields import STABLE_MIN_REPLICAS, mapping
 from include.model_release.isvc_observation import Observed
 from include.model_release.standard_view import CanaryEntry, StandardView, predictor_name
 
 Json = dict[str, Any]
+
+_REPLICAS = re.compile(r"[0-9]{1,9}")
 
 
 def with_new_entry(
@@ -30,7 +33,7 @@ def with_new_entry(
     replicas = max(view.min_replicas or 1, 1)
     raised = _raised(view, replicas)
     kept = {} if raised is None else {STABLE_MIN_REPLICAS: str(replicas)}
-    model = copy.deepcopy(dict(view.predictor["model"]))
+    model = copy.deepcopy(dict(mapping(view.predictor.get("model"))))
     entry = {
         "trafficPercent": percent,
         "predictor": {
@@ -81,7 +84,7 @@ def _raised(view: StandardView, replicas: int) -> int | None:
 def _lowered(view: StandardView, entry: CanaryEntry) -> Json:
     """Return stable's minReplicas as they were, unless somebody has changed them since."""
     before = entry.notes.get(STABLE_MIN_REPLICAS, "")
-    if not before.isdigit() or view.min_replicas != 2 * int(before):
+    if not _REPLICAS.fullmatch(before) or view.min_replicas != 2 * int(before):
         return {}
     return {"minReplicas": int(before)}
 

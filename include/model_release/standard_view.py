@@ -23,12 +23,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from include.model_release.candidate_route import CandidateRoute, candidate_route, read_candidate_route
-from include.model_release.isvc_fields import CANDIDATE_URI, condition_is_true, mapping, text, texts, whole
+from include.model_release.isvc_fields import (
+    CANDIDATE_URI,
+    condition_is_true,
+    is_percent,
+    items,
+    mapping,
+    percent,
+    text,
+    texts,
+    whole,
+)
 
 _VERSION_IN_URI = re.compile(r"/([0-9]{1,12})/repository/?$")
 UNKNOWN = "unknown"
@@ -98,7 +108,8 @@ class StandardView:
     """One InferenceService in Standard mode. `predictor` is its `spec.predictor`, whole.
 
     `own_route` is the HTTPRoute of slipway's that leads testers to the candidate; `route_to` returns it as it should be
-    for a canary, None where KServe's own routes tell of no host.
+    for a canary, None where KServe's own routes tell of no host. `unreadable` names the parts of `spec.canary` that are of
+    no known form.
     """
 
     service: str
@@ -110,6 +121,7 @@ class StandardView:
     own_route: CandidateRoute = field(default_factory=CandidateRoute)
     uid: str = ""
     routes: tuple[Mapping[str, Any], ...] = ()
+    unreadable: tuple[str, ...] = ()
 
     @property
     def own(self) -> CanaryEntry | None:
@@ -175,21 +187,37 @@ def standard_view(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]]) 
     """Read the parts of Standard mode; `routes` are the HTTPRoutes of the service or of its whole namespace."""
     spec, status = mapping(isvc.get("spec")), mapping(isvc.get("status"))
     metadata = mapping(isvc.get("metadata"))
-    service, routes = text(metadata.get("name")), tuple(routes)
+    service, routes = text(metadata.get("name")), tuple(items(list(routes)))
     return StandardView(
         service=service,
         predictor=mapping(spec.get("predictor")),
-        canaries=tuple(_entry(mapping(item)) for item in spec.get("canary") or ()),
+        canaries=tuple(_entry(item) for item in items(spec.get("canary"))),
         echoes={
-            text(item.get("name")): CanaryEcho(bool(item.get("ready")), int(item.get("trafficPercent") or 0))
-            for item in status.get("canaryStatuses") or ()
+            text(item.get("name")): CanaryEcho(
+                item.get("ready") is True, percent(item.get("trafficPercent")) or 0
+            )
+            for item in items(status.get("canaryStatuses"))
         },
         predictor_ready=condition_is_true(status, "PredictorReady"),
         route=read_routes(routes, service),
         own_route=read_candidate_route(routes, service, is_taken=_is_taken),
         uid=text(metadata.get("uid")),
         routes=routes,
+        unreadable=tuple(_unreadable(spec.get("canary"))),
     )
+
+
+def _unreadable(canaries: Any) -> Iterator[str]:
+    """Yield what of `spec.canary` cannot be told from another canary, or may be any share."""
+    if canaries is not None and not isinstance(canaries, list):
+        yield "spec.canary"
+        return
+    for place, entry in enumerate(canaries or ()):
+        share = mapping(entry).get("trafficPercent")
+        if not isinstance(entry, Mapping):
+            yield f"spec.canary[{place}]"
+        elif share is not None and not is_percent(share):
+            yield f"spec.canary[{place}].trafficPercent"
 
 
 def _entry(body: Mapping[str, Any]) -> CanaryEntry:
@@ -197,7 +225,7 @@ def _entry(body: Mapping[str, Any]) -> CanaryEntry:
     return CanaryEntry(
         name=text(predictor.get("name")),
         storage_uri=_storage_uri(predictor),
-        percent=int(body.get("trafficPercent") or 0),
+        percent=percent(body.get("trafficPercent")) or 0,
         notes=texts(predictor.get("annotations")),
         body=body,
     )
@@ -215,28 +243,40 @@ def read_routes(routes: Iterable[Mapping[str, Any]], service: str) -> RouteReadi
     belongs = re.compile(rf"{re.escape(service)}(-.+)?-predictor")
     own = (service, f"{service}-predictor")
     traffic: dict[str, int] = {}
-    leading = []
-    for route in routes:
+    leading, is_whole = [], True
+    for route in items(list(routes)):
         if mapping(route.get("metadata")).get("name") not in own:
             continue
-        for rule in mapping(route.get("spec")).get("rules") or ():
-            shares = _shares(rule.get("backendRefs") or ())
+        rules = mapping(route.get("spec")).get("rules")
+        is_whole = is_whole and _are_mappings(rules)
+        for rule in items(rules):
+            shares, are_told = _shares(rule.get("backendRefs"))
+            is_whole = is_whole and are_told
             if not any(belongs.fullmatch(name) for name in shares):
                 continue
             leading.append(route)
             for name, share in shares.items():
                 traffic[name] = max(share, traffic.get(name, 0))
-    return RouteReading(traffic, bool(leading) and all(map(_is_taken, leading)), bool(leading))
+    return RouteReading(traffic, is_whole and bool(leading) and all(map(_is_taken, leading)), bool(leading))
 
 
-def _shares(references: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return percent by backend. Gateway API: the weight is 1 where none is given."""
+def _are_mappings(value: Any) -> bool:
+    return isinstance(value, list) and len(items(value)) == len(value)
+
+
+def _shares(references: Any) -> tuple[dict[str, int], bool]:
+    """Return percent by backend, and whether every share was told. Gateway API: a weight that is not given is 1."""
+    is_whole = references is None or _are_mappings(references)
     weights: dict[str, int] = {}
-    for one in references:
-        weight = whole(one.get("weight"))
-        weights[text(one.get("name"))] = 1 if weight is None else weight
+    for one in items(references):
+        weight = 1 if one.get("weight") is None else whole(one["weight"])
+        name = text(one.get("name"))
+        if weight is None or weight < 0 or not name:
+            is_whole = False
+            continue
+        weights[name] = weights.get(name, 0) + weight
     total = sum(weights.values())
-    return {name: _percent(weight, total) for name, weight in weights.items()}
+    return {name: _percent(weight, total) for name, weight in weights.items()}, is_whole
 
 
 def _percent(weight: int, total: int) -> int:
@@ -248,15 +288,22 @@ def _percent(weight: int, total: int) -> int:
 
 def _is_taken(route: Mapping[str, Any]) -> bool:
     """Tell whether every Gateway says that it has accepted the route in its present generation."""
-    generation = int(mapping(route.get("metadata")).get("generation") or 0)
-    parents = mapping(route.get("status")).get("parents") or ()
+    generation = whole(mapping(route.get("metadata")).get("generation")) or 0
     accepted = [
         condition
-        for parent in parents
-        for condition in parent.get("conditions") or ()
+        for parent in items(mapping(route.get("status")).get("parents"))
+        for condition in items(parent.get("conditions"))
         if condition.get("type") == "Accepted"
     ]
     return bool(accepted) and all(
-        one.get("status") == "True" and int(one.get("observedGeneration") or generation) >= generation
+        one.get("status") == "True" and _is_about(one.get("observedGeneration"), generation)
         for one in accepted
     )
+
+
+def _is_about(observed: Any, generation: int) -> bool:
+    """Tell whether a condition is about this generation; one that names none is about the newest."""
+    if observed is None:
+        return True
+    number = whole(observed)
+    return number is not None and (number or generation) >= generation

@@ -64,7 +64,9 @@ def _edge(rng: Random, place: Place, _: Sequence[Place]) -> None:
     if isinstance(old, bool) or old is None:
         parent[key] = not old
     elif isinstance(old, int | float):
-        parent[key] = rng.choice((*interesting.NUMBERS, old + 1, old - 1, -old, old * 10, float(str(old)), str(old)))
+        parent[key] = rng.choice(
+            (*interesting.NUMBERS, old + 1, old - 1, -old, old * 10, float(str(old)), str(old))
+        )
     elif isinstance(old, str):
         at = rng.randint(0, len(old))
         parent[key] = old[:at] + rng.choice(interesting.TEXTS) + old[at + rng.choice((0, 0, 1, 5)) :]

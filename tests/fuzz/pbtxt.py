@@ -43,7 +43,9 @@ CONFIGS: tuple[Mapping[str, Any], ...] = (
         ],
         "optimization": {
             "cuda": {"graphs": True, "graph_spec": [{"batch_size": 1, "input": {"x": {"dim": [4]}}}]},
-            "execution_accelerators": {"gpu_execution_accelerator": [{"name": "tensorrt", "parameters": {"a": "b"}}]},
+            "execution_accelerators": {
+                "gpu_execution_accelerator": [{"name": "tensorrt", "parameters": {"a": "b"}}]
+            },
             "input_pinned_memory": {"enable": True},
         },
         "version_policy": {"specific": {"versions": [3]}},
@@ -75,7 +77,9 @@ CONFIGS: tuple[Mapping[str, Any], ...] = (
                     "output_name": "out",
                     "data_type": "TYPE_FP32",
                     "dims": [-1],
-                    "initial_state": [{"name": "i", "data_type": "TYPE_FP32", "dims": [1], "data_file": "zeros"}],
+                    "initial_state": [
+                        {"name": "i", "data_type": "TYPE_FP32", "dims": [1], "data_file": "zeros"}
+                    ],
                 }
             ],
         },
@@ -89,7 +93,9 @@ CONFIGS: tuple[Mapping[str, Any], ...] = (
         "input": [_X],
         "output": [_Y],
         "ensemble_scheduling": {
-            "step": [{"model_name": "part", "model_version": -1, "input_map": {"a": "x"}, "output_map": {"b": "y"}}]
+            "step": [
+                {"model_name": "part", "model_version": -1, "input_map": {"a": "x"}, "output_map": {"b": "y"}}
+            ]
         },
     },
 )
@@ -101,7 +107,21 @@ _BITS = {
     FieldDescriptor.CPPTYPE_UINT32: (0, 2**32 - 1),
     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
 }
-_NAMES = ("x", "y", "m", "part", "in", "START", "TYPE_FP32", "model_name", "0", "8.9", "labels.txt", "../x", "")
+_NAMES = (
+    "x",
+    "y",
+    "m",
+    "part",
+    "in",
+    "START",
+    "TYPE_FP32",
+    "model_name",
+    "0",
+    "8.9",
+    "labels.txt",
+    "../x",
+    "",
+)
 _NUMBER = re.compile(r"(?<=: )-?[0-9]+")
 _MOST_CHANGES = 5
 

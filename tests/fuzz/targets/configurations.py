@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from random import Random
-from typing import Any
 
 from include.model_release.config_checks import contradictions
 from include.model_release.config_files import named_files

@@ -13,13 +13,13 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from slipway_pod.errors import PodError
-from slipway_pod.golden import read_golden
-from slipway_pod.tensors import Tensor
 
 from include.model_release.golden_file import read_arrays
 from include.model_release.golden_set import Kind, golden_from_arrays
 from include.model_release.signature import ModelSignature
+from slipway_pod.errors import PodError
+from slipway_pod.golden import read_golden
+from slipway_pod.tensors import Tensor
 from tests.fuzz import mutate
 from tests.fuzz.target import Target
 
@@ -78,13 +78,32 @@ def _mutated(rng: Random, seeds: Sequence[bytes]) -> bytes:
 def _header(rng: Random) -> bytes:
     """An .npy header of some type and shape."""
     kind = rng.choice(
-        ("<f4", "<f8", ">f4", "<i8", "|b1", "|O", "<U1", "<U0", "|S0", "|S3", "<c8", "<M8[s]", "|V4", "<U3", "<f16", "x")
+        (
+            "<f4",
+            "<f8",
+            ">f4",
+            "<i8",
+            "|b1",
+            "|O",
+            "<U1",
+            "<U0",
+            "|S0",
+            "|S3",
+            "<c8",
+            "<M8[s]",
+            "|V4",
+            "<U3",
+            "<f16",
+            "x",
+        )
     )
     shape = rng.choice(
         ("(3,)", "(3, 4)", "(3, 1)", "(0,)", "()", "(10000000000,)", "(10000000000, 0)", "(0, 10000000000)", "(-1, 4)",
          "(-3, -4)", "(True,)", "(3.0,)", "(" * 300, "-" * 5000 + "1", "(3, 4,)" * 200, "(" + "1," * 100 + ")")
     )  # fmt: skip
-    text = f"{{'descr': {kind!r}, 'fortran_order': {rng.choice(('True', 'False', '3'))}, 'shape': {shape}, }}\n"
+    text = (
+        f"{{'descr': {kind!r}, 'fortran_order': {rng.choice(('True', 'False', '3'))}, 'shape': {shape}, }}\n"
+    )
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) & 0xFFFF) + text.encode()
 
 

@@ -36,7 +36,10 @@ _NUMBERS = ("NaN", "-1", "1e400", "+Inf", "1e18", "0.5", "9" * 400, "9" * 5000, 
 
 
 def _series(name: str, value: str, **labels: str) -> dict[str, Any]:
-    return {"metric": {"__name__": name, "rev": "a", **labels}, "values": [[_NOW - 9, "1"], [_NOW - 1, value]]}
+    return {
+        "metric": {"__name__": name, "rev": "a", **labels},
+        "values": [[_NOW - 9, "1"], [_NOW - 1, value]],
+    }
 
 
 _ANSWERS: tuple[dict[str, Any], ...] = tuple(
@@ -66,7 +69,9 @@ def _page(rng: Random, seeds: Sequence[str]) -> str:
             (
                 f"{name} {rng.choice(_NUMBERS)}",
                 f"{name} {number} {rng.choice(_NUMBERS)}",
-                lines[at].replace('"200"', f'"{rng.choice(interesting.TEXTS[:20])}"').replace('le="1"', 'le="x"'),
+                lines[at]
+                .replace('"200"', f'"{rng.choice(interesting.TEXTS[:20])}"')
+                .replace('le="1"', 'le="x"'),
                 lines[at].replace("envoy_response_code=", "x=").replace("le=", "y="),
                 lines[at].replace("grpc_0", f"grpc_{rng.choice(('²', '٣', 'x', '9' * 5000))}"),
                 rng.choice(lines),

@@ -11,14 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.errors import PodError
-from slipway_pod.source_files import _unpack
-
 from include.model_release.benchmark import BenchmarkResult, judge_benchmark
 from include.model_release.converted import parse_converted, require_same_service
 from include.model_release.errors import SlipwayError
 from include.model_release.parity import parse_parity, require_parity, worst_figures
 from include.model_release.spec import Benchmark
+from slipway_pod.errors import PodError
+from slipway_pod.source_files import _unpack
 from tests.fuzz import mutate
 from tests.fuzz.documents import json_bytes
 from tests.fuzz.target import Target
@@ -41,7 +40,10 @@ _RESULT: dict[str, Any] = {
 }  # fmt: skip
 _RESULTS = (
     {**_RESULT, "model": {"file": "model.onnx", **_FILE}},
-    {**_RESULT, "repository": {"files": [{"path": "top/4/model.py", **_FILE}], "configs": {"top": "name: 'top'"}}},
+    {
+        **_RESULT,
+        "repository": {"files": [{"path": "top/4/model.py", **_FILE}], "configs": {"top": "name: 'top'"}},
+    },
 )
 _CONFIG = {
     "name": "top",

@@ -43,7 +43,9 @@ def _events() -> list[Any]:
 
 def _keys(rng: Random, seeds: Sequence[str]) -> str:
     key = mutate.some_bytes(rng, [key.encode() for key in seeds]).decode("utf-8", "replace")
-    return key.replace("000001", rng.choice(("0", "1" * 30, "9" * 5000, "٣" * 6))) if rng.random() < 0.3 else key
+    return (
+        key.replace("000001", rng.choice(("0", "1" * 30, "9" * 5000, "٣" * 6))) if rng.random() < 0.3 else key
+    )
 
 
 def _record(rng: Random, _: Any) -> list[Any]:

@@ -107,7 +107,10 @@ TARGETS = (
         _read_file,
     ),
     Target(
-        "run_conf", lambda: list(_trees()), _conf, lambda value: apply_overrides(_spec(), value, "the run's conf")
+        "run_conf",
+        lambda: list(_trees()),
+        _conf,
+        lambda value: apply_overrides(_spec(), value, "the run's conf"),
     ),
     Target(
         "policy_file",

@@ -50,14 +50,20 @@ _OTHERS: tuple[Goal, ...] = (
 
 def _states(make: Any) -> Iterator[Any]:
     """The object after each step of a canary, of its promotion and of its end."""
-    for goals in ([StartCanary(_CANDIDATE, 5, "r", 3), Promote(_CANDIDATE)], [_FORWARD[1], _BACK[0]], [_FORWARD[0]]):
+    for goals in (
+        [StartCanary(_CANDIDATE, 5, "r", 3), Promote(_CANDIDATE)],
+        [_FORWARD[1], _BACK[0]],
+        [_FORWARD[0]],
+    ):
         model = make()
         yield _object(model)
         for goal in goals:
             for _ in range(12):
                 action = next_action(goal, model.read())
                 if hasattr(action, "body"):
-                    model.patch(action.body) if action.__class__.__name__ == "Patch" else model.expose(action.body)
+                    model.patch(action.body) if action.__class__.__name__ == "Patch" else model.expose(
+                        action.body
+                    )
                     yield _object(model)
                 elif isinstance(action, Done | Impossible):
                     break
@@ -99,14 +105,18 @@ def _read(value: Any) -> None:
         says_safe = isinstance(action, Done) or (isinstance(action, Wait) and action.users_safe)
         if goal in _BACK and says_safe and not _is_told(isvc, routes):
             raise BrokenPromiseError(f"{goal} counts users as safe: {action}")
-    observed.is_shielded_from(_CANDIDATE)
-    if observed.is_shielded_from(_CANDIDATE) and not _is_told(isvc, routes) and _CANDIDATE in json.dumps(isvc):
+    if (
+        observed.storage_uri in ("", _CANDIDATE)
+        and observed.is_shielded_from(_CANDIDATE)
+        and not _is_told(isvc, routes)
+    ):
         raise BrokenPromiseError("is_shielded_from counts users as safe")
 
 
 def _is_told(isvc: Any, routes: Any) -> bool:
     """Whether each share of the traffic is a whole percent or weight of something that has a name."""
     mode = (isvc.get("status") or {}).get("deploymentMode") if isinstance(isvc.get("status"), dict) else None
+    mode = mode if isinstance(mode, str) else None
     notes = isvc["metadata"].get("annotations") if isinstance(isvc.get("metadata"), dict) else None
     mode = mode or (notes.get("serving.kserve.io/deploymentMode") if isinstance(notes, dict) else None)
     if mode in ("Standard", "RawDeployment"):
@@ -119,7 +129,11 @@ def _is_told(isvc: Any, routes: Any) -> bool:
         isinstance(one, dict)
         and isinstance(one.get("percent", 0), int)
         and one.get("percent", 0) in range(101)
-        and (isinstance(one.get("revisionName"), str) or one.get("latestRevision") is True)
+        and (
+            isinstance(one.get("revisionName"), str)
+            or one.get("latestRevision") is True
+            or not one.get("percent")
+        )
         for one in traffic
     )
 
@@ -134,27 +148,32 @@ def _is_own(isvc: Any, route: Any) -> bool:
 
 def _is_route_told(route: Any) -> bool:
     try:
-        references = [one for rule in route["spec"]["rules"] for one in rule["backendRefs"]]
-        return all(
-            isinstance(one["name"], str) and isinstance(one.get("weight", 1), int) and one.get("weight", 1) >= 0
+        rules = route["spec"]["rules"]
+        references = [one for rule in rules for one in rule.get("backendRefs") or ()]
+        return isinstance(rules, list) and all(
+            isinstance(one["name"], str)
+            and isinstance(one.get("weight", 1), int)
+            and one.get("weight", 1) >= 0
             for one in references
         )
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         return False
 
 
 def _leases() -> list[Any]:
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    made = lease_manifest("digits", "models", holder="r", now=now, candidate_uri=_CANDIDATE, stable_uri=_STABLE)
+    made = lease_manifest(
+        "digits", "models", holder="r", now=now, candidate_uri=_CANDIDATE, stable_uri=_STABLE
+    )
     made["metadata"] |= {
         "uid": "u",
         "resourceVersion": "7",
         "managedFields": [{"time": "2026-01-02T03:04:05Z"}, {"time": "2026-01-02T03:05:05Z"}],
     }
     ended = json.loads(json.dumps(made))
-    ended["metadata"]["annotations"] |= ending(
-        parse_lease(made), by="guard", reason="gone", now=now
-    )["metadata"]["annotations"]
+    ended["metadata"]["annotations"] |= ending(parse_lease(made), by="guard", reason="gone", now=now)[
+        "metadata"
+    ]["annotations"]
     return [made, ended]
 
 

@@ -17,7 +17,16 @@ from include.guard.watch import Sight, users_are_safe
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.isvc_observation import CANDIDATE_URI as CANDIDATE_NOTE
 from include.model_release.lease import SERVER_SKEW_S
-from include.model_release.rollout import Done, Patch, Promote, RollBack, ShiftWeight, next_action
+from include.model_release.rollout import (
+    Done,
+    Observed,
+    Patch,
+    Promote,
+    RollBack,
+    ShiftWeight,
+    next_action,
+    observe,
+)
 from tests.unit.guard.world import (
     CANDIDATE_URI,
     EPOCH,
@@ -362,21 +371,38 @@ def test_a_canary_without_a_stable_version_in_its_notes_is_left_alone() -> None:
     assert guard.look() == Sight(canaries=1, left_alone=1, longest_lease_s=LEASE_S)
 
 
-def test_an_object_that_cannot_be_understood_does_not_keep_the_others_from_their_guard(lines: Lines) -> None:
+def test_an_object_that_cannot_be_understood_does_not_keep_the_others_from_their_guard(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One broken InferenceService is logged; the canary of another one is ended all the same."""
     world = World()
-
-    def break_it(obj: dict[str, Any]) -> None:
-        obj["spec"]["predictor"]["canaryTrafficPercent"] = "many"
-
     world.store.create(service_manifest("a-broken-one"))
-    world.store.mutate(SERVICES, NAMESPACE, "a-broken-one", break_it)
+
+    def break_down(isvc: dict[str, Any], routes: Any) -> Observed:
+        if isvc["metadata"]["name"] == "a-broken-one":
+            raise ValueError("a fault of the program")
+        return observe(isvc, routes)
+
+    monkeypatch.setattr("include.guard.watch.observe", break_down)
     guard = world.guard()
     for _ in range(LEASE_S + 5):
         world.now_s += 1
         guard.look()
     assert world.observed().canary_percent == 0
     assert {"not_understood", "canary_ended"} <= {line["event"] for line in lines()}
+
+
+def test_a_canary_whose_weight_cannot_be_read_is_ended() -> None:
+    """A percent that is no number may be any: without a lease the candidate is taken to 0."""
+    world = World(with_lease=False)
+    world.controller_is_alive = False
+
+    def break_it(obj: dict[str, Any]) -> None:
+        obj["spec"]["predictor"]["canaryTrafficPercent"] = "many"
+
+    world.store.mutate(SERVICES, NAMESPACE, NAME, break_it)
+    world.pass_time(LEASE_S + 5, world.guard())
+    assert world.observed().canary_percent == 0
 
 
 def test_an_inference_service_that_was_deleted_is_forgotten() -> None:
