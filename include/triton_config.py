@@ -10,6 +10,11 @@ from typing import Any
 from include.model_release.config_schema import with_numbers
 from include.model_release.errors import ModelInvalidError
 
+# An ensemble of hundreds of steps is a tenth of it; what is beyond is another file, or an attack on the parser.
+SIZE_LIMIT = 256 * 1024
+ENTRIES_LIMIT = 1000
+_FOUND_LIMIT = 300
+
 
 @cache
 def _protobuf() -> SimpleNamespace:
@@ -42,19 +47,32 @@ def to_pbtxt(config: Mapping[str, Any]) -> str:
     return text
 
 
-def from_pbtxt(text: str, name: str = "config.pbtxt") -> dict[str, Any]:
-    """Return config.pbtxt's content in the JSON form, with numbers as numbers.
+def from_pbtxt(text: str | bytes, name: str = "config.pbtxt") -> dict[str, Any]:
+    """Return config.pbtxt's content in the JSON form, with numbers as numbers; bytes must be UTF-8.
 
     `name` is what the error calls the file. Raises ModelInvalidError, which tells line and column.
     """
     protobuf = _protobuf()
+    if len(text) > SIZE_LIMIT:
+        raise _unreadable(name, f"at most {SIZE_LIMIT} characters", str(len(text)))
     try:
-        message = protobuf.text.Parse(text, protobuf.ModelConfig())
-    except (protobuf.text.ParseError, UnicodeDecodeError) as error:
-        raise ModelInvalidError(
-            f"{name} cannot be read",
-            expected="a text of Triton's ModelConfig",
-            found=str(error),
-            remedy="Correct that line, or publish the version again under a new number.",
-        ) from error
-    return with_numbers(protobuf.json.MessageToDict(message, preserving_proto_field_name=True))
+        content = text.decode() if isinstance(text, bytes) else text
+        message = protobuf.text.Parse(content, protobuf.ModelConfig())
+        config = protobuf.json.MessageToDict(message, preserving_proto_field_name=True)
+    except (protobuf.text.ParseError, protobuf.json.Error, ValueError, RecursionError) as error:
+        # ValueError: it is not UTF-8, or holds a number of thousands of digits.
+        raise _unreadable(name, "a text of Triton's ModelConfig", str(error)) from error
+    longest = max((len(value) for value in config.values() if isinstance(value, list | dict)), default=0)
+    if longest > ENTRIES_LIMIT:
+        # The checks hold each against each.
+        raise _unreadable(name, f"at most {ENTRIES_LIMIT} entries in a list", str(longest))
+    return with_numbers(config)
+
+
+def _unreadable(name: str, expected: str, found: str) -> ModelInvalidError:
+    return ModelInvalidError(
+        f"{name} cannot be read",
+        expected=expected,
+        found=found if len(found) <= _FOUND_LIMIT else f"{found[:_FOUND_LIMIT]}…",
+        remedy="Correct that line, or publish the version again under a new number.",
+    )

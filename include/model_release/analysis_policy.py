@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from include.model_release.errors import SpecError
+
+# More requests or milliseconds than there will be.
+_PLENTY = 1e12
+_FOUND_LIMIT = 80
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,14 @@ class AnalysisPolicy:
         _require("error_margin_percent", self.error_margin_percent, 0.0, 90.0)
         _require("latency_quantile", self.latency_quantile, 0.0, 1.0, open_ends=True)
         _require("latency_margin_percent", self.latency_margin_percent, 0.0, 1000.0)
-        _require("minimum_candidate_requests", self.minimum_candidate_requests, 1, math.inf)
+        _require("minimum_candidate_requests", self.minimum_candidate_requests, 1, _PLENTY)
         _require("burst_correlation", self.burst_correlation, 0.0, 1.0)
         _require("windows_to_fail", self.windows_to_fail, 1, 100)
         _require("latency_grace_windows", self.latency_grace_windows, 0, 100)
         if self.error_ceiling_percent is not None:
             _require("error_ceiling_percent", self.error_ceiling_percent, 0.0, 100.0)
         if self.latency_ceiling_ms is not None:
-            _require("latency_ceiling_ms", self.latency_ceiling_ms, 0.0, math.inf, open_ends=True)
+            _require("latency_ceiling_ms", self.latency_ceiling_ms, 0.0, _PLENTY, open_ends=True)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -102,12 +105,13 @@ class AnalysisPolicy:
 
 
 def _require(name: str, value: object, low: float, high: float, *, open_ends: bool = False) -> None:
-    numeric = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    # NaN is in no order, and compared in this way an integer may be larger than any float.
     if numeric and (low < value < high if open_ends else low <= value <= high):  # type: ignore[operator]
         return
     raise SpecError(
         f"`{name}` of the analysis policy is out of range",
         expected=f"a number from {low:g} to {high:g}{', ends excluded' if open_ends else ''}",
-        found=repr(value),
+        found=repr(value)[:_FOUND_LIMIT],
         remedy=f"correct `rollout.analysis.{name}` in the release file",
     )

@@ -314,7 +314,7 @@ class CanaryJudge:
             judge.unjudged = Totals(**state.get("unjudged", {}))
             if state.get("replayed") is not None:
                 judge._replayed = ReplayedEvidence.from_dict(judge.policy, state["replayed"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SlipwayError(
                 "the saved state of the canary's judge cannot be read",
                 expected=f"JSON as CanaryJudge.to_json writes it, state version {_STATE_VERSION}",

@@ -37,6 +37,7 @@ from include.model_release.judge_words import duration, is_replay
 from include.model_release.latency import quantile_ms
 from include.model_release.record import Event, RecordError, ReleaseState, fold
 from include.model_release.samples import Sample
+from include.model_release.shapes import form_of
 
 FORMAT_VERSION = 1
 # The document and the windows of its last run, under the evidence of a release.
@@ -49,6 +50,7 @@ _BLIND_FRAME = re.compile(r"\(\d+ in a row\): ")
 _SAME_EVIDENCE = 1e-6
 
 
+@form_of("the record of the canary", RecordError)
 def canary_evidence(
     events: Sequence[Event],
     policy: AnalysisPolicy,
@@ -90,6 +92,7 @@ def canary_evidence(
     }
 
 
+@form_of("the evidence of the canary")
 def windows_jsonl(document: Mapping[str, Any], run: int | None = None) -> str:
     """Return the windows of one run (its `number`; None: the last) as the lines that
     `python -m include.model_release.judge` reads; a document without runs gives its policy alone.
@@ -110,6 +113,7 @@ def windows_jsonl(document: Mapping[str, Any], run: int | None = None) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
+@form_of("the evidence of the canary")
 def recordings(document: Mapping[str, Any]) -> dict[str, str]:
     """Return what `windows_jsonl` gives of each run, by the name of the file it belongs in, the last run's
     first.

@@ -26,6 +26,7 @@ from include.model_release.judge_words import (
     number,
 )
 from include.model_release.page_style import page, text
+from include.model_release.shapes import form_of
 
 _STYLE = """
 :root { --stable: #0072b2; --candidate: #d55e00; --errors: #882e8a; --latency: #00795a;
@@ -69,8 +70,12 @@ _OUTCOMES = {
 _GIVEN_UP = "A canary that cannot be judged in the time it is given is taken back."
 
 
+@form_of("the evidence of the canary")
 def render_canary_html(document: Mapping[str, Any]) -> str:
-    """Return the page for what `canary_evidence.canary_evidence` makes; the last run is shown in full."""
+    """Return the page for what `canary_evidence.canary_evidence` makes; the last run is shown in full.
+
+    Raises UserError for a document of another form.
+    """
     runs = document["runs"]
     run = runs[-1] if runs else None
     parts = [_header(document, run)]

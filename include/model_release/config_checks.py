@@ -8,13 +8,19 @@ from typing import Any
 from include.model_release.config_case import Case, Contradiction, EngineProfile
 from include.model_release.config_engine_checks import profile_contradictions
 from include.model_release.config_files import file_contradictions
-from include.model_release.config_tensor_checks import tensor_contradictions, warmup_contradictions
+from include.model_release.config_tensor_checks import (
+    tensor_contradictions,
+    unnamed_contradictions,
+    warmup_contradictions,
+)
 from include.model_release.errors import ModelInvalidError
 from include.model_release.signature import ModelSignature
 
-__all__ = ["Contradiction", "EngineProfile", "contradictions", "require_consistent"]
+__all__ = ["Contradiction", "EngineProfile", "contradictions", "require_consistent", "require_named"]
 
 _CHOICES = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
+# Of how many contradictions beside the first an error tells.
+_SHOWN = 10
 _GPU_KINDS = {"KIND_GPU", "KIND_AUTO", None}
 
 
@@ -43,12 +49,24 @@ def require_consistent(
     version: int | None = None,
     files: Collection[str] = (),
 ) -> None:
-    """Raise ModelInvalidError for the first of `contradictions`; the others follow in its `found`."""
-    found = contradictions(config, signature=signature, profiles=profiles, version=version, files=files)
+    """Raise ModelInvalidError for the first of `contradictions`; some of the others follow in its `found`."""
+    _refuse(
+        config, contradictions(config, signature=signature, profiles=profiles, version=version, files=files)
+    )
+
+
+def require_named(config: Mapping[str, Any]) -> None:
+    """Raise ModelInvalidError where a tensor, control or state has no name, or two tensors have one name."""
+    _refuse(config, list(unnamed_contradictions(Case(config, None, (), None))))
+
+
+def _refuse(config: Mapping[str, Any], found: Sequence[Contradiction]) -> None:
     if not found:
         return
     first, others = found[0], found[1:]
-    also = "".join(f"; also `{other.field}` {other.what}" for other in others)
+    also = "".join(f"; also `{other.field}` {other.what}" for other in others[:_SHOWN])
+    if len(others) > _SHOWN:
+        also += f"; and {len(others) - _SHOWN} more"
     raise ModelInvalidError(
         f"config.pbtxt of {config.get('name') or 'the model'}: `{first.field}` {first.what}",
         expected=first.expected,
@@ -255,6 +273,7 @@ def _versions(case: Case) -> Iterator[Contradiction]:
 
 
 _CHECKS: tuple[Callable[[Case], Iterator[Contradiction]], ...] = (
+    unnamed_contradictions,
     file_contradictions,
     _scheduling,
     profile_contradictions,

@@ -64,6 +64,8 @@ def _of_map(wanted: Mapping[str, Any], served: Any, spot: _Spot) -> Iterator[str
 
 
 def _of_set(wanted: Sequence[Any], served: Any, spot: _Spot) -> Iterator[str]:
+    if wanted == served:
+        return
     if not _are_lists(wanted, served):
         yield from _of_value(wanted, served, spot)
         return

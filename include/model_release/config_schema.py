@@ -8,6 +8,7 @@ name of its zero value) or a message; `[]` marks a list, `{}` a map with keys of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -137,6 +138,8 @@ ModelMetrics.MetricControl.HistogramOptions
 """
 
 Form = Literal["one", "list", "map"]
+# As protobuf writes 64 bits.
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,6 @@ def _numbered(value: Any, kind: FieldKind) -> Any:
 def _numbered_one(value: Any, kind: FieldKind) -> Any:
     if kind.message and isinstance(value, Mapping):
         return with_numbers(value, kind.message)
-    if kind.scalar == "int" and isinstance(value, str) and value.lstrip("-").isdecimal():
+    if kind.scalar == "int" and isinstance(value, str) and _WHOLE.fullmatch(value):
         return int(value)
     return value

@@ -10,6 +10,45 @@ from include.model_release.names import nearest
 from include.model_release.signature import TensorSpec
 
 
+def unnamed_contradictions(case: Case) -> Iterator[Contradiction]:
+    """Yield what nobody could address: tensors and states without a name, and two of one name."""
+    for role in ("input", "output"):
+        names: set[str] = set()
+        for index, entry in enumerate(case.entries(role)):
+            yield from _lacking(f"{role}[{index}]", entry, ("name",))
+            name = str(entry.get("name") or "")
+            if name and name in names:
+                yield Contradiction(
+                    f"{role}[{index}].name",
+                    f"is that of another {role}",
+                    "names of their own",
+                    name,
+                    "Remove one.",
+                )
+            names.add(name)
+            if any(int(size) < -1 for size in entry.get("dims") or ()):
+                yield Contradiction(
+                    f"{role}[{index}].dims",
+                    "has a size that there is not",
+                    "sizes from 0, or -1 for any",
+                    str(list(entry["dims"])),
+                    "Correct it.",
+                )
+    sequence = case.message("sequence_batching")
+    for index, state in enumerate(sequence.get("state") or ()):
+        yield from _lacking(f"sequence_batching.state[{index}]", state, ("input_name", "output_name"))
+    for index, control in enumerate(sequence.get("control_input") or ()):
+        yield from _lacking(f"sequence_batching.control_input[{index}]", control, ("name",))
+
+
+def _lacking(place: str, entry: Mapping[str, Any], fields: Sequence[str]) -> Iterator[Contradiction]:
+    for field in fields:
+        if not entry.get(field):
+            yield Contradiction(
+                f"{place}.{field}", "is missing", "a name", "none", "Write it, or remove the entry."
+            )
+
+
 def tensor_contradictions(case: Case) -> Iterator[Contradiction]:
     """Yield what does not fit between the configuration's tensors and the model's."""
     if case.signature is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from include.model_release.config_checks import EngineProfile, contradictions
 from include.model_release.engine import EngineBuild, engine_of
@@ -18,6 +18,16 @@ from include.model_release.signature import ModelSignature
 from include.model_release.signature import differences as signature_differences
 
 REPOSITORY = "repository/"
+
+
+def _with_all_ends(profile: dict[str, _Shapes]) -> dict[str, _Shapes]:
+    if profile.keys() != {"min", "opt", "max"}:
+        raise ValueError("must have `min`, `opt` and `max`")
+    return profile
+
+
+_Shapes = dict[str, tuple[Annotated[int, Field(ge=-1)], ...]]
+_Profile = Annotated[dict[str, _Shapes], AfterValidator(_with_all_ends)]
 
 
 class _Measured(BaseModel):
@@ -52,7 +62,7 @@ class _Result(BaseModel):
 
     signature: ModelSignature
     tools: dict[str, str] = {}
-    profiles: tuple[dict[str, Any], ...] = ()
+    profiles: tuple[_Profile, ...] = ()
     model: _SingleFile | None = None
     repository: _Repository | None = None
     inputs: dict[str, FileEntry] = {}

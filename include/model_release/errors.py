@@ -46,6 +46,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+_TEXT_LIMIT = 4000
+
 
 class SlipwayError(Exception):
     """The root of the tree; every error says what, and where it helps: expected, found and what to do.
@@ -61,11 +63,11 @@ class SlipwayError(Exception):
         found: str | None = None,
         remedy: str | None = None,
     ) -> None:
-        super().__init__(what)
-        self.what = what
-        self.expected = expected
-        self.found = found
-        self.remedy = remedy
+        super().__init__(_clipped(what))
+        self.what = _clipped(what)
+        self.expected = None if expected is None else _clipped(expected)
+        self.found = None if found is None else _clipped(found)
+        self.remedy = None if remedy is None else _clipped(remedy)
 
     def __str__(self) -> str:
         sentences = [_sentence(self.what)]
@@ -269,6 +271,11 @@ def all_errors(root: type[SlipwayError] = SlipwayError) -> Iterator[type[Slipway
 def _sentence(text: str) -> str:
     text = text.strip()
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _clipped(text: str) -> str:
+    """Return the text, cut where nobody reads on: what is quoted may be as long as whoever wrote it liked."""
+    return text if len(text) <= _TEXT_LIMIT else f"{text[:_TEXT_LIMIT]}… ({len(text)} characters)"
 
 
 def _text_or_none(value: object) -> str | None:

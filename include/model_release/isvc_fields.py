@@ -1,7 +1,8 @@
 """The keys under which slipway leaves notes on an InferenceService, and plain readings of its loosely typed parts.
 
-The object is the API server's, but by another version's schema, and its annotations are anybody's. Nothing here raises:
-what cannot be read must not keep a rollback from its work. It reads as "nothing known", a percent as all of the traffic.
+The object is the API server's, but by another version's schema, and its annotations are anybody's. Nothing here
+raises: what cannot be read must not keep a rollback from its work. It reads as "nothing known", a percent as all of the
+traffic.
 """
 
 from __future__ import annotations

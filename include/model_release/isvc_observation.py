@@ -88,8 +88,8 @@ class Observed:
     `annotations` are the notes, wherever the dialect keeps them. `traffic_current` tells whether the router is known
     to do what `traffic` says. `urls` are the addresses, by revision, that lead to that revision alone, whatever its
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
-    `standard` is what only that dialect has; None tells Knative. `unreadable` names what of the canary in the spec is of
-    no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing else.
+    `standard` is what only that dialect has; None tells Knative. `unreadable` names what of the canary in the spec is
+    of no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing else.
     """
 
     name: str

@@ -25,7 +25,8 @@ from include.model_release.spec_mirror import Mirror
 from include.model_release.spec_targets import ParityRules
 
 Status = Literal["pass", "fail", "inconclusive"]
-_Number = Annotated[int, Field(ge=0)]
+# As many as a counter of 64 bits holds.
+_Number = Annotated[int, Field(ge=0, lt=2**63)]
 # What the arithmetic of shares may be wrong by.
 _ROUNDING = 1e-9
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from include.model_release.page_style import page, text
+from include.model_release.shapes import form_of
 
 _STYLE = """
 :root { --differ: #d58f00; --differ-ink: #8f6000; }
@@ -36,8 +37,9 @@ _COUNTS = {
 _WIDTH = 900.0
 
 
+@form_of("the evidence of the comparison")
 def render_mirror_html(evidence: Mapping[str, Any]) -> str:
-    """Return the page for what `mirror.mirror_evidence` makes."""
+    """Return the page for what `mirror.mirror_evidence` makes. Raises UserError for another form."""
     report, limits = evidence["report"], evidence["limits"]
     parts = [_header(evidence)]
     if report is not None:

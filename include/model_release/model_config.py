@@ -17,7 +17,7 @@ from include.model_release.config_canonical import (
     config_sha256,
     model_file,
 )
-from include.model_release.config_checks import EngineProfile, require_consistent
+from include.model_release.config_checks import EngineProfile, require_consistent, require_named
 from include.model_release.config_files import platform_of
 from include.model_release.config_options import (
     Config,
@@ -31,7 +31,7 @@ from include.model_release.config_options import (
 )
 from include.model_release.errors import ModelInvalidError
 from include.model_release.names import parse_version
-from include.model_release.signature import ModelSignature, TensorSpec
+from include.model_release.signature import DATATYPES, ModelSignature, TensorSpec
 from include.model_release.spec import InstanceGroup, ReleaseSpec, Serving, VersionPolicy
 from include.model_release.warmup import make_warmup
 
@@ -95,6 +95,7 @@ def build_model_config(
     Raises ModelInvalidError, which names the field, when the signature does not suit the release file, such
     as a fixed batch dimension, or when two fields contradict each other; GoldenSetError as `make_warmup`.
     """
+    require_named(base or {})
     config = _identity(name, serving, base, files)
     config["max_batch_size"] = _max_batch_size(serving, base)
     config.update(_tensors(serving, config, signature))
@@ -137,8 +138,9 @@ def served_signature(config: Mapping[str, Any]) -> ModelSignature:
     """Return the signature that a server tells of a model with this `config`.
 
     It is what clients see, and may differ from the model file's own: a tensor of shape [-1] is served as
-    [-1, 1].
+    [-1, 1]. Raises ModelInvalidError for a tensor that lacks a name, a type that clients know, or its sizes.
     """
+    require_named(config)
     batch = (-1,) if config.get("max_batch_size") else ()
     return ModelSignature(
         inputs=tuple(_served(tensor, batch) for tensor in config.get("input", ())),
@@ -147,8 +149,16 @@ def served_signature(config: Mapping[str, Any]) -> ModelSignature:
 
 
 def _served(tensor: Mapping[str, Any], batch: tuple[int, ...]) -> TensorSpec:
-    datatype = str(tensor["data_type"]).removeprefix("TYPE_")
-    shape = (*batch, *(int(size) for size in tensor["dims"]))
+    datatype = str(tensor.get("data_type") or "").removeprefix("TYPE_")
+    dims = tensor.get("dims")
+    if not dims or (datatype != "STRING" and datatype not in DATATYPES):
+        raise ModelInvalidError(
+            f"the tensor `{tensor['name']}` of config.pbtxt cannot be served",
+            expected="`data_type` and `dims`",
+            found=f"{datatype or 'no type'}, {list(dims or ())}",
+            remedy="Write both in config.pbtxt.",
+        )
+    shape = (*batch, *(int(size) for size in dims))
     return TensorSpec.model_validate(
         {"name": tensor["name"], "datatype": "BYTES" if datatype == "STRING" else datatype, "shape": shape}
     )

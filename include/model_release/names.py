@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from include.model_release.errors import UnknownModelError, VersionInvalidError
@@ -19,6 +20,8 @@ VERSION_LIMIT = 2**63 - 1
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _VERSION = re.compile(r"[1-9][0-9]*")
 _RELEASE_SUFFIX = ".yaml"
+# Of a word that a near one is sought for, and of those that it is sought among.
+_WORD_LIMIT, _WORDS_LIMIT = 100, 200
 
 
 def is_dns_label(text: str, limit: int = 63) -> bool:
@@ -92,8 +95,13 @@ def release_file(releases_dir: Path, model: str) -> Path:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word most like `word`, or None when none is near."""
-    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    """Return the known word most like `word`, or None when none is near.
+
+    Only the first of very many known words are looked at, and a very long word is like none: the search takes time.
+    """
+    if len(word) > _WORD_LIMIT:
+        return None
+    matches = difflib.get_close_matches(word, list(islice(known, _WORDS_LIMIT)), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from include.model_release.page_style import page, text
 from include.model_release.report_examples import EXAMPLES_STYLE, examples_section, number
+from include.model_release.shapes import form_of
 
 _STYLE = """
 :root { --bar: #3b6fd4; --heat: 59, 111, 212; --miss: 196, 49, 75; }
@@ -27,10 +28,11 @@ _SIZES = (
 )
 
 
+@form_of("the validation report")
 def render_report_html(report: Mapping[str, Any]) -> str:
     """Return the page for what `expectations.validation_report` or `signature_report.signature_report` makes.
 
-    Missing parts are left out.
+    Missing parts are left out. Raises UserError for a report of another form.
     """
     title = f"{report.get('model', 'model')} version {report.get('version', '?')}: validation"
     parts = [

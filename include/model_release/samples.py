@@ -23,6 +23,7 @@ from typing import Any, Literal, get_args
 from include.model_release.errors import MetricsUnavailableError
 
 Source = Literal["users", "replay"]
+_SHOWN_LIMIT = 80
 
 
 @dataclass(frozen=True)
@@ -308,24 +309,39 @@ def _was_reset(before: Counters, after: Counters) -> bool:
     return any(after.latency_buckets.get(bound, 0) < count for bound, count in before.latency_buckets.items())
 
 
+def _is_number(value: object) -> bool:
+    """Whether the value is a number that a float can hold, perhaps infinite."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return not math.isnan(value)
+    except OverflowError:
+        return False
+
+
 def _count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < 0:
-        raise _unusable(name, "a number of requests, zero or more", repr(value))
-    count = int(value)  # type: ignore[call-overload]  # every finite Real can be made whole
+    if not _is_number(value) or math.isinf(value) or value < 0:
+        raise _unusable(name, "a number of requests, zero or more", _shown(value))
+    count = int(value)
     if count != value:
         raise _unusable(name, "a whole number of requests", repr(value))
     return int(count)
 
 
-def _moment(what: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value < 0:
-        raise _unusable(f"the moment of {what}", "unix seconds", repr(value))
+def _moment(what: str, value: Any) -> None:
+    if not _is_number(value) or math.isinf(value) or value < 0:
+        raise _unusable(f"the moment of {what}", "unix seconds", _shown(value))
 
 
-def _bound(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value) or value <= 0:
-        raise _unusable("a latency bucket's upper bound", "milliseconds above 0, or inf", repr(value))
+def _bound(value: Any) -> float:
+    if not _is_number(value) or value <= 0:
+        raise _unusable("a latency bucket's upper bound", "milliseconds above 0, or inf", _shown(value))
     return float(value)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_LIMIT else f"{text[:_SHOWN_LIMIT]}…"
 
 
 def _bound_text(bound: float) -> str:

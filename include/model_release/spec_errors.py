@@ -14,18 +14,24 @@ from include.model_release.errors import SpecError
 from include.model_release.names import nearest
 from include.model_release.yaml_source import Path, YamlSource, dotted
 
+# Of how many complaints an error tells.
+_TOLD = 6
+
 
 def explain(error: ValidationError, root: type[BaseModel], parsed: YamlSource) -> SpecError:
     """Return a SpecError about the first complaint, in file order; the others follow in its `found`."""
-    problems = sorted(
-        (_Problem(details, root, parsed) for details in error.errors(include_url=False)),
-        key=lambda problem: problem.line,
+    all_details = sorted(
+        error.errors(include_url=False),
+        key=lambda details: parsed.line_of(_located(root, details["loc"])[0]),
     )
+    # What is wrong with each takes a search among all keys, so only those that are told of are looked at.
+    problems = [_Problem(details, root, parsed) for details in all_details[:_TOLD]]
     first, others = problems[0], problems[1:]
     found = first.found
     if others:
-        also = "; ".join(f"{other.place}: {other.what}" for other in others[:5])
-        more = f"{len(others)} more problem{'s' if len(others) > 1 else ''} ({also})"
+        also = "; ".join(f"{other.place}: {other.what}" for other in others)
+        count = len(all_details) - 1
+        more = f"{count} more problem{'s' if count > 1 else ''} ({also})"
         found = f"{found}; {more}" if found else more
     return SpecError(
         f"{parsed.name}, {first.place}: {first.what}" if first.place else f"{parsed.name}: {first.what}",

@@ -108,8 +108,8 @@ class StandardView:
     """One InferenceService in Standard mode. `predictor` is its `spec.predictor`, whole.
 
     `own_route` is the HTTPRoute of slipway's that leads testers to the candidate; `route_to` returns it as it should be
-    for a canary, None where KServe's own routes tell of no host. `unreadable` names the parts of `spec.canary` that are of
-    no known form.
+    for a canary, None where KServe's own routes tell of no host. `unreadable` names the parts of `spec.canary` that are
+    of no known form.
     """
 
     service: str

@@ -15,7 +15,7 @@ import yaml
 from include.model_release.errors import SpecError
 
 # A release file is a page; what is far beyond that is another file by mistake, or an attack on the parser.
-SIZE_LIMIT_BYTES = 256 * 1024
+SIZE_LIMIT_BYTES = 64 * 1024
 DEPTH_LIMIT = 20
 
 _PREFIX = "tag:yaml.org,2002:"
@@ -84,6 +84,11 @@ def parse_yaml_mapping(text: str, name: str) -> YamlSource:
         raise _syntax_error(error, name) from error
     except RecursionError as error:
         raise SpecError(f"{name} is nested too deeply to be a release file") from error
+    except ValueError as error:
+        # A number of thousands of digits: the pattern of numbers takes it, Python does not.
+        raise SpecError(
+            f"{name} has a number that cannot be read", found=str(error), remedy="Write fewer digits."
+        ) from error
     finally:
         if loader is not None:
             loader.dispose()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from include.model_release.errors import SlipwayError, TimedOutError
 from include.model_release.samples import Reading
+from include.model_release.shapes import form_of
 from slipway.hooks.store import ModelStoreHook
 from slipway.lanes import Lane
 
@@ -49,14 +51,22 @@ class WatchState:
         }
 
     @classmethod
+    @form_of("the canary's journal")
     def from_dict(cls, value: Mapping[str, Any]) -> WatchState:
-        """Rebuilds a state from `to_dict`'s form."""
-        readings = value["readings"]
+        """Rebuilds a state from `to_dict`'s form.
+
+        :raises SlipwayError: the value is of another form.
+        """
+        readings, elapsed_s = value["readings"], float(value["elapsed_s"])
+        if not (
+            isinstance(value["watch"], str) and isinstance(value["judge"], str) and 0 <= elapsed_s < math.inf
+        ):
+            raise ValueError("the name of the watch, the judge's text or the time is none")
         return cls(
             watch=value["watch"],
             judge=value["judge"],
-            elapsed_s=float(value["elapsed_s"]),
-            events=list(value["events"]),
+            elapsed_s=elapsed_s,
+            events=[dict(event) for event in value["events"]],
             readings=None
             if readings is None
             else {revision: Reading.from_dict(reading) for revision, reading in readings.items()},
@@ -81,7 +91,7 @@ class CanaryJournal:
         try:
             value = self._store.read_json(self._key)
             return None if value is None else WatchState.from_dict(value)
-        except (SlipwayError, KeyError, TypeError, ValueError) as error:
+        except SlipwayError as error:
             log.warning("the canary's journal cannot be read, the step is watched anew: %s", error)
             return None
 

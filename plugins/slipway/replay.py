@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import itertools
 import logging
 import math
 import time
-import zipfile
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +18,9 @@ import numpy as np
 
 from include.model_release.asking import is_decoupled, optional_inputs
 from include.model_release.errors import SlipwayError, UserError
+from include.model_release.golden_file import read_arrays
 from include.model_release.golden_set import golden_from_arrays
+from include.model_release.manifest import GOLDEN_FILE
 from include.model_release.samples import Sample, Window
 from include.model_release.signature import ModelSignature
 from include.model_release.spec_top_up import TopUp
@@ -115,7 +115,7 @@ class GoldenReplay:
             if not preparing.done():
                 return self._hindered("the golden set could not be read within a window")
             requests = preparing.result()
-        except (SlipwayError, OSError, ValueError, zipfile.BadZipFile) as error:
+        except (SlipwayError, OSError) as error:
             return self._hindered(str(error).rstrip("."))
         finally:
             preparing.cancel()
@@ -172,14 +172,13 @@ def load_requests(ticket: ReleaseTicket, registry: ModelRegistry) -> list[Golden
     configs = {name: from_pbtxt(text) for name, text in registry.config_texts(manifest).items()}
     if is_decoupled(configs.values()):
         raise _decoupled(ticket)
-    with np.load(io.BytesIO(registry.golden_set(manifest)), allow_pickle=False) as arrays:
-        golden = golden_from_arrays(
-            dict(arrays),
-            manifest.signature,
-            validation.label,
-            kind=validation.kind,
-            optional=optional_inputs(configs[ticket.model]),
-        )
+    golden = golden_from_arrays(
+        read_arrays(registry.golden_set(manifest), GOLDEN_FILE),
+        manifest.signature,
+        validation.label,
+        kind=validation.kind,
+        optional=optional_inputs(configs[ticket.model]),
+    )
     settings = ticket.spec.rollout.top_up
     requests: list[GoldenRequest] = []
     size, largest = 0, 0

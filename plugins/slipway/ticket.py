@@ -6,13 +6,15 @@ import json
 import re
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer
 
+from include.model_release.errors import UserError
 from include.model_release.repository import repository_paths
 from include.model_release.spec import ReleaseSpec
 from include.model_release.variants import ONLY, with_variant
 
 ADMIT_TASK_ID = "admit"
+_FOUND_LIMIT = 300
 TICKET_TEMPLATE = f"{{{{ ti.xcom_pull(task_ids='{ADMIT_TASK_ID}') | tojson }}}}"
 
 
@@ -83,5 +85,16 @@ class ReleaseTicket(BaseModel):
 
     @classmethod
     def parse(cls, rendered: str | dict[str, Any]) -> ReleaseTicket:
-        """Reads what the template of an operator's ``release`` field was rendered to."""
-        return cls.model_validate_json(rendered if isinstance(rendered, str) else json.dumps(rendered))
+        """Reads what the template of an operator's ``release`` field was rendered to.
+
+        :raises UserError: it is no admitted release.
+        """
+        try:
+            return cls.model_validate_json(rendered if isinstance(rendered, str) else json.dumps(rendered))
+        except (ValidationError, ValueError, RecursionError) as error:
+            raise UserError(
+                "what this task was given is no admitted release",
+                expected=f"what the task {ADMIT_TASK_ID!r} returned",
+                found=str(error).replace("\n", " ")[:_FOUND_LIMIT],
+                remedy="Clear the whole run, so that it is admitted again.",
+            ) from error

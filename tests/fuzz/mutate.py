@@ -16,8 +16,9 @@ Place = tuple[Any, Any]
 _MOST_CHANGES = 4
 _TOKENS = (
     b"{", b"}", b"[", b"]", b",", b":", b'"', b"'", b"\\", b"\\u0000", b"\\ud800", b"null", b"NaN", b"Infinity",
-    b"1e999", b"-1", b"9" * 5000, b"9" * 30, b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80", b"\n", b"\r", b"\t", b"#",
-    b"&a ", b"*a", b"!!python/object:os.system ", b"---\n", b"<<: ", b"- ", b"? ", b"|\n", b"PK\x03\x04", b"PK\x05\x06",
+    b"1e999", b"-1", b"9" * 5000, b"9" * 30, b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\xc0\x80", b"\n", b"\r", b"\t",
+    b"#", b"&a ", b"!!python/object:os.system ", b"---\n", b"<<: ", b"- ", b"? ", b"|\n", b"PK\x03\x04", b"*a",
+    b"PK\x05\x06",
 )  # fmt: skip
 
 

@@ -42,7 +42,8 @@ def save(finding: Finding, root: Path) -> str:
         f"{finding.shown}\n"
     )
     short = finding.shown if len(finding.shown) <= _SHOWN else f"{finding.shown[:_SHOWN]}…"
-    return f"\nFOUND {finding.target} {finding.index}: {finding.kind} at {finding.place} {finding.text}\n  {path}\n  {short}"
+    what = f"FOUND {finding.target} {finding.index}: {finding.kind} at {finding.place} {finding.text}"
+    return f"\n{what}\n  {path}\n  {short}"
 
 
 def _by_class(refused: Counter[str]) -> str:

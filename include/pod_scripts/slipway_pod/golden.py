@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import difflib
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from slipway_pod.errors import PodError, first_line
+from slipway_pod.npz import SIZE_LIMIT_BYTES, read_npz
 from slipway_pod.tensors import Tensor, numpy_name
 
 
-def read_arrays(path: Path, name: str) -> dict[str, Any]:
-    """The arrays of a NumPy archive by name. Raises PodError (GoldenSetError)."""
-    import numpy as np
-
+def read_arrays(path: Path, name: str, limit_bytes: int = SIZE_LIMIT_BYTES) -> dict[str, Any]:
+    """The arrays of a NumPy archive by name, `limit_bytes` of them in all. Raises PodError (GoldenSetError)."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        return read_npz(path, limit_bytes)
+    except (zipfile.BadZipFile, zlib.error, ValueError, RuntimeError, EOFError, OSError, KeyError) as error:
         what = f"{name} is no NumPy .npz archive without pickled objects"
         found = f"{path.stat().st_size} bytes, {first_line(error)}"
         remedy = "write it with numpy.savez(path, INPUT=…, LABEL=…) from arrays of numbers or strings"

@@ -5,9 +5,11 @@ Of an archive only the regular files are looked at: no link, no device, no right
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -82,6 +84,10 @@ def _is_plain(name: str) -> bool:
     return ".." not in name and all(PLAIN_NAME.fullmatch(part) for part in name.split("/"))
 
 
+# RuntimeError, which is no kind of its own: a member is encrypted, or packed in a way that Python does not know.
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+
+
 def _unpack(archive: Path, folder: Path, limit_bytes: int) -> list[str]:
     """Writes an archive's wanted files below `folder`; returns what was left out. Raises PodError."""
     try:
@@ -96,7 +102,7 @@ def _unpack(archive: Path, folder: Path, limit_bytes: int) -> list[str]:
                     shutil.copyfileobj(source, sink)
                 if target.stat().st_size != size:
                     raise ValueError(f"{name} is not as long as the archive says")
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError) as error:
+    except (*_DAMAGED, EOFError, OSError, ValueError, RuntimeError, OverflowError) as error:
         raise PodError(
             "ModelInvalidError",
             f"{archive.name} cannot be unpacked",

@@ -47,7 +47,7 @@ def parse_answer(body: bytes, source: str) -> Any:
     try:
         answer = json.loads(body)
         status = answer["status"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise _unusable(source, "text that is no answer of Prometheus's HTTP API") from None
     if status != "success":
         raise MetricsUnavailableError(
@@ -61,7 +61,7 @@ def parse_answer(body: bytes, source: str) -> Any:
         raise MetricsUnavailableError(
             f"{source} gave a partial answer",
             expected="an answer without warnings",
-            found=_short("; ".join(map(str, answer["warnings"]))),
+            found=_short(str(answer["warnings"])),
             remedy="a part of the counts is not the count: see to what it warns of",
         )
     return answer.get("data")
@@ -82,7 +82,7 @@ def parse_series(data: Any, source: str) -> list[RawSeries]:
             samples = {float(at): float(value) for at, value in one["values"]}
             if samples:
                 found.append(RawSeries({str(k): str(v) for k, v in one["metric"].items()}, samples))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise _unusable(source, "data that are not as the API describes them") from None
     return found
 

@@ -23,6 +23,7 @@ _PATH = "/stats/prometheus"
 _FILTER = r"^cluster\..*\|(http|grpc)\.(upstream_rq_([0-9]+|time|total)|grpc\.[0-9]+)$"
 # The parser gives every counter its OpenMetrics name, with this ending.
 _COUNTER = "_total"
+_TEXT_LIMIT = 300
 # What gRPC calls success, and a request that its own client gave up.
 _NO_FAULT_STATUS = frozenset({"0", "1"})
 
@@ -107,8 +108,8 @@ def counters_by_revision(text: str, revisions: Iterable[str], source: str) -> di
     """
     try:
         return _counters_by_revision(text, revisions, source)
-    except (ValueError, OverflowError) as error:
-        raise _unusable(source, str(error)) from None
+    except (ValueError, OverflowError, KeyError) as error:
+        raise _unusable(source, _short(str(error))) from None
 
 
 def _counters_by_revision(text: str, revisions: Iterable[str], source: str) -> dict[str, Counters]:
@@ -122,7 +123,7 @@ def _counters_by_revision(text: str, revisions: Iterable[str], source: str) -> d
             raise MetricsUnavailableError(
                 f"the metrics endpoint {source} has no counters of the revision {revision!r}",
                 expected=f"the cluster {revision}|http",
-                found=", ".join(sorted(filter(None, by_cluster))) or "no cluster",
+                found=_short(", ".join(sorted(filter(None, by_cluster)))) or "no cluster",
                 remedy="check that the revision is routed by this router",
             )
         http = _http_counts(by_cluster[f"{revision}|http"])
@@ -151,7 +152,7 @@ def _grpc_counts(samples: Iterable[ExpositionSample]) -> tuple[int, int]:
     answers = {
         status: int(sample.value)
         for sample in samples
-        if (status := sample.name.removeprefix(prefix).removesuffix(_COUNTER)).isdigit()
+        if (status := sample.name.removeprefix(prefix).removesuffix(_COUNTER)).isdecimal()
     }
     errors = sum(count for status, count in answers.items() if status not in _NO_FAULT_STATUS)
     return sum(answers.values()), errors
@@ -171,6 +172,10 @@ def _latency_counts(samples: Iterable[ExpositionSample]) -> Mapping[float, int]:
         counts[bound] = total - below
         below = total
     return counts
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT_LIMIT else f"{text[:_TEXT_LIMIT]}…"
 
 
 def _unusable(source: str, found: str) -> MetricsUnavailableError:

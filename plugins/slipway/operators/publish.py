@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from include.model_release.config_files import named_files
 from include.model_release.converted import Converted, parse_converted, require_same_service
@@ -24,6 +21,7 @@ from include.model_release.ensemble import (
     pin_bundle,
 )
 from include.model_release.errors import InputMissingError
+from include.model_release.golden_file import read_arrays
 from include.model_release.intake import IncomingVersion, parse_ready, require_untouched
 from include.model_release.manifest import (
     SBOM_FILE,
@@ -245,14 +243,13 @@ class PublishModelOperator(ReleaseOperator):
         """The config.pbtxt that training may leave beside a model of one file."""
         key = ticket.incoming_prefix + CONFIG_FILE
         text = self.store.read(key)
-        return None if text is None else from_pbtxt(text.decode(), self.store.uri(key))
+        return None if text is None else from_pbtxt(text, self.store.uri(key))
 
     def _golden(self, ticket: ReleaseTicket) -> dict[str, Any]:
         """The golden set's arrays."""
         key = ticket.incoming_prefix + ticket.spec.source.golden_file
         content = self.store.require(key, remedy="let training write it")
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return dict(archive)
+        return dict(read_arrays(content, self.store.uri(key)))
 
     @staticmethod
     def _written_here(configs: Configs, version: int, converted: Converted) -> dict[str, bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,8 +13,9 @@ from include.model_release.answers import ValidationNumbers, require_output
 from include.model_release.asking import gathered, is_decoupled, optional_inputs
 from include.model_release.errors import SignatureRefusedError, VersionConflictError
 from include.model_release.expectations import require_validation, score, validation_report
+from include.model_release.golden_file import read_arrays
 from include.model_release.golden_set import GoldenSet, golden_from_arrays
-from include.model_release.manifest import Manifest
+from include.model_release.manifest import GOLDEN_FILE, Manifest
 from include.model_release.report_html import render_report_html
 from include.model_release.signature import signature_from_metadata
 from include.model_release.signature_report import ServedTensors, require_same_tensors, signature_report
@@ -136,14 +136,13 @@ class ValidateModelOperator(ReleaseOperator):
         registry = ModelRegistry(self.store)
         validation = ticket.spec.validation
         require_output(manifest.signature, validation.output)
-        with np.load(io.BytesIO(registry.golden_set(manifest)), allow_pickle=False) as arrays:
-            golden = golden_from_arrays(
-                dict(arrays),
-                manifest.signature,
-                validation.label,
-                kind=validation.kind,
-                optional=optional_inputs(staging.candidate.config),
-            )
+        golden = golden_from_arrays(
+            read_arrays(registry.golden_set(manifest), GOLDEN_FILE),
+            manifest.signature,
+            validation.label,
+            kind=validation.kind,
+            optional=optional_inputs(staging.candidate.config),
+        )
         answers = self._answers(ticket, hook, staging.candidate, golden)
         stable = None if staging.baseline is None else self._answers(ticket, hook, staging.baseline, golden)
         return score(golden, answers, stable, validation)

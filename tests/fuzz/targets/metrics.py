@@ -42,15 +42,14 @@ def _series(name: str, value: str, **labels: str) -> dict[str, Any]:
     }
 
 
-_ANSWERS: tuple[dict[str, Any], ...] = tuple(
-    {"status": "success", "data": {"resultType": "matrix", "result": result}}
-    for result in (
-        [_series("requests_total", "45")],
-        [_series("seconds_bucket", "10", le="0.1"), _series("seconds_bucket", "45", le="+Inf")],
-        [_series("up", "1")],
-        [],
-    )
-) + (
+_MATRICES = (
+    [_series("requests_total", "45")],
+    [_series("seconds_bucket", "10", le="0.1"), _series("seconds_bucket", "45", le="+Inf")],
+    [_series("up", "1")],
+    [],
+)
+_ANSWERS: tuple[dict[str, Any], ...] = (
+    *({"status": "success", "data": {"resultType": "matrix", "result": result}} for result in _MATRICES),
     {"status": "error", "errorType": "bad_data", "error": "parse error"},
     {"status": "success", "data": {"resultType": "scalar", "result": [_NOW, "1"]}, "warnings": ["partial"]},
 )
