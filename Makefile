@@ -1,7 +1,8 @@
 # Slipway. `make` alone lists what there is.
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
-#   ARGS=…     given on to `demo` (for example ARGS=--keep-up) and `bench-judge` (ARGS=--quick), or to pytest by `test`
+#   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `fuzz` and `bench-judge` (ARGS=--quick), or to pytest by
+#              `test`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, or a folder of tests for `test` (unit, dags, contract, e2e)
 
@@ -24,7 +25,7 @@ TEST_FOLDERS := unit dags contract e2e
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 
-.PHONY: help setup images demo up down status test chaos bench bench-judge lint format ci requirements clean
+.PHONY: help setup images demo up down status test chaos fuzz bench bench-judge lint format ci requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
@@ -59,6 +60,9 @@ test: images ## All tests: unit, dags, contract, e2e (or ONLY=unit,dags)
 
 chaos: setup ## Releases under live traffic while everything dies, 200 seeded runs (or RUNS=20 SEED=7)
 	@$(BIN)/python -m tests.chaos --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))
+
+fuzz: $(VENV)/slipway.stamp ## Hostile inputs to everything that is parsed, two minutes (or ARGS="--inputs 100000 --seed 7")
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 bench: setup ## Measure the README's figures (or ONLY=name,…)
 	@$(SANDBOX) bench $(if $(ONLY),--only $(ONLY)) $(ARGS)

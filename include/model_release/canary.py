@@ -308,7 +308,7 @@ class CanaryJudge:
                 raise ValueError(f"state version {state['state_version']}")
             judge = cls(AnalysisPolicy.from_mapping(state["policy"]))
             judge.weight, judge.bake_s = state["weight"], float(state["bake_s"])
-            judge._step, judge._canary = Totals(**state["step"]), Totals(**state["canary"])
+            judge._step, judge._canary = Totals.from_dict(state["step"]), Totals.from_dict(state["canary"])
             judge._failed, judge._blind_windows = state["failed"], int(state["blind_windows"])
             judge._questions.restore(state["questions"])
             judge.unjudged = Totals(**state.get("unjudged", {}))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from include.model_release.samples import Window
+
+# More requests or seconds than there will be.
+_PLENTY = 1e18
 
 
 @dataclass
@@ -26,6 +30,14 @@ class Totals:
     replayed_errors: int = 0
     stable_replayed_requests: int = 0
     stable_replayed_errors: int = 0
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Totals:
+        """Rebuild sums from `to_dict`'s form; raises ValueError or TypeError where a sum is no number from 0."""
+        strange = [name for name, sum_ in value.items() if not _is_sum(sum_)]
+        if strange:
+            raise ValueError(f"{', '.join(strange)} of the sums: no number from 0")
+        return cls(**value)
 
     def add(self, window: Window) -> None:
         """Count one window, under its source."""
@@ -54,3 +66,7 @@ class Totals:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form."""
         return dict(vars(self))
+
+
+def _is_sum(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _PLENTY

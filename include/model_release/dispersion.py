@@ -95,6 +95,8 @@ class Dispersion:
         logs = np.array(value, dtype=np.float64)
         if logs.shape != self._logs.shape:
             raise ValueError(f"log likelihoods of shape {logs.shape}, expected {self._logs.shape}")
+        if np.isnan(logs).any():
+            raise ValueError("log likelihoods that are no numbers")
         self._logs = logs
 
 

@@ -155,9 +155,12 @@ class Fortunes:
         return {"stakes": self.stakes.tolist(), "windows": self.windows.tolist()}
 
     def restore(self, value: dict[str, Any]) -> None:
-        """Take over a state of `to_dict`; raises ValueError if it is of other questions."""
+        """Take over a state of `to_dict`; raises ValueError if it is of other questions, or none."""
         stakes = np.array(value["stakes"], dtype=np.float64)
         windows = np.array(value["windows"], dtype=np.int64)
         if stakes.shape != self.stakes.shape or windows.shape != self.windows.shape:
             raise ValueError(f"stakes of shape {stakes.shape}, expected {self.stakes.shape}")
+        if not (np.isfinite(stakes).all() and (stakes >= 0).all() and (windows >= 0).all()):
+            # With NaN the evidence would be below every threshold, for ever.
+            raise ValueError("stakes that are no numbers from 0")
         self.stakes, self.windows = stakes, windows

@@ -175,3 +175,28 @@ def test_a_connection_without_an_endpoint_is_refused(connect: Callable[..., Envo
     """A connection that leads nowhere is a person's to mend, and is told when the hook is made."""
     with pytest.raises(UserError, match="names no endpoint"):
         connect()
+
+
+@pytest.mark.parametrize(
+    ("written", "strange"),
+    [
+        (',le="1"', ""),
+        ('le="1"', 'le="x"'),
+        ('envoy_response_code="200"', 'envoy_response_code="²"'),
+        ('envoy_response_code="200"', 'envoy_response_code="' + "9" * 5000 + '"'),
+        (" 40\n", " " + "9" * 400 + "\n"),
+    ],
+)
+def test_a_line_that_envoy_would_not_write_is_no_usable_answer(written: str, strange: str) -> None:
+    """A bucket without a bound, a code that is none, a count without an end: the reading fails with one error."""
+    assert written in TEXT
+    with pytest.raises(MetricsUnavailableError):
+        counters_by_revision(TEXT.replace(written, strange), ["a"], "the router")
+
+
+def test_a_page_of_thousands_of_other_clusters_is_not_repeated_in_the_error() -> None:
+    """What was found instead of the revision is told in part."""
+    page = "".join(f'x{{envoy_cluster_name="other-{number}|http"}} 1\n' for number in range(5000))
+    with pytest.raises(MetricsUnavailableError) as raised:
+        counters_by_revision(page, ["a"], "the router")
+    assert len(str(raised.value)) < 1000
