@@ -12,6 +12,7 @@ input, reads it without any limit and lets the error through. Ends with a table,
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -36,16 +37,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.show is not None:
         return _show(chosen[0], options.seed, options.show)
     jobs = min(options.jobs, len(chosen))
-    count = -(-options.inputs // len(chosen)) if options.inputs else _NO_LIMIT
+    shares = sum(target.share for target in chosen)
     seconds = float(_NO_LIMIT) if options.inputs else options.seconds * jobs / len(chosen)
     print(f"fuzz: {len(chosen)} targets, seed {options.seed}", flush=True)
     began = time.monotonic()
-    with ThreadPoolExecutor(jobs) as threads:
-        outcomes = list(
-            threads.map(
-                lambda target: pool.run(target, seed=options.seed, count=count, seconds=seconds), chosen
-            )
+
+    def run(target: Target) -> pool.Outcome:
+        count = math.ceil(options.inputs * target.share / shares) if options.inputs else _NO_LIMIT
+        outcome = pool.run(target, seed=options.seed, count=count, seconds=seconds)
+        print(
+            f"{outcome.target}: {outcome.tally.inputs:,} inputs, {len(outcome.findings)} findings", flush=True
         )
+        return outcome
+
+    with ThreadPoolExecutor(jobs) as threads:
+        outcomes = list(threads.map(run, chosen))
     print(table(outcomes))
     print(f"in {time.monotonic() - began:.0f} s, seed {options.seed}")
     for finding in (one for outcome in outcomes for one in outcome.findings):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess
+from pathlib import Path
 from typing import Any
 
 from tests.fuzz.measure import Finding, Tally, shown
 from tests.fuzz.target import Target, input_of
 from tests.fuzz.worker import Task, work
 
-# A reader that is stuck in compiled code cannot be told that its time is up. Of the clock on the wall, for the
-# machine may be busy.
-STUCK_S = 20.0
+# A reader that is stuck in compiled code cannot be told that its time is up. Seconds of CPU, for the machine may be
+# busy; and of the clock on the wall, for one that waits.
+STUCK_CPU_S, STUCK_S = 10.0, 300.0
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _POLL_S = 0.2
 
 
@@ -59,7 +62,7 @@ def _watch(task: Task, outcome: Outcome) -> int | None:
 
 
 def _follow(task: Task, outcome: Outcome, process: ForkProcess, told: Connection, place: Any) -> int | None:
-    seen, moved_s = place.value, time.monotonic()
+    seen, moved_s, used_s = place.value, time.monotonic(), _cpu_s(process)
     while True:
         for message in _messages(told):
             if message is None:
@@ -68,14 +71,23 @@ def _follow(task: Task, outcome: Outcome, process: ForkProcess, told: Connection
                 outcome.findings.append(message)
             else:
                 outcome.tally.add(message)
-            moved_s = time.monotonic()
+            moved_s, used_s = time.monotonic(), _cpu_s(process)
         if place.value != seen:
-            seen, moved_s = place.value, time.monotonic()
+            seen, moved_s, used_s = place.value, time.monotonic(), _cpu_s(process)
         ended = not process.is_alive() and not told.poll()
-        if ended or time.monotonic() - moved_s > STUCK_S:
-            kind = f"the process died ({process.exitcode})" if ended else f"stuck for {STUCK_S:g} s"
+        if ended or time.monotonic() - moved_s > STUCK_S or _cpu_s(process) - used_s > STUCK_CPU_S:
+            kind = f"the process died ({process.exitcode})" if ended else "stuck"
             outcome.findings.append(_killer(task, place.value, kind))
             return int(place.value)
+
+
+def _cpu_s(process: ForkProcess) -> float:
+    """The CPU that a process has used, in seconds; 0 of one that is gone."""
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
 def _messages(told: Connection) -> Iterator[Any]:

@@ -20,6 +20,7 @@ class Target:
 
     `seeds` makes valid inputs, `mutate` makes another input of them, `read` reads one: it returns, or raises one of
     `typed`. `read` may check what it got and raise BrokenPromiseError. An input is a value that `repr` shows whole.
+    `share` is how many inputs it gets of those of a run; a reader that draws pages gets fewer.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Target:
     mutate: Callable[[Random, Sequence[Any]], Any]
     read: Callable[[Any], object]
     typed: tuple[type[Exception], ...] = (SlipwayError,)
+    share: float = 1.0
 
 
 def input_of(target: Target, seeds: Sequence[Any], seed: int, index: int) -> Any:

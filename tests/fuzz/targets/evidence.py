@@ -103,7 +103,7 @@ def _read_comparison(value: Any) -> None:
 
 
 TARGETS = (
-    Target("canary_document", lambda: list(_documents()), mutate.tree, _read_document),
+    Target("canary_document", lambda: list(_documents()), mutate.tree, _read_document, share=0.1),
     Target("mirror_report", lambda: [COMPARISON], mutate.tree, _read_comparison),
     Target("validation_report", lambda: [_REPORT, _TEXTS], mutate.tree, render_report_html),
 )

@@ -97,5 +97,5 @@ TARGETS = (
         _keys,
         parse_event_key,
     ),
-    Target("record", lambda: list(stories()), _record, _read_record),
+    Target("record", lambda: list(stories()), _record, _read_record, share=0.1),
 )
