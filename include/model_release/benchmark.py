@@ -18,9 +18,9 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from include.model_release.errors import BenchmarkInconclusiveError, BenchmarkRefusedError, SlipwayError
 from include.model_release.spec import Benchmark
@@ -28,6 +28,8 @@ from include.model_release.spec import Benchmark
 Role = Literal["candidate", "stable"]
 Status = Literal["pass", "fail", "inconclusive"]
 _NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# As many as a counter of 64 bits holds.
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
 # Of the standard normal distribution, the quantile that 1 % lies above.
 _BEYOND_CHANCE = 2.326
 
@@ -55,8 +57,8 @@ class Measurement(BaseModel):
     role: Literal["candidate", "baseline", "stable"]
     round: Annotated[int, Field(ge=0)]
     concurrency: Annotated[int, Field(ge=1)]
-    requests: Annotated[int, Field(ge=0)]
-    errors: Annotated[int, Field(ge=0)]
+    requests: _Count
+    errors: _Count
     throughput_rps: _NonNegative
     avg_ms: _NonNegative
     p50_ms: _NonNegative
@@ -67,6 +69,12 @@ class Measurement(BaseModel):
     """Time to first token, for streamed text."""
     itl_ms: Quantiles | None = None
     """Time between tokens, for streamed text."""
+
+    @model_validator(mode="after")
+    def _at_most_as_many_errors(self) -> Self:
+        if self.errors > self.requests:
+            raise ValueError(f"{self.errors} errors in {self.requests} requests")
+        return self
 
 
 class BenchmarkResult(BaseModel):

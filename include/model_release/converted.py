@@ -33,7 +33,7 @@ _Profile = Annotated[dict[str, _Shapes], AfterValidator(_with_all_ends)]
 class _Measured(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    size_bytes: int
+    size_bytes: Annotated[int, Field(ge=0, lt=2**63)]
     sha256: Sha256
     parts: PartsDigest | None = None
 

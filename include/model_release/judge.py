@@ -39,6 +39,8 @@ from include.model_release.yaml_source import parse_yaml_mapping
 EXIT_CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _BAD_INPUT, _NOBODY_READS = 2, 141
 _ENTRIES = ("policy", "step", "window", "blind")
+# Longer than any step is watched.
+_LONGEST_S = 1e12
 _EXPECTED_LINE = (
     'one JSON object with "step", "window" or "blind" (or "policy" in the first line), '
     'or a bare window with "seconds", "stable" and "candidate"'
@@ -212,7 +214,7 @@ def _window(content: dict[str, Any]) -> Window:
 def _step(content: dict[str, Any]) -> Step:
     weight, bake_s = content.get("weight"), content.get("bake_s")
     whole = isinstance(weight, int) and not isinstance(weight, bool) and 0 <= weight <= 100
-    numeric = isinstance(bake_s, int | float) and not isinstance(bake_s, bool) and 0 <= bake_s < float("inf")
+    numeric = isinstance(bake_s, int | float) and not isinstance(bake_s, bool) and 0 <= bake_s < _LONGEST_S
     if not whole or not numeric:
         raise ReplayError(
             "a step cannot be read",

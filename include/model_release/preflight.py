@@ -38,7 +38,7 @@ def cluster_config(data: Mapping[str, str]) -> ClusterConfig:
     """Read the ConfigMap's data; a missing or unreadable part reads as KServe's default, Gateway API off."""
     try:
         ingress = mapping(json.loads(data.get("ingress", "{}")))
-    except ValueError:
+    except (ValueError, RecursionError):
         ingress = {}
     return ClusterConfig(
         gateway_api=ingress.get("enableGatewayApi") is True,

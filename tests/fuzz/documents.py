@@ -17,15 +17,21 @@ _DEEP, _DEEP_ONE_IN = 100_000, 200
 
 
 def json_bytes(tree: Any) -> bytes:
-    """Return the tree as JSON, as Python writes it: NaN and Infinity are words of it."""
-    return _written(json.dumps(tree))
+    """Return the tree as JSON, as Python writes it: NaN and Infinity are words of it.
+
+    What is too deep for Python to write is nothing but depth.
+    """
+    try:
+        return _written(json.dumps(tree))
+    except RecursionError:
+        return b"[" * _DEEP
 
 
 def yaml_bytes(tree: Any) -> bytes:
     """Return the tree as YAML; as JSON, which is YAML too, where a text has no characters there."""
     try:
         return _written(yaml.dump(tree, allow_unicode=True, sort_keys=False, Dumper=_Dumper))
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, RecursionError):
         return json_bytes(tree)
 
 

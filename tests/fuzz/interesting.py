@@ -27,6 +27,7 @@ _DEPTHS = (3, 30, 300)
 _WIDTHS = (2, 30, 300)
 # One in so many wide values is as wide as an attacker would make it.
 _VERY_WIDE, _ONE_IN = 15_000, 40
+_LONG = 100
 
 
 def scalar(rng: Random) -> Any:
@@ -64,5 +65,7 @@ def wide(rng: Random) -> Any:
     """Return a list or mapping of many entries."""
     width = _VERY_WIDE if rng.randrange(_ONE_IN) == 0 else rng.choice(_WIDTHS)
     if rng.random() < 0.5:
-        return [scalar(rng)] * width
+        made = scalar(rng)
+        # Many long ones would be more than any document may hold.
+        return [made if len(str(made)) < _LONG else "x"] * width
     return {f"unknown_{number}": number for number in range(width)}

@@ -21,6 +21,7 @@ from tests.fuzz.worker import Task, work
 STUCK_CPU_S, STUCK_S = 10.0, 300.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _POLL_S = 0.2
+_ENDED = object()
 
 
 @dataclass
@@ -63,10 +64,14 @@ def _watch(task: Task, outcome: Outcome) -> int | None:
 
 def _follow(task: Task, outcome: Outcome, process: ForkProcess, told: Connection, place: Any) -> int | None:
     seen, moved_s, used_s = place.value, time.monotonic(), _cpu_s(process)
+    ended = False
     while True:
         for message in _messages(told):
             if message is None:
                 return None
+            if message is _ENDED:
+                ended = True
+                break
             if isinstance(message, Finding):
                 outcome.findings.append(message)
             else:
@@ -74,8 +79,8 @@ def _follow(task: Task, outcome: Outcome, process: ForkProcess, told: Connection
             moved_s, used_s = time.monotonic(), _cpu_s(process)
         if place.value != seen:
             seen, moved_s, used_s = place.value, time.monotonic(), _cpu_s(process)
-        ended = not process.is_alive() and not told.poll()
         if ended or time.monotonic() - moved_s > STUCK_S or _cpu_s(process) - used_s > STUCK_CPU_S:
+            process.join(_POLL_S)
             kind = f"the process died ({process.exitcode})" if ended else "stuck"
             outcome.findings.append(_killer(task, place.value, kind))
             return int(place.value)
@@ -91,11 +96,12 @@ def _cpu_s(process: ForkProcess) -> float:
 
 
 def _messages(told: Connection) -> Iterator[Any]:
+    """What has been told since; `_ENDED` where nothing more can be."""
     try:
         while told.poll(_POLL_S):
             yield told.recv()
-    except EOFError:
-        time.sleep(_POLL_S)
+    except (EOFError, OSError):
+        yield _ENDED
 
 
 def _killer(task: Task, index: int, kind: str) -> Finding:

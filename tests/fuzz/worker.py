@@ -18,7 +18,7 @@ from tests.fuzz.minimise import minimised
 from tests.fuzz.target import Target, input_of
 
 CPU_LIMIT_S = 1.0
-# Address space beyond what the process has when it begins.
+# Address space beyond what the process has before it reads an input.
 MEMORY_LIMIT_MIB = 512
 _REPORT_EVERY_S = 0.5
 _FINDINGS_LIMIT = 20
@@ -51,16 +51,17 @@ def work(task: Task, place: Place, told: Connection) -> None:
     logging.disable()
     warnings.simplefilter("ignore")
     seeds = list(task.target.seeds())
+    began_s = time.monotonic()
     for value in seeds:
         # What the first reading loads and keeps is nobody's cost. A seed that fails is found below.
         with suppress(Exception):
             task.target.read(value)
+    until_s = task.until_s + time.monotonic() - began_s
     signal.signal(signal.SIGPROF, _time_is_up)
     began_kib = _peak_kib()
-    _limit_memory()
     tally, reported_s, places = Tally(), time.monotonic(), set()
     for index in range(task.first, task.first + task.count):
-        if time.monotonic() >= task.until_s:
+        if time.monotonic() >= until_s:
             break
         place.value = index
         value = input_of(task.target, seeds, task.seed, index)
@@ -85,13 +86,17 @@ def timed(target: Target, value: Any) -> tuple[BaseException | None, float]:
     """Read one input; return the error that came out, if any, and the milliseconds of CPU that it took."""
     caught: BaseException | None = None
     began = time.process_time()
-    signal.setitimer(signal.ITIMER_PROF, CPU_LIMIT_S)
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     try:
-        target.read(value)
+        try:
+            resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY_LIMIT_MIB * _MIB, hard))
+            signal.setitimer(signal.ITIMER_PROF, CPU_LIMIT_S)
+            target.read(value)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     except (Exception, TooSlowError) as error:
         caught = error
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
     return caught, 1000 * (time.process_time() - began)
 
 
@@ -129,11 +134,6 @@ def _finding(
 
 def _time_is_up(_signal: int, _frame: object) -> None:
     raise TooSlowError
-
-
-def _limit_memory() -> None:
-    used = _address_space()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_LIMIT_MIB * _MIB,) * 2)
 
 
 def _address_space() -> int:

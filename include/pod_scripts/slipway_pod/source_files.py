@@ -118,7 +118,7 @@ def _opened(archive: Path) -> Iterator[list[Entry]]:
     """The regular files of an archive."""
     if archive.name.endswith(".zip"):
         with zipfile.ZipFile(archive) as bundle:
-            infos = [one for one in bundle.infolist() if not one.is_dir()]
+            infos = [one for one in bundle.infolist() if not one.filename.endswith("/")]
             yield [(one.filename, one.file_size, partial(bundle.open, one)) for one in infos]
         return
     with tarfile.open(archive) as tar:

@@ -127,8 +127,8 @@ def _is_told(isvc: Any, routes: Any) -> bool:
         return False
     return isinstance(traffic, list) and all(
         isinstance(one, dict)
-        and isinstance(one.get("percent", 0), int)
-        and one.get("percent", 0) in range(101)
+        and (one.get("percent") is None or isinstance(one["percent"], int))
+        and (one.get("percent") or 0) in range(101)
         and (
             isinstance(one.get("revisionName"), str)
             or one.get("latestRevision") is True

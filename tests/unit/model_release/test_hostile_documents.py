@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from include.model_release.analysis_policy import AnalysisPolicy
+from include.model_release.benchmark import BenchmarkResult
 from include.model_release.canary import CanaryJudge
 from include.model_release.canary_evidence import recordings
 from include.model_release.canary_html import render_canary_html
@@ -22,11 +23,13 @@ from include.model_release.errors import (
     UserError,
 )
 from include.model_release.json_source import parse_json
-from include.model_release.lease import parse_lease
+from include.model_release.judge import read_entry
+from include.model_release.lease import DEFAULT_LEASE_S, parse_lease
 from include.model_release.manifest import Manifest
 from include.model_release.mirror import MirrorReport
 from include.model_release.mirror_html import render_mirror_html
 from include.model_release.names import nearest
+from include.model_release.preflight import cluster_config
 from include.model_release.report_html import render_report_html
 from include.model_release.samples import Sample
 from include.model_release.spec import apply_overrides, parse_release_spec
@@ -89,6 +92,39 @@ def test_counts_that_no_counter_holds_are_refused() -> None:
         Sample(HUGE, 0)
     with pytest.raises(MetricsUnavailableError, match="upper bound"):
         Sample(1, 0, {HUGE: 1})
+
+
+@pytest.mark.parametrize("change", [{"errors": 101}, {"requests": HUGE}, {"errors": HUGE}, {"requests": -1}])
+def test_a_benchmark_whose_counts_cannot_be_is_the_pods_fault(change: dict[str, Any]) -> None:
+    """More errors than requests, or more than can be counted, are refused before anything is computed of them."""
+    times = dict.fromkeys(("throughput_rps", "avg_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms"), 1.0)
+    measured = {"role": "candidate", "round": 0, "concurrency": 1, "requests": 100, "errors": 1, **times}
+    assert BenchmarkResult.from_json({"measurements": [measured]})
+    with pytest.raises(SlipwayError, match=r"result\.json cannot be read"):
+        BenchmarkResult.from_json({"measurements": [measured | change]})
+
+
+def test_a_file_of_a_negative_size_is_the_converters_fault() -> None:
+    """The result is refused as a whole."""
+    model = {"file": "model.plan", "size_bytes": -1, "sha256": "a" * 64}
+    with pytest.raises(ModelInvalidError, match="result does not say"):
+        parse_converted({"signature": {"inputs": [], "outputs": []}, "model": model}, "m", 1)
+
+
+def test_a_recorded_step_without_an_end_is_refused() -> None:
+    """A bake time that no float holds is no bake time."""
+    with pytest.raises(SlipwayError, match="bake_s"):
+        read_entry(json.dumps({"step": {"weight": 5, "bake_s": HUGE}}))
+
+
+def test_settings_of_the_cluster_that_cannot_be_read_are_the_defaults() -> None:
+    """Brackets alone in KServe's ConfigMap do not keep anything from being looked at."""
+    assert cluster_config({"ingress": "[" * 100_000}) == cluster_config({})
+
+
+def test_a_lease_of_endless_length_has_the_default() -> None:
+    """A duration that is no number of seconds of Kubernetes' is none."""
+    assert parse_lease({"spec": {"leaseDurationSeconds": HUGE}}).lease_s == DEFAULT_LEASE_S
 
 
 @pytest.mark.parametrize(
