@@ -6,6 +6,7 @@ import io
 import shutil
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,29 @@ def test_what_is_no_archive_is_told(tmp_path: Path, kind: str, content: bytes) -
     with pytest.raises(PodError, match="cannot be unpacked") as raised:
         fetch(FakeStore({}, path), f"s3://bucket/model.{kind}", tmp_path)
     assert raised.value.kind == "ModelInvalidError"
+
+
+def _deflated() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as bundle:
+        bundle.writestr("1/model.py", bytes(range(200)) * 2)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda made: made[:60] + b"\xff" * 30 + made[90:], id="broken deflate: zlib.error"),
+        pytest.param(lambda made: made.replace(b"1/model.py", bytes(10)), id="no name: IndexError"),
+    ],
+)
+def test_a_damaged_zip_is_told(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """Whatever is wrong inside the archive, it is the person's to mend and ends in no other error."""
+    path = tmp_path / "made"
+    path.write_bytes(damage(_deflated()))
+    with pytest.raises(PodError) as raised:
+        fetch(FakeStore({}, path), "s3://bucket/model.zip", tmp_path, limit_bytes=100_000)
+    assert raised.value.kind in ("ModelInvalidError", "InputMissingError")
 
 
 @pytest.mark.parametrize("name", ["../up.py", "a/../../up.py", "a..b.py", "a b.py", "-x.py"])
