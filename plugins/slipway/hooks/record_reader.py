@@ -22,7 +22,8 @@ from include.model_release.record_segment import (
     unpack_segment,
 )
 from slipway.concurrency import each
-from slipway.hooks.store import ModelStoreHook, StoredObject
+from slipway.hooks.listing import StoredObject
+from slipway.hooks.store import ModelStoreHook
 
 log = logging.getLogger(__name__)
 

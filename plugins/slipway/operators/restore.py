@@ -153,6 +153,7 @@ class RestoreStableOperator(TrafficOperator):
             weight_0_at=weight_0_at or datetime.now(UTC),
         )
         notes.add("stage_finished", stage="roll_back", outcome="passed")
+        notes.write()
         self.leave_lease()
         notes.finish()
 
