@@ -15,7 +15,7 @@ from slipway.hooks.store import ModelStoreHook
 log = logging.getLogger(__name__)
 
 # A lock has some hundred bytes; an object of more is none.
-_LIMIT_BYTES = 16 << 10
+LOCK_LIMIT_BYTES = 16 << 10
 # How often the lock may change hands while it is asked for, and the pauses between, which double.
 _ATTEMPTS = 8
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
@@ -58,6 +58,11 @@ class LockOwner:
         return cls(release_id, version, dag_id)
 
 
+def lock_key(model: str) -> str:
+    """The key of a model's lock."""
+    return f"records/{model}/active.json"
+
+
 class ReleaseLock:
     """The object ``records/MODEL/active.json``.
 
@@ -73,7 +78,7 @@ class ReleaseLock:
     def __init__(self, store: ModelStoreHook, model: str, is_running: Callable[[LockOwner], bool]) -> None:
         self._store = store
         self._model = model
-        self._key = f"records/{model}/active.json"
+        self._key = lock_key(model)
         self._is_running = is_running
 
     def acquire(self, owner: LockOwner) -> LockOwner:
@@ -122,7 +127,7 @@ class ReleaseLock:
         nobody left it half written, and somebody may have written it over the lock of a release that is under way.
         """
         try:
-            read = self._store.read_with_etag(self._key, most_bytes=_LIMIT_BYTES)
+            read = self._store.read_with_etag(self._key, most_bytes=LOCK_LIMIT_BYTES)
         except UserError as error:
             raise self._unreadable(error.found or str(error)) from error
         if read is None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import conf
-from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
@@ -39,13 +37,12 @@ from slipway.operators.base import ReleaseOperator
 from slipway.rollout_driver import look
 from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.training_configs import require_stateless_source
+from slipway.triggers.lock import LockFreedTrigger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow.sdk import Context
-
-_QUEUE_POLL = timedelta(seconds=15)
 
 
 class AdmitReleaseOperator(BaseOperator):
@@ -145,7 +142,10 @@ class AdmitReleaseOperator(BaseOperator):
         """Another release of this model holds the lock: the release file says what then."""
         if spec.rollout.on_concurrent_release == "queue":
             self.log.info("waiting for release %s (version %s)", holder.release_id, holder.version)
-            self.defer(trigger=TimeDeltaTrigger(_QUEUE_POLL), method_name="execute")
+            freed = LockFreedTrigger(
+                bucket=self.bucket, model=spec.model, holder=holder.release_id, aws_conn_id=self.aws_conn_id
+            )
+            self.defer(trigger=freed, method_name="execute")
         raise ReleaseInProgressError(
             f"another release of {spec.model!r} is under way",
             expected="one release of a model at a time",

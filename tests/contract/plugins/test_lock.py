@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +10,10 @@ from threading import Barrier
 
 import pytest
 from slipway.hooks import lock as lock_module
-from slipway.hooks.lock import LockOwner, LockUnreadableError, ReleaseLock
+from slipway.hooks.lock import LockOwner, LockUnreadableError, ReleaseLock, lock_key
 from slipway.hooks.store import ModelStoreHook
+from slipway.triggers import lock as lock_trigger
+from slipway.triggers.lock import LockFreedTrigger
 
 from include.model_release.errors import StoreUnavailableError, UserError
 
@@ -215,3 +218,40 @@ def test_lock_that_changes_all_the_time_is_given_up(
     with pytest.raises(StoreUnavailableError, match="could not be taken"):
         lock(store).acquire(FIRST)
     assert asked == [_KEY] * 8
+
+
+# --- waiting for it ---
+
+
+async def test_who_waits_is_woken_when_the_lock_is_given_back(
+    store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait is the triggerer's; it ends with the lock, and also where another release has it by now."""
+    monkeypatch.setattr(lock_trigger, "POLL_INTERVAL_S", 0.01)
+    key = lock_key("digits")
+    freed: Callable[[], object]
+    for freed in (lambda: store.delete(key), lambda: store.write(key, SECOND.to_bytes())):
+        store.write(key, FIRST.to_bytes())
+        trigger = LockFreedTrigger(
+            bucket=store.bucket, model="digits", holder="digits-1", aws_conn_id="aws_default"
+        )
+        path, arguments = trigger.serialize()
+        assert path == "slipway.triggers.lock.LockFreedTrigger"
+        waiting = asyncio.ensure_future(anext(LockFreedTrigger(**arguments).run()))
+        done, _ = await asyncio.wait({waiting}, timeout=0.2)
+        assert not done
+        freed()
+        assert (await asyncio.wait_for(waiting, 10)).payload is None
+
+
+async def test_who_waits_looks_for_a_dead_owner_now_and_then(
+    store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody gives back the lock of a run that has died: after a while the wait ends all the same."""
+    monkeypatch.setattr(lock_trigger, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(lock_trigger, "LIMIT_S", 0.1)
+    store.write(lock_key("digits"), FIRST.to_bytes())
+    trigger = LockFreedTrigger(
+        bucket=store.bucket, model="digits", holder="digits-1", aws_conn_id="aws_default"
+    )
+    await asyncio.wait_for(anext(trigger.run()), 10)

@@ -1,0 +1,71 @@
+"""Waiting for a model's lock without holding a worker, however many releases wait."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from include.model_release.errors import SlipwayError
+from slipway.hooks.lock import LOCK_LIMIT_BYTES, LockOwner, lock_key
+from slipway.hooks.store import ModelStoreHook
+
+log = logging.getLogger(__name__)
+
+POLL_INTERVAL_S = 5.0
+# Nobody gives back the lock of a run that has died; who waits looks for that, in a worker, this often.
+LIMIT_S = 300.0
+
+
+class LockFreedTrigger(BaseTrigger):
+    """Fires when a model's lock is not the holder's any more, and at the latest after five minutes.
+
+    It says nothing about who gets the lock: whoever waits asks for it anew.
+
+    :param bucket: the bucket of the records.
+    :param holder: the release that holds the lock.
+    """
+
+    def __init__(self, *, bucket: str, model: str, holder: str, aws_conn_id: str) -> None:
+        super().__init__()
+        self.bucket = bucket
+        self.model = model
+        self.holder = holder
+        self.aws_conn_id = aws_conn_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """What the triggerer needs to make this trigger again."""
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "bucket": self.bucket,
+                "model": self.model,
+                "holder": self.holder,
+                "aws_conn_id": self.aws_conn_id,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Looks now and then."""
+        store, deadline = ModelStoreHook(self.bucket, self.aws_conn_id), time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            await asyncio.sleep(POLL_INTERVAL_S)
+            try:
+                body = await asyncio.to_thread(store.read, lock_key(self.model), most_bytes=LOCK_LIMIT_BYTES)
+            except SlipwayError as error:
+                log.warning("the lock could not be looked at: %s", error)
+                continue
+            if body is None or not self._is_holders(body):
+                break
+        yield TriggerEvent(None)
+
+    def _is_holders(self, body: bytes) -> bool:
+        """Whether the lock still names the holder; what is no lock is for the worker to tell."""
+        try:
+            return LockOwner.from_bytes(body).release_id == self.holder
+        except ValueError:
+            return False
