@@ -21,6 +21,7 @@ from include.model_release.arrivals import (
 )
 from include.model_release.errors import TimedOutError, TransientError, UserError
 from include.model_release.intake import READY_LIMIT_BYTES, IncomingVersion, parse_ready
+from include.model_release.record_segment import parse_segment_name
 from slipway.hooks.listing import Listing
 from slipway.hooks.store import ModelStoreHook
 
@@ -146,9 +147,14 @@ class ModelLook:
         return sorted(versions, reverse=True)
 
     def _attempts(self, model: str, version: int, look: Look) -> Attempts | None:
-        page = self._list(f"records/{model}/{version}/")
+        prefix = f"records/{model}/{version}/"
+        page = self._list(prefix)
         attempts, strays = read_attempts((entry.key, entry.written_at) for entry in page.objects)
-        look.set_aside += [f"{stray!r} is no event of a release" for stray in strays]
+        look.set_aside += [
+            f"{stray!r} is no event of a release"
+            for stray in strays
+            if parse_segment_name(stray.removeprefix(prefix)) is None
+        ]
         return attempts
 
     def _recall(

@@ -146,7 +146,7 @@ class Served:
     def record(self, version: int) -> list[Event]:
         """A version's record."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=f"records/{self.model}/{version}/"
+            Bucket=self._bucket, Prefix=f"records/{self.model}/{version}/0"
         )
         keys = [entry["Key"] for page in pages for entry in page.get("Contents", ())]
         bodies = [self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read() for key in keys]

@@ -24,7 +24,7 @@ from include.model_release.errors import (
 )
 from include.model_release.json_source import parse_json
 from include.model_release.judge import read_entry
-from include.model_release.lease import DEFAULT_LEASE_S, parse_lease
+from include.model_release.lease import LONGEST_LEASE_S, parse_lease
 from include.model_release.manifest import Manifest
 from include.model_release.mirror import MirrorReport
 from include.model_release.mirror_html import render_mirror_html
@@ -122,9 +122,9 @@ def test_settings_of_the_cluster_that_cannot_be_read_are_the_defaults() -> None:
     assert cluster_config({"ingress": "[" * 100_000}) == cluster_config({})
 
 
-def test_a_lease_of_endless_length_has_the_default() -> None:
-    """A duration that is no number of seconds of Kubernetes' is none."""
-    assert parse_lease({"spec": {"leaseDurationSeconds": HUGE}}).lease_s == DEFAULT_LEASE_S
+def test_a_lease_of_endless_length_is_believed_for_an_hour() -> None:
+    """A duration that would switch a guard off is the longest that a release file may ask for."""
+    assert parse_lease({"spec": {"leaseDurationSeconds": HUGE}}).lease_s == LONGEST_LEASE_S
 
 
 @pytest.mark.parametrize(
