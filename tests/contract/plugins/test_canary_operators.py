@@ -329,6 +329,7 @@ def test_a_promotion_waits_for_the_end_of_a_pause(
 ) -> None:
     """It is deferred to a watch of the last step, nothing fails, and after the resume the version is promoted."""
     lead_users(service, ticket, store, 50)
+    steps_passed(store, ticket)
     assert lease.lease is not None
     lease.lease = replace(lease.lease, paused="a person wants to look")
     with pytest.raises(TaskDeferred) as deferred:
@@ -352,13 +353,15 @@ def test_a_promotion_waits_for_the_end_of_a_pause(
     lease.lease = replace(lease.lease, paused="")
     operator.resume({}, event, trigger.step)  # type: ignore[arg-type]
     assert state(store).outcome == "promoted"
-    assert [(stage.name, stage.outcome) for stage in state(store).stages] == [("promote", "passed")]
+    assert ("promote", "passed") in stages(store)
 
 
 def test_a_step_that_meets_a_pause_leaves_the_users_where_they_are(
     ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """The step before is watched on; it passes again when the canary is resumed."""
+    step_passed(store, ticket, ticket.spec.rollout.steps[0].weight)
+    step_passed(store, ticket, ticket.spec.rollout.steps[1].weight)
     with pytest.raises(TaskDeferred) as deferred:
         resumed(ticket, "paused", step=2)
     assert deferred.value.kwargs == {"step": 1}
