@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from include.model_release.config_checks import EngineProfile, contradictions
 from include.model_release.engine import EngineBuild, engine_of
 from include.model_release.errors import ModelInvalidError
-from include.model_release.manifest import FileEntry, HubSource, RelativePath, Sha256
+from include.model_release.manifest import SIZE_LIMIT_BYTES, FileEntry, HubSource, RelativePath, Sha256
 from include.model_release.publication import PartsDigest
 from include.model_release.signature import ModelSignature
 from include.model_release.signature import differences as signature_differences
@@ -33,7 +33,7 @@ _Profile = Annotated[dict[str, _Shapes], AfterValidator(_with_all_ends)]
 class _Measured(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    size_bytes: Annotated[int, Field(ge=0, lt=2**63)]
+    size_bytes: Annotated[int, Field(ge=0, le=SIZE_LIMIT_BYTES)]
     sha256: Sha256
     parts: PartsDigest | None = None
 

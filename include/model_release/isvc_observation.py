@@ -336,7 +336,8 @@ def _traffic(targets: Any, latest_ready: str) -> tuple[dict[str, int], bool]:
     is_whole = isinstance(targets, list) and len(known) == len(targets)
     shares: dict[str, int] = {}
     for target in known:
-        revision = text(target.get("revisionName")) or (latest_ready if target.get("latestRevision") else "")
+        is_latest = target.get("latestRevision") is True
+        revision = text(target.get("revisionName")) or (latest_ready if is_latest else "")
         share = target.get("percent")
         is_whole = is_whole and (share is None or is_percent(share)) and bool(revision or not share)
         if revision:

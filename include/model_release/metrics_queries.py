@@ -36,6 +36,7 @@ Selectors = tuple[str, ...]
 
 PLACEHOLDERS = ("inference_service", "model", "namespace", "revision")
 DEFAULT_LOOKBACK_S = 60
+_LENGTH_LIMIT = 4000
 
 _NAME = re.compile(r"\s*([A-Za-z_:][A-Za-z0-9_:]*)?\s*(?:\{(.*)\})?\s*", re.DOTALL)
 _MATCHER = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)')
@@ -205,6 +206,8 @@ def release_values(spec: ReleaseSpec) -> dict[str, str]:
 
 
 def _parts(selector: str) -> tuple[str, str]:
+    if len(selector) > _LENGTH_LIMIT:
+        raise ValueError(f"must be at most {_LENGTH_LIMIT} characters long")
     found = _NAME.fullmatch(selector)
     if found is None or not (found.group(1) or (found.group(2) or "").strip()):
         raise ValueError(

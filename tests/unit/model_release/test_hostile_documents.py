@@ -26,9 +26,11 @@ from include.model_release.json_source import parse_json
 from include.model_release.judge import read_entry
 from include.model_release.lease import LONGEST_LEASE_S, parse_lease
 from include.model_release.manifest import Manifest
+from include.model_release.metrics_queries import check_selector
 from include.model_release.mirror import MirrorReport
 from include.model_release.mirror_html import render_mirror_html
 from include.model_release.names import nearest
+from include.model_release.parity import parse_parity
 from include.model_release.preflight import cluster_config
 from include.model_release.report_html import render_report_html
 from include.model_release.samples import Sample
@@ -104,11 +106,34 @@ def test_a_benchmark_whose_counts_cannot_be_is_the_pods_fault(change: dict[str, 
         BenchmarkResult.from_json({"measurements": [measured | change]})
 
 
-def test_a_file_of_a_negative_size_is_the_converters_fault() -> None:
+@pytest.mark.parametrize("size_bytes", [-1, 2**62, HUGE])
+def test_a_file_of_a_size_that_cannot_be_is_the_converters_fault(size_bytes: int) -> None:
     """The result is refused as a whole."""
-    model = {"file": "model.plan", "size_bytes": -1, "sha256": "a" * 64}
+    model = {"file": "model.plan", "size_bytes": size_bytes, "sha256": "a" * 64}
     with pytest.raises(ModelInvalidError, match="result does not say"):
         parse_converted({"signature": {"inputs": [], "outputs": []}, "model": model}, "m", 1)
+
+
+def test_half_a_character_in_a_table_of_parity_is_the_pods_fault() -> None:
+    """It could not be written into the evidence."""
+    row = {
+        "output": "y",
+        "max_abs_diff": 0.1,
+        "max_rel_diff": None,
+        "rows": 3,
+        "mismatched_rows": 0,
+        "pass": True,
+    }
+    assert parse_parity([row])
+    for strange in ({"output": "\ud800"}, {"worst": [{"a": "\ud800"}]}):
+        with pytest.raises(ModelInvalidError, match="parity"):
+            parse_parity([row | strange])
+
+
+def test_an_endless_selector_is_refused_before_it_is_taken_apart() -> None:
+    """What is longer than any query is none."""
+    with pytest.raises(ValueError, match="characters long"):
+        check_selector('x{a="' + "9" * 5_000_000 + '"}')
 
 
 def test_a_recorded_step_without_an_end_is_refused() -> None:

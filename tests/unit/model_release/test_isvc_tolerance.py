@@ -105,7 +105,14 @@ def test_a_percent_that_cannot_be_read_is_taken_back_and_never_raised(percent: A
 
 @pytest.mark.parametrize(
     "share",
-    ["text", {"revisionName": "x", "percent": "5"}, {"percent": 5}, {"revisionName": {}, "percent": 5}, 5],
+    [
+        "text",
+        {"revisionName": "x", "percent": "5"},
+        {"percent": 5},
+        {"revisionName": {}, "percent": 5},
+        {"latestRevision": [{}], "percent": 5},
+        5,
+    ],
 )
 def test_a_share_that_cannot_be_read_never_counts_as_safe(share: Any) -> None:
     """Traffic of which a part is unknown may be the bad revision's: the rollback waits on."""
