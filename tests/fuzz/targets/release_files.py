@@ -19,13 +19,6 @@ from tests.fuzz.target import Target
 
 _RELEASES = Path(__file__).resolve().parents[3] / "include" / "releases"
 _SOURCE = {"format": "onnx"}
-_BATCHING = {
-    "strategy": "oldest",
-    "max_candidate_sequences": 4,
-    "preferred_batch_sizes": [4, 8],
-    "controls": [{"kind": "start", "input": "START", "datatype": "INT32"}],
-    "states": [{"input": "in", "output": "out", "datatype": "FP32", "dims": [4]}],
-}
 # Each says something that the others do not.
 _FILES: tuple[dict[str, Any], ...] = (
     {"model": "digits", "source": _SOURCE},
@@ -48,7 +41,7 @@ _FILES: tuple[dict[str, Any], ...] = (
             "preview": {},
         },
     },
-    {"model": "talk", "source": _SOURCE, "serving": {"dynamic_batching": None, "sequence_batching": _BATCHING}},
+    {"model": "talk", "source": _SOURCE, "serving": {"dynamic_batching": None, "response_cache": True}},
     {"model": "fast", "source": _SOURCE, "conversion": {"target": "tensorrt", "precision": "fp16"}},
 )  # fmt: skip
 
@@ -74,8 +67,15 @@ def _read_file(content: bytes) -> None:
     assert parse(spec.model_dump_json(exclude_unset=True)) == spec
 
 
+_CONFS: tuple[dict[str, Any], ...] = (
+    {"rollout": {"steps": [{"weight": 5, "bake_s": 60}], "analysis": {"alpha": 0.05}}},
+    {"benchmark": {"requests": 100, "slo": {"p99_ms": 50}}, "validation": {"accuracy_min": 0.5}},
+    {"serving": {"instances": [{"kind": "cpu", "count": 2}], "parameters": {"a": "b"}}},
+)
+
+
 def _conf(rng: Random, _: Any) -> Any:
-    changed = mutate.tree(rng, _trees())
+    changed = mutate.tree(rng, (*_CONFS, *_trees()))
     return changed if isinstance(changed, dict) else {"serving": changed}
 
 
@@ -108,7 +108,7 @@ TARGETS = (
     ),
     Target(
         "run_conf",
-        lambda: list(_trees()),
+        lambda: list(_CONFS),
         _conf,
         lambda value: apply_overrides(_spec(), value, "the run's conf"),
     ),
