@@ -205,3 +205,16 @@ def test_every_test_that_a_document_names_exists(document: Path) -> None:
         if not re.search(rf"def {name}\(", (ROOT / path).read_text(encoding="utf-8"))
     ]
     assert missing == []
+
+
+TEST = re.compile(r"`(tests/[\w./-]+\.py)?::(\w+)`")
+
+
+def test_the_threats_name_tests_that_exist() -> None:
+    """docs/security.md names for each threat the test that holds it; `::name` alone is in the file named before."""
+    found, path = 0, ""
+    for match in TEST.finditer((ROOT / "docs" / "security.md").read_text(encoding="utf-8")):
+        path = match[1] or path
+        assert re.search(rf"def {match[2]}\(", (ROOT / path).read_text(encoding="utf-8")), match[0]
+        found += 1
+    assert found > 40

@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator
 from include.model_release.errors import CanaryEndedError, TimedOutError, TransientError
 from include.model_release.lease import TEXT_LIMIT, Lease
 from include.model_release.pausing import PauseOutcome, pause_outcome
+from include.model_release.run_overrides import PAUSE_PARAMETERS, require_known
 from include.model_release.spec import load_model_spec
 from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
@@ -53,6 +54,7 @@ class PauseCanaryOperator(BaseOperator):
         """
         params = context["params"]
         with airflow_failures():
+            require_known(params, PAUSE_PARAMETERS)
             rollout = load_model_spec(Path(self.releases_dir), str(params["model"])).rollout
             names = rollout.inference_service, rollout.namespace, self.kubernetes_conn_id
             lease = LeaseHook(*names)
