@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -289,11 +290,18 @@ def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLo
         try:
             return context["ti"].get_dagrun_state(owner.dag_id, owner.release_id) in ("queued", "running")
         except AirflowRuntimeError as error:
-            if "NOT_FOUND" in str(error):
+            if is_missing_run(error):
                 return False
             raise
 
     return ReleaseLock(store, model, is_running)
+
+
+def is_missing_run(error: AirflowRuntimeError) -> bool:
+    """Whether Airflow's API said that there is no such run: it was deleted, so it cannot be under way."""
+    return (
+        isinstance(error.error.detail, dict) and error.error.detail.get("status_code") == HTTPStatus.NOT_FOUND
+    )
 
 
 def _conclusion(state: ReleaseState) -> tuple[Outcome, str | None, str | None]:

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType, TaskDeferred
+from airflow.sdk.execution_time.comms import ErrorResponse
+from slipway.hooks.lock import LockOwner
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators import release
@@ -282,6 +284,28 @@ def test_second_release_is_refused(landed: ModelStoreHook, admit: Admit, release
     assert cause(caught) is ReleaseInProgressError
     assert holder(landed) == "digits-1"
     assert kinds(landed) == ["release_started"]
+
+
+@pytest.mark.parametrize(("status_code", "is_free"), [(404, True), (500, False)])
+def test_lock_of_a_run_that_was_deleted_is_taken_over(
+    status_code: int, is_free: bool, landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that Airflow does not know is not under way; where Airflow cannot tell, the lock stands."""
+
+    def answers(dag_id: str, run_id: str) -> str:
+        detail = {"status_code": status_code, "message": "no", "detail": None}
+        raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
+
+    admit("digits-1")
+    ours = context("digits-2", params=FORM)
+    ours["ti"].get_dagrun_state = answers
+    lock = release.model_lock(landed, "digits", ours)
+    if is_free:
+        assert lock.acquire(LockOwner("digits-2", 2)).release_id == "digits-2"
+    else:
+        with pytest.raises(AirflowRuntimeError):
+            lock.acquire(LockOwner("digits-2", 2))
+        assert holder(landed) == "digits-1"
 
 
 def test_second_release_is_queued(landed: ModelStoreHook, admit: Admit) -> None:
