@@ -317,11 +317,15 @@ def _conclusion(state: ReleaseState) -> tuple[Outcome, str | None, str | None]:
 
 
 def _require_unreleased(state: ReleaseState | None, model: str, version: int) -> None:
-    if state is not None and state.outcome in ("promoted", "rolled_back"):
+    """A version that users have met is released again only where that is asked for; what came later changes nothing."""
+    if state is None:
+        return
+    met = state.outcome if state.outcome in ("promoted", "rolled_back") else state.standing
+    if met:
         raise AlreadyReleasedError(
             f"version {version} of {model!r} was released before",
             expected="a version that was never promoted or rolled back",
-            found=f"{state.outcome} by {state.release_id}",
+            found=f"{met}; its newest run is {state.release_id}, which ended as {state.outcome}",
             remedy="release a new version, or tick `Release again` (force)",
         )
 

@@ -371,12 +371,23 @@ def test_version_that_met_users_is_not_released_again(
 ) -> None:
     """What was promoted or rolled back before is refused, unless it is asked for by name."""
     finish(landed, outcome)
-    with pytest.raises(AirflowFailException, match=f"{outcome} by earlier") as caught:
+    with pytest.raises(AirflowFailException, match=f"found {outcome}; its newest run is earlier") as caught:
         admit()
     assert cause(caught) is AlreadyReleasedError
     assert holder(landed) is None, "a refused request keeps no lock"
     assert admit(force=True).force is True
     assert record(landed).state().attempts == 2
+
+
+def test_a_rollback_that_was_refused_does_not_make_its_version_new(
+    landed: ModelStoreHook, admit: Admit
+) -> None:
+    """A later run about a promoted version, as a rollback by hand is one, may end as refused; promoted it stays."""
+    record(landed, "earlier").append("release_started")
+    record(landed, "earlier").append("promoted", storage_uri="s3://b/models/digits/2/repository")
+    finish(landed, "refused", "rollback-1")
+    with pytest.raises(AirflowFailException, match="found promoted; its newest run is rollback-1"):
+        admit()
 
 
 @pytest.mark.parametrize("outcome", ["refused", "failed", "cancelled"])
