@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.preview import ShowCandidateOperator
+from slipway.raise_permit import RaisePermit
 from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.errors import CanaryRefusedError
@@ -38,6 +39,7 @@ def test_candidate_that_does_not_come_up_is_refused(
         )
 
     monkeypatch.setattr(ShowCandidateOperator, "reach", reach)
+    monkeypatch.setattr(RaisePermit, "require", lambda self, weight: None)
     operator = ShowCandidateOperator(task_id="show", release=ticket.model_dump_json())
     with pytest.raises(AirflowFailException, match="exit code 1"):
         operator.execute({})

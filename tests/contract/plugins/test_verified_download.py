@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from slipway.hooks import signing as signing_module
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import SigningKey, sign
@@ -31,6 +32,8 @@ from tests.contract.plugins.verified_download import (
 )
 
 pytestmark = pytest.mark.timeout(180)
+
+STORAGE_CONTAINER = POD_SCRIPTS.parent / "manifests" / "verify" / "cluster-storage-container.yaml"
 
 ROOT = "models/digits/3/"
 MODEL = f"{ROOT}repository/digits/3/model.onnx"
@@ -234,6 +237,14 @@ def emulator(tmp_path_factory: pytest.TempPathFactory, s3_endpoint: str, image: 
     cluster.stop()
 
 
+def shipped_security() -> dict[str, Any]:
+    """Return the rights that the shipped ClusterStorageContainer gives the program."""
+    shipped = yaml.safe_load(STORAGE_CONTAINER.read_text(encoding="utf-8"))
+    rights: dict[str, Any] = shipped["spec"]["container"]["securityContext"]
+    assert rights["readOnlyRootFilesystem"] is True
+    return rights
+
+
 @pytest.mark.parametrize("is_good", [True, False])
 def test_as_a_pod(
     published: ModelStoreHook, initializer: Initializer, emulator: Emulator, is_good: bool
@@ -254,6 +265,8 @@ def test_as_a_pod(
             "args": [uri(published), str(initializer.destination)],
             "env": [{"name": key, "value": value} for key, value in initializer.settings.items()],
             "terminationMessagePolicy": "FallbackToLogsOnError",
+            # The destination is no volume here, but a folder of this machine.
+            "securityContext": {**shipped_security(), "readOnlyRootFilesystem": False},
         }
     ]
     core.create_namespaced_pod(NAMESPACE, body)
