@@ -10,6 +10,7 @@ Who takes users *off* a version asks nobody.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from include.model_release.errors import (
@@ -144,7 +145,7 @@ def _not_proved(wanted: Raise, state: ReleaseState) -> Lacking | None:
         return "a record that says what the release must prove", "one that was begun by an older Slipway"
     return (
         _manifest_differs(wanted, state)
-        or _gate_missing(required, state)
+        or _gate_missing(required.gates_for(wanted.weight), state)
         or _approval_missing(required, wanted, state)
         or _step_missing(required, wanted, state)
     )
@@ -158,9 +159,9 @@ def _manifest_differs(wanted: Raise, state: ReleaseState) -> Lacking | None:
     return None
 
 
-def _gate_missing(required: Requirements, state: ReleaseState) -> Lacking | None:
+def _gate_missing(gates: Sequence[str], state: ReleaseState) -> Lacking | None:
     stages = {stage.name: stage for stage in state.stages}
-    for gate in required.gates:
+    for gate in gates:
         found = stages.get(gate)
         if found is None or found.outcome != "passed":
             return f"the gate {gate}, passed", "it was not run" if found is None else f"it is {found.outcome}"

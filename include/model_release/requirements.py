@@ -35,6 +35,13 @@ class Requirements:
     approvals: tuple[Before, ...] = ()
     by_other: bool = False
 
+    def gates_for(self, weight: int) -> tuple[str, ...]:
+        """Return the stages that must have passed before a raise to `weight` percent.
+
+        Mirrored requests are compared while the candidate is shown at 0 %, so a preview comes before that gate.
+        """
+        return self.gates if weight else tuple(gate for gate in self.gates if gate != MIRROR_GATE)
+
     def approvals_for(self, weight: int) -> tuple[Before, ...]:
         """Return before what a person must have agreed, for a raise to `weight` percent."""
         if weight == 100:

@@ -197,6 +197,15 @@ def test_a_first_version_needs_gates_and_whom_the_file_asks() -> None:
     assert not allowed(record(*gates, approved("canary", "alice")), 5)
 
 
+def test_mirrored_requests_are_compared_between_the_preview_and_the_first_percent() -> None:
+    """The candidate is shown without that gate, which needs it; no user meets it before the gate has passed."""
+    mirrored = replace(REQUIRED, gates=("validate", "benchmark", "mirror"))
+    shown = (started(mirrored), *GOOD[1:5])
+    assert allowed(record(*shown), 0)
+    assert not allowed(record(*shown), 5)
+    assert allowed(record(*shown, finished("mirror")), 5)
+
+
 def test_an_event_has_no_author_to_differ_from() -> None:
     """Where no person started the run, any person who is known may approve."""
     by_event = EventWriter(RUN, "digits", 3).release_started(1, START, required=REQUIRED.to_dict())
