@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -337,7 +338,15 @@ def test_parsing_imports_nothing_that_only_tasks_need() -> None:
         "print('RESULT', json.dumps([ReleaseSpec.__pydantic_complete__, sorted(sys.modules)]))"
     )
     command = [sys.executable, "-c", program, str(DAGS / "model_release.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
     schema_is_built, modules = json.loads(line.removeprefix("RESULT"))
