@@ -38,7 +38,8 @@ PLACEHOLDERS = ("inference_service", "model", "namespace", "revision")
 DEFAULT_LOOKBACK_S = 60
 _LENGTH_LIMIT = 4000
 
-_NAME = re.compile(r"\s*([A-Za-z_:][A-Za-z0-9_:]*)?\s*(?:\{(.*)\})?\s*", re.DOTALL)
+# Of a text without white space around it: with three places for that, thousands of blank lines take seconds.
+_NAME = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)?\s*(?:\{(.*)\})?", re.DOTALL)
 _MATCHER = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)')
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _REGEX_META = re.compile(r"[\\.+*?()|\[\]{}^$]")
@@ -208,7 +209,7 @@ def release_values(spec: ReleaseSpec) -> dict[str, str]:
 def _parts(selector: str) -> tuple[str, str]:
     if len(selector) > _LENGTH_LIMIT:
         raise ValueError(f"must be at most {_LENGTH_LIMIT} characters long")
-    found = _NAME.fullmatch(selector)
+    found = _NAME.fullmatch(selector.strip())
     if found is None or not (found.group(1) or (found.group(2) or "").strip()):
         raise ValueError(
             'must be a plain selector such as requests_total{pod="x"}, without function, operator or range: '

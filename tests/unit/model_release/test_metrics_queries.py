@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import get_args
 
@@ -171,3 +172,11 @@ def test_the_queries_of_a_release_file_can_be_printed(
     path.write_text("model: numbers\n")
     assert main(["--release", str(path), "--revision", "numbers-predictor-00007"]) == 1
     assert "`source` is missing" in capsys.readouterr().err
+
+
+def test_a_selector_of_blank_lines_is_refused_at_once() -> None:
+    """However long it is: white space around a selector is taken away before it is looked at."""
+    began = time.process_time()
+    with pytest.raises(ValueError, match="plain selector"):
+        check_selector("\n" * 3000 + "(")
+    assert time.process_time() - began < 0.2
