@@ -187,4 +187,8 @@ class RestoreStableOperator(TrafficOperator):
 
 
 def _is_off(observed: Observed | None, candidate: str | None) -> bool:
-    return observed is None or candidate is None or observed.share(candidate) == 0
+    """Whether it was seen that no user is on the candidate; what cannot be seen is not so."""
+    if observed is None:
+        return True
+    is_seen = candidate is not None and observed.traffic_current and bool(observed.traffic)
+    return is_seen and observed.share(candidate or "") == 0

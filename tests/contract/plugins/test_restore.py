@@ -235,6 +235,37 @@ def test_before_the_first_patch_one_object_is_read(
     assert service.patches[0]["spec"] == {"predictor": {"canaryTrafficPercent": 0}}
 
 
+def test_what_cannot_be_seen_does_not_count_as_safe(
+    service: ServiceDouble, store: ModelStoreHook, restore: Restore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A status that does not name the candidate's revision, and a conflict: the record still comes after the patch."""
+    asked: list[str] = []
+    see, patch, write = ServiceDouble.get, ServiceDouble.patch, ModelStoreHook.write_once
+
+    def half_blind(self: ServiceDouble) -> Any:
+        found = see(self)
+        if found is not None and not self.patches:
+            del found["status"]["components"]["predictor"]["latestCreatedRevision"]
+        return found
+
+    def patched(self: ServiceDouble, body: dict[str, Any]) -> bool:
+        taken = patch(self, body)
+        asked.append("patched" if taken else "conflict")
+        return taken
+
+    def written(self: ModelStoreHook, *arguments: Any, **options: Any) -> bool:
+        asked.append("written")
+        return write(self, *arguments, **options)
+
+    monkeypatch.setattr(ServiceDouble, "get", half_blind)
+    monkeypatch.setattr(ServiceDouble, "patch", patched)
+    monkeypatch.setattr(ModelStoreHook, "write_once", written)
+    service.conflicts = 1
+    restore()
+    assert asked[:2] == ["conflict", "patched"]
+    assert record(store).state().outcome == "rolled_back"
+
+
 @pytest.fixture
 def silent_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """S3's port takes connections and never answers, as that of a stopped server does."""
