@@ -194,6 +194,7 @@ class HoldCanaryOperator(ShiftTrafficOperator):
             self.log.info("nobody is asked before the promotion")
             return
         with recorded_stage(self.record, "hold"):
+            self.permit.require(ticket.spec.rollout.steps[-1].weight)
             judge = CanaryJudge.from_json(self.judge)
             self.watch(context, judge, len(ticket.spec.rollout.steps) - 1, 0.0, hold=True)
 

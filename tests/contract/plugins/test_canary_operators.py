@@ -15,7 +15,7 @@ from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
 from slipway.operators.approval import ApproveReleaseOperator
-from slipway.operators.canary import ShiftTrafficOperator
+from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
 from slipway.operators.preview import ShowCandidateOperator, curl_line
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
@@ -35,7 +35,7 @@ from include.model_release.record import RecordError, ReleaseState
 from include.model_release.requirements import GATES
 from include.model_release.rollout import RollBack, ShiftWeight, StartCanary
 from include.model_release.samples import Counters, Reading
-from include.model_release.spec import parse_release_spec
+from include.model_release.spec import Approval, parse_release_spec
 from include.model_release.spec_preview import Preview
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.proofs import admitted, gates_passed, step_passed, steps_passed
@@ -271,6 +271,26 @@ def test_tasks_that_were_marked_as_success_prove_nothing(
         operate(PromoteOperator)
     assert len(service.patches) == patches
     assert state(store).outcome == "open"
+
+
+def test_who_watches_until_the_promotion_raises_nothing_that_was_not_proved(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """The watch before a promotion holds the last step's weight: without the steps before it is not begun."""
+    lead_users(service, ticket, store, 5)
+    rollout = ticket.spec.rollout.model_copy(update={"approval": Approval(before_promotion=True)})
+    asking = ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": rollout})})
+    hold = HoldCanaryOperator(
+        task_id="hold",
+        until_task_id="approve_promotion",
+        judge=CanaryJudge(AnalysisPolicy()).to_json(),
+        release=asking.model_dump_json(),
+    )
+    with pytest.raises(AirflowFailException, match="may not get 99 %"):
+        hold.execute({})
+    steps_passed(store, ticket)
+    with pytest.raises(TaskDeferred):
+        hold.execute({})
 
 
 def test_a_cleared_task_of_a_release_that_has_ended_starts_nothing(
