@@ -16,15 +16,15 @@ import psutil
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.world import WORLD, sandbox
 from include.model_release.errors import SlipwayError
-from include.model_release.model_config import build_config
-from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.spec import load_model_spec
+from include.model_release.spec.release_file import load_model_spec
+from include.model_release.tensors import ModelSignature, TensorSpec
+from include.model_release.triton_config.build import build_config
+from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.sandbox.demo.training import train
 from include.sandbox.processes import SessionRecord, find_sandbox_processes
 from include.sandbox.settings import MARKER, PROJECT_ROOT, SandboxSettings
 from include.sandbox.supervise import session_file
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
-from include.triton_config import to_pbtxt
 
 REVISIONS = 2
 """Beside the staging Triton: as many as there are during a canary."""

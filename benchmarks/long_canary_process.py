@@ -21,8 +21,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.publishing_process import BUCKET, airflow
-from include.model_release.canary import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
-from include.model_release.spec import parse_release_spec
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
+from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.settings import PROJECT_ROOT
 
 EVENTS, ATTEMPTS, WINDOW_S = 26_000, 3, 10.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.world import PROJECT_ROOT, sandbox
 from include.model_release.errors import SlipwayError
-from include.model_release.record import fold
+from include.model_release.record.fold import fold
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.main import s3_client
 from include.sandbox.demo.records import Records

@@ -58,9 +58,9 @@ def publish(endpoint: str) -> float:
         from slipway.hooks.registry import ModelRegistry, StoredSource
         from slipway.hooks.store import ModelStoreHook
 
-        from include.model_release.converted import parse_converted
-        from include.model_release.manifest import FileEntry, Manifest, Provenance
-        from include.model_release.signature import ModelSignature
+        from include.model_release.publishing.conversion_result import parse_converted
+        from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
+        from include.model_release.tensors import ModelSignature
 
         store = ModelStoreHook(BUCKET)
         golden = FileEntry.of(store.require(GOLDEN, remedy="lay it"))  # it also opens the connection

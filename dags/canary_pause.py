@@ -18,7 +18,7 @@ from pathlib import Path
 from airflow.sdk import Param, dag
 from slipway.operators.pause import PauseCanaryOperator
 
-from include.model_release.names import list_models
+from include.model_release.identifiers import list_models
 
 RELEASES_DIR = Path(
     os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")

@@ -45,9 +45,9 @@ from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.pools import STAGING_POOL
 
-from include.model_release.names import list_models
-from include.model_release.spec_conversion import LONGEST_CONVERSION_S
-from include.model_release.spec_parts import LONGEST_STARTUP_S
+from include.model_release.identifiers import list_models
+from include.model_release.spec.conversion.source_and_conversion import LONGEST_CONVERSION_S
+from include.model_release.spec.parts import LONGEST_STARTUP_S
 
 RELEASES_DIR = Path(
     os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")

@@ -37,7 +37,7 @@ from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOpera
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 
-from include.model_release.names import list_models
+from include.model_release.identifiers import list_models
 
 RELEASES_DIR = Path(
     os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")

@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.judge.cells import PLANS, Cell
 from benchmarks.judge.rules import Rule, others
 from benchmarks.judge.traffic import draw
-from include.model_release.canary import AnalysisPolicy, CanaryJudge, Verdict
-from include.model_release.canary_plan import CanaryPlan, CanaryStep
-from include.model_release.samples import Window
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Verdict
+from include.model_release.canary.plan import CanaryPlan, CanaryStep
+from include.model_release.metrics.samples import Window
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from benchmarks.judge.latency import (
 )
 from benchmarks.judge.traffic import Traffic
 from benchmarks.judge.wald import expected_requests
-from include.model_release.analysis_policy import AnalysisPolicy
-from include.model_release.canary_plan import CanaryPlan, CanaryStep
+from include.model_release.canary.plan import CanaryPlan, CanaryStep
+from include.model_release.canary.policy import AnalysisPolicy
 
 WINDOW_S = 10.0
 CANARY_S = 1500.0

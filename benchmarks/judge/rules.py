@@ -18,8 +18,8 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from benchmarks.judge.latency import Floats, prometheus_quantile
-from include.model_release.canary import Verdict
-from include.model_release.samples import Sample, Window
+from include.model_release.canary.judge import Verdict
+from include.model_release.metrics.samples import Sample, Window
 
 INTERVAL_S = 60.0
 UNDECIDED = Verdict("inconclusive", "Not decided yet.")

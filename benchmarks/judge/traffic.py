@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.judge.latency import Floats, World
-from include.model_release.canary_plan import CanaryPlan, CanaryStep
-from include.model_release.samples import Sample, Window
+from include.model_release.canary.plan import CanaryPlan, CanaryStep
+from include.model_release.metrics.samples import Sample, Window
 
 Counts = NDArray[np.int64]
 

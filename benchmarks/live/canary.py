@@ -21,10 +21,10 @@ from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
 from slipway.wheel import Wheel
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import SlipwayError
-from include.model_release.rollout import Goal, RollBack
-from include.model_release.spec import ReleaseSpec, parse_release_spec
+from include.model_release.rollout.next_action import Goal, RollBack
+from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
 from include.sandbox.lab.load import START_LIMIT_S, OpenLoad
 from include.sandbox.lab.models import publish
 from include.sandbox.lab.world import Lab

@@ -15,9 +15,9 @@ from kubernetes.client import ApiClient, ApiException, Configuration, CoreV1Api,
 from urllib3.exceptions import HTTPError
 
 from include.guard.log import say
-from include.model_release import lease
 from include.model_release.errors import ClusterUnavailableError, SpecError
-from include.model_release.isvc_fields import deployment_mode
+from include.model_release.rollout import lease
+from include.model_release.rollout.fields import deployment_mode
 
 _SERVICES = ("serving.kserve.io", "v1beta1", "inferenceservices")
 _ROUTES = ("gateway.networking.k8s.io", "v1", "httproutes")

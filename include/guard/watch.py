@@ -19,10 +19,16 @@ from typing import Any, Protocol
 from include.guard.cluster import Snapshot
 from include.guard.log import say
 from include.model_release.errors import ClusterUnavailableError
-from include.model_release.inference_service import API_VERSION
-from include.model_release.isvc_observation import CANDIDATE_URI, STABLE_URI
-from include.model_release.lease import DEFAULT_LEASE_S, Lease, LeaseWatch, ending, lease_name, parse_lease
-from include.model_release.rollout import (
+from include.model_release.rollout.inference_service import API_VERSION
+from include.model_release.rollout.lease import (
+    DEFAULT_LEASE_S,
+    Lease,
+    LeaseWatch,
+    ending,
+    lease_name,
+    parse_lease,
+)
+from include.model_release.rollout.next_action import (
     Action,
     Done,
     Impossible,
@@ -33,6 +39,7 @@ from include.model_release.rollout import (
     next_action,
     observe,
 )
+from include.model_release.rollout.observation import CANDIDATE_URI, STABLE_URI
 
 GUARD = "guard"
 COMPONENT = "slipway-guard"

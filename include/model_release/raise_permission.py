@@ -20,9 +20,9 @@ from include.model_release.errors import (
     SlipwayError,
     UserError,
 )
-from include.model_release.lease import Lease
-from include.model_release.release_state import ReleaseState
-from include.model_release.requirements import Before, Requirements
+from include.model_release.record.requirements import Before, Requirements
+from include.model_release.record.state import ReleaseState
+from include.model_release.rollout.lease import Lease
 
 _REMEDY = "see the record and the reports of this release; start it again when it is mended"
 

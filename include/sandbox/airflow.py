@@ -130,7 +130,7 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
         # deferred fires before, the scheduler takes the task for dead and runs it again.
         "workers": {"execution_api_timeout": "30", "min_heartbeat_interval": "1"},
         # Until a triggerer counts as dead nobody takes over its canaries, whose leases run on
-        # (include/model_release/lease_terms.py says how the two must fit).
+        # (include/model_release/rollout/lease_terms.py says how the two must fit).
         "triggerer": {
             "job_heartbeat_sec": "2",
             "capacity": "100",

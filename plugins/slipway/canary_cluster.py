@@ -13,7 +13,7 @@ from include.model_release.errors import (
     TransientError,
     UserError,
 )
-from include.model_release.rollout import (
+from include.model_release.rollout.next_action import (
     Goal,
     Impossible,
     Observed,

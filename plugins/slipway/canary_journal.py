@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from include.model_release.document_form import form_of
 from include.model_release.errors import SlipwayError, TimedOutError
-from include.model_release.samples import Reading
-from include.model_release.shapes import form_of
+from include.model_release.metrics.samples import Reading
 from slipway.hooks.store import ModelStoreHook
 from slipway.lanes import Lane
 

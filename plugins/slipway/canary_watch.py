@@ -15,7 +15,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from include.model_release.canary import (
+from include.model_release.canary.judge import (
     CanaryJudge,
     CanaryPlan,
     Decision,

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from include.model_release.arrivals import (
+from include.model_release.errors import TimedOutError, TransientError, UserError
+from include.model_release.intake import READY_LIMIT_BYTES, IncomingVersion, parse_ready
+from include.model_release.record.arrivals import (
     Arrival,
     Attempts,
     Kept,
@@ -19,9 +21,7 @@ from include.model_release.arrivals import (
     read_attempts,
     version_folders,
 )
-from include.model_release.errors import TimedOutError, TransientError, UserError
-from include.model_release.intake import READY_LIMIT_BYTES, IncomingVersion, parse_ready
-from include.model_release.record_segment import parse_segment_name
+from include.model_release.record.segment import parse_segment_name
 from slipway.hooks.listing import Listing
 from slipway.hooks.store import ModelStoreHook
 

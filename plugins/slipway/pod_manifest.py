@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kubernetes.client import models as k8s
 
 if TYPE_CHECKING:
-    from include.model_release.spec_parts import PodSettings, SecretKey
+    from include.model_release.spec.parts import PodSettings, SecretKey
 
 # By which a NetworkPolicy finds the pods of one kind (include/manifests/network/): convert, benchmark or mirror.
 STAGE_LABEL = "slipway.dev/stage"

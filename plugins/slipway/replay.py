@@ -16,15 +16,15 @@ from functools import partial
 import aiohttp
 import numpy as np
 
-from include.model_release.asking import is_decoupled, optional_inputs
 from include.model_release.errors import SlipwayError, UserError
-from include.model_release.golden_file import read_arrays
-from include.model_release.golden_set import golden_from_arrays
-from include.model_release.manifest import GOLDEN_FILE
-from include.model_release.samples import Sample, Window
-from include.model_release.signature import ModelSignature
-from include.model_release.spec_top_up import TopUp
-from include.triton_config import from_pbtxt
+from include.model_release.gates.validation.asking import is_decoupled, optional_inputs
+from include.model_release.gates.validation.golden_file import read_arrays
+from include.model_release.gates.validation.golden_set import golden_from_arrays
+from include.model_release.metrics.samples import Sample, Window
+from include.model_release.publishing.manifest import GOLDEN_FILE
+from include.model_release.spec.rollout.golden_replay import TopUp
+from include.model_release.tensors import ModelSignature
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.hooks.registry import ModelRegistry
 from slipway.lanes import Lane

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from include.model_release.bucket_layout import CONFIG_FILE, repository_paths
 from include.model_release.errors import InputMissingError, VersionConflictError
 from include.model_release.intake import IncomingVersion, parse_ready
-from include.model_release.manifest import FileEntry, Manifest, attachment
-from include.model_release.recipe import RECIPE_FILE, other_files, recipe_bytes
-from include.model_release.repository import CONFIG_FILE, repository_paths
+from include.model_release.publishing.build_fingerprint import RECIPE_FILE, other_files, recipe_bytes
+from include.model_release.publishing.manifest import FileEntry, Manifest, attachment
 from slipway.hooks.publisher import read_decision
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import SigningKey

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import InputMissingError
-from include.model_release.repository import repository_paths
-from include.model_release.spec import Rollout
+from include.model_release.spec.release_file import Rollout
 
 
 @dataclass(frozen=True)

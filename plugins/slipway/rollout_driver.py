@@ -17,9 +17,8 @@ from include.model_release.errors import (
     TimedOutError,
     TransientError,
 )
-from include.model_release.isvc_fields import deployment_mode
-from include.model_release.preflight import preflight
-from include.model_release.rollout import (
+from include.model_release.rollout.fields import deployment_mode
+from include.model_release.rollout.next_action import (
     Action,
     Create,
     Delete,
@@ -35,6 +34,7 @@ from include.model_release.rollout import (
     next_action,
     observe,
 )
+from include.model_release.rollout.preflight import preflight
 from slipway.hooks.kserve import KServeHook
 from slipway.lanes import Lane
 from slipway.ticket import ReleaseTicket

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from include.model_release.errors import SlipwayError
-from include.model_release.rollout import Observed, RollBack
+from include.model_release.rollout.next_action import Observed, RollBack
 from slipway.hooks.kserve import KServeHook
 from slipway.lanes import Lane
 from slipway.rollout_driver import drive_in_lane, look

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer
 
+from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import UserError
-from include.model_release.repository import repository_paths
-from include.model_release.spec import ReleaseSpec
-from include.model_release.variants import ONLY, with_variant
+from include.model_release.publishing.variants import ONLY, with_variant
+from include.model_release.spec.release_file import ReleaseSpec
 
 ADMIT_TASK_ID = "admit"
 _FOUND_LIMIT = 300

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from include.model_release.model_config import Config
-from include.model_release.repository import CONFIG_FILE, repository_paths
-from include.model_release.sequences import as_released, require_no_sequences
-from include.model_release.spec import ReleaseSpec
-from include.triton_config import from_pbtxt
+from include.model_release.bucket_layout import CONFIG_FILE, repository_paths
+from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.spec.serving.sequences import as_released, require_no_sequences
+from include.model_release.triton_config.build import Config
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway.hooks.store import ModelStoreHook
 
 # None is larger that people write; what is, is looked at when it is published.

@@ -17,8 +17,8 @@ from pathlib import Path
 from airflow.sdk import Variable
 
 from include.model_release.errors import SlipwayError, UnknownModelError
-from include.model_release.names import parse_version
-from include.model_release.spec import load_model_spec
+from include.model_release.identifiers import parse_version
+from include.model_release.spec.release_file import load_model_spec
 from slipway.hooks.signing import SigningKey, load_signing_key
 from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.verification import verify_version

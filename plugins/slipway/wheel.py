@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from include.model_release.errors import CanaryEndedError
-from include.model_release.lease import Lease, renewal_due_s
-from include.model_release.lease_holder import LeaseHolder, Stage
 from include.model_release.raise_permission import lease_refusal
+from include.model_release.rollout.lease import Lease, renewal_due_s
+from include.model_release.rollout.lease_holder import LeaseHolder, Stage
 from slipway.hooks.lease import LeaseHook
 from slipway.ticket import ReleaseTicket
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from include.model_release.errors import MetricsUnavailableError, TimedOutError
-from include.model_release.samples import Reading, Window, window_between
+from include.model_release.metrics.samples import Reading, Window, window_between
 from slipway.canary_journal import Readings
 from slipway.hooks.metrics import MetricsSource
 from slipway.lanes import Lane

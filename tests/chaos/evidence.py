@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from include.model_release.record import Event, RecordError, ReleaseState, fold
+from include.model_release.record.fold import Event, RecordError, ReleaseState, fold
 from include.sandbox.lab.answers import Answer
 from tests.chaos.excuses import Excuse, Excuses
 from tests.chaos.gates import Write

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from include.model_release.lease import micro_time
+from include.model_release.rollout.lease import micro_time
 from tests.chaos.plan import LEASES, RECORDS, SERVICES, Fault
 
 LOOPBACK = "127.0.0.1"

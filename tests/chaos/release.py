@@ -31,7 +31,7 @@ from slipway.operators.promote import PromoteOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 
-from include.model_release.requirements import requirements_of
+from include.model_release.record.requirements import requirements_of
 from include.sandbox.triton import end_with_parent
 from tests.chaos.job import Job
 

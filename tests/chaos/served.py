@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from include.model_release.isvc_observation import Dialect
-from include.model_release.record import Event
-from include.model_release.rollout import Observed, inference_service_manifest, observe
-from include.model_release.spec import parse_release_spec
-from include.model_release.standard_view import backend_name, predictor_name
+from include.model_release.record.fold import Event
+from include.model_release.rollout.next_action import Observed, inference_service_manifest, observe
+from include.model_release.rollout.observation import Dialect
+from include.model_release.rollout.standard.view import backend_name, predictor_name
+from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.lab.answers import Answer
 from include.sandbox.lab.load import OpenLoad
 from include.sandbox.lab.models import publish

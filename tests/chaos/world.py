@@ -13,7 +13,7 @@ from unittest.mock import patch
 from urllib.error import HTTPError, URLError
 
 from include.model_release.errors import SlipwayError
-from include.model_release.record import Event
+from include.model_release.record.fold import Event
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
 from include.sandbox.lab.answers import Answer
 from include.sandbox.lab.world import PARTS, Lab

@@ -23,11 +23,11 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jinja2.sandbox import SandboxedEnvironment
 from slipway.pools import STAGING_POOL
 
-from include.model_release.names import list_models
-from include.model_release.run_overrides import PAUSE_PARAMETERS, RELEASE_PARAMETERS, ROLLBACK_PARAMETERS
-from include.model_release.spec import Serving
-from include.model_release.spec_conversion import LONGEST_CONVERSION_S
-from include.model_release.spec_parts import LONGEST_STARTUP_S
+from include.model_release.identifiers import list_models
+from include.model_release.spec.conversion.source_and_conversion import LONGEST_CONVERSION_S
+from include.model_release.spec.parts import LONGEST_STARTUP_S
+from include.model_release.spec.release_file import Serving
+from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, RELEASE_PARAMETERS, ROLLBACK_PARAMETERS
 
 ROOT = Path(__file__).resolve().parents[2]
 DAGS = ROOT / "dags"
@@ -334,7 +334,7 @@ def test_parsing_imports_nothing_that_only_tasks_need() -> None:
     """No gRPC, protobuf or gates' libraries, and no schema of the release file is built, in a process of its own."""
     program = (
         "import json, sys, runpy; runpy.run_path(sys.argv[1]);"
-        "from include.model_release.spec import ReleaseSpec;"
+        "from include.model_release.spec.release_file import ReleaseSpec;"
         "print('RESULT', json.dumps([ReleaseSpec.__pydantic_complete__, sorted(sys.modules)]))"
     )
     command = [sys.executable, "-c", program, str(DAGS / "model_release.py")]

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.isvc_observation import Observed
+from include.model_release.rollout.observation import Observed
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.traffic import TrafficClient
 from tests.e2e.airflow_processes import SCHEDULER, TRIGGERER, AirflowProcesses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from include.model_release.isvc_observation import Observed
+from include.model_release.rollout.observation import Observed
 from include.sandbox.demo.chapters import answering_at_the_end
 from tests.e2e.stories import OnCallStory, OneAtATimeStory, OnGpuStory
 from tests.e2e.world import Ended

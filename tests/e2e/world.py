@@ -17,11 +17,11 @@ from urllib.parse import quote
 from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
-from include.model_release import lease
-from include.model_release.arrivals import run_id_for
 from include.model_release.errors import ServerUnavailableError
-from include.model_release.isvc_observation import Observed, observe
-from include.model_release.record import Event, ReleaseState, fold, release_report
+from include.model_release.record.arrivals import run_id_for
+from include.model_release.record.fold import Event, ReleaseState, fold, release_report
+from include.model_release.rollout import lease
+from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.records import Records

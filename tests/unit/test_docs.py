@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from include.model_release.intake import IncomingVersion, parse_ready
-from include.model_release.spec import ReleaseSpec, parse_release_spec
-from include.model_release.variants import variant_names, with_variant
+from include.model_release.publishing.variants import variant_names, with_variant
+from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"

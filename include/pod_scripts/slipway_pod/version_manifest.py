@@ -1,6 +1,6 @@
 """The manifest of a published version, read with distrust: whose it is, which files it names, what of it is signed.
 
-The same rules as `include/model_release/manifest_identity.py`, with Python alone: a test holds the two alike.
+The rules of `include/model_release/publishing/manifest_identity.py`, with Python alone: a test holds the two alike.
 """
 
 from __future__ import annotations

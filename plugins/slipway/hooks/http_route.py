@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from include.model_release.candidate_route import API_GROUP, API_VERSION, is_own
 from include.model_release.errors import ForeignChangeError
+from include.model_release.rollout.standard.candidate_route import API_GROUP, API_VERSION, is_own
 from slipway.hooks.cluster_object import ClusterObjectHook
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
 from kubernetes.client import ApiException
 
-from include.model_release.candidate_route import route_name
-from include.model_release.preflight import ClusterConfig, cluster_config
+from include.model_release.rollout.preflight import ClusterConfig, cluster_config
+from include.model_release.rollout.standard.candidate_route import route_name
 from slipway.hooks.cluster_object import REQUEST_TIMEOUT_S, ClusterObjectHook
 from slipway.hooks.http_route import HTTPRouteHook
 

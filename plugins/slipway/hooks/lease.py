@@ -14,7 +14,7 @@ from include.model_release.errors import (
     LeaseTakenOverError,
     ReleaseInProgressError,
 )
-from include.model_release.lease import (
+from include.model_release.rollout.lease import (
     API_VERSION,
     DEFAULT_LEASE_S,
     GROUP,
@@ -27,7 +27,7 @@ from include.model_release.lease import (
     pausing,
     renewal,
 )
-from include.model_release.lease_holder import LeaseHolder
+from include.model_release.rollout.lease_holder import LeaseHolder
 from slipway.hooks.cluster_object import ClusterObjectHook
 
 # How often a change is decided anew while others change the lease in between, and the pause before the second time.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from include.model_release.metrics_queries import release_query_set, release_values
-from include.model_release.samples import Reading
-from include.model_release.spec import ReleaseSpec
+from include.model_release.metrics.queries import release_query_set, release_values
+from include.model_release.metrics.samples import Reading
+from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.prometheus import PrometheusMetricsHook
 from slipway.hooks.scrape import EnvoyMetricsHook
 

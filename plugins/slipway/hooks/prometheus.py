@@ -10,8 +10,8 @@ import aiohttp
 from airflow.sdk import BaseHook
 
 from include.model_release.errors import MetricsUnavailableError
-from include.model_release.metrics_queries import QuerySet
-from include.model_release.samples import Reading
+from include.model_release.metrics.queries import QuerySet
+from include.model_release.metrics.samples import Reading
 from slipway.hooks.http_access import HttpAccess, within
 from slipway.hooks.prometheus_series import (
     RawSeries,

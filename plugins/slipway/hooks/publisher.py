@@ -1,4 +1,4 @@
-"""How a version comes into the bucket: `include/model_release/publication.py` says why in this order."""
+"""How a version comes into the bucket: `include/model_release/publishing/intent.py` says why in this order."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from include.model_release.bucket_layout import RepositoryPaths, repository_paths
 from include.model_release.errors import InputMissingError, SlipwayError, VersionConflictError
-from include.model_release.manifest import MANIFEST_LIMIT_BYTES, SIGNATURE_FILE, FileEntry, Manifest
-from include.model_release.manifest_identity import require_identity
-from include.model_release.publication import (
+from include.model_release.publishing.intent import (
     DECISION_LIMIT_BYTES,
     Origin,
     PartsDigest,
@@ -21,8 +20,14 @@ from include.model_release.publication import (
     origin_prefix,
     placed_files,
 )
-from include.model_release.repository import RepositoryPaths, repository_paths
-from include.model_release.spec import Publishing
+from include.model_release.publishing.manifest import (
+    MANIFEST_LIMIT_BYTES,
+    SIGNATURE_FILE,
+    FileEntry,
+    Manifest,
+)
+from include.model_release.publishing.manifest_identity import require_identity
+from include.model_release.spec.release_file import Publishing
 from slipway.concurrency import each
 from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.transfer import (

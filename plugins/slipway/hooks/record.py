@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from include.model_release.errors import StoreUnavailableError
-from include.model_release.record import Event, EventWriter, RecordError, ReleaseState, fold
-from include.model_release.record_segment import block_of, numbers_of
+from include.model_release.record.fold import Event, EventWriter, RecordError, ReleaseState, fold
+from include.model_release.record.segment import block_of, numbers_of
 from slipway.hooks.record_reader import EVENT_LIMIT_BYTES, RecordReader
 from slipway.hooks.store import ModelStoreHook
 
@@ -49,7 +49,7 @@ class ReleaseRecord:
     def append(self, kind: str, *, at: datetime | None = None, **data: Any) -> Event:
         """Adds an event after the last one; if another writer takes the place, after that.
 
-        :param kind: one of `include.model_release.record.KINDS`; `EventWriter` says what data each takes.
+        :param kind: one of `include.model_release.record.fold.KINDS`; `EventWriter` says what data each takes.
         :param at: when it happened, UTC; now unless given.
         :raises RecordError: the event is too large to be read again.
         :raises StoreUnavailableError: the place was taken again and again.

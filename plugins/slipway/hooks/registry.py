@@ -5,13 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 
+from include.model_release.bucket_layout import (
+    RepositoryPaths,
+    config_files,
+    repository_paths,
+    staged_key,
+    staged_prefixes,
+)
 from include.model_release.errors import (
     InputMissingError,
     ModelInvalidError,
     SigningRefusedError,
     VersionConflictError,
 )
-from include.model_release.manifest import (
+from include.model_release.publishing.manifest import (
     GOLDEN_FILE,
     MANIFEST_LIMIT_BYTES,
     SIGNATURE_FILE,
@@ -21,15 +28,8 @@ from include.model_release.manifest import (
     attachment,
     require_same_content,
 )
-from include.model_release.manifest_identity import require_identity
-from include.model_release.repository import (
-    RepositoryPaths,
-    config_files,
-    repository_paths,
-    staged_key,
-    staged_prefixes,
-)
-from include.model_release.spec import Publishing
+from include.model_release.publishing.manifest_identity import require_identity
+from include.model_release.spec.release_file import Publishing
 from slipway.concurrency import each
 from slipway.hooks.publisher import Publisher, StoredSource
 from slipway.hooks.signing import SigningKey, require_signature

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample as ExpositionSample
 
 from include.model_release.errors import MetricsUnavailableError
-from include.model_release.samples import Counters, Reading, SeriesReading
+from include.model_release.metrics.samples import Counters, Reading, SeriesReading
 from slipway.hooks.http_access import HttpAccess, within
 
 _PATH = "/stats/prometheus"

@@ -21,8 +21,8 @@ from urllib3.exceptions import HTTPError  # botocore lets it through where an an
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError, UserError
 from include.model_release.json_source import parse_json
-from include.model_release.publication import PartsDigest
-from include.model_release.spec import Encryption
+from include.model_release.publishing.intent import PartsDigest
+from include.model_release.spec.release_file import Encryption
 from slipway.hooks.listing import Listing, StoredObject, list_below
 from slipway.hooks.transfer import (
     ObjectFacts,

@@ -19,7 +19,7 @@ from botocore.exceptions import (
 )
 from urllib3.exceptions import ProtocolError
 
-from include.model_release.spec import Encryption
+from include.model_release.spec.release_file import Encryption
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from include.model_release.errors import (
     SlipwayError,
     UserError,
 )
-from include.model_release.staged_paths import EXTRA as REPOSITORY_PATH
+from include.model_release.triton_config.staged_paths import EXTRA as REPOSITORY_PATH
 from slipway.hooks.triton_stream import AnswerStream, request_tensors
 from slipway.lanes import Lane
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
-from include.model_release.ensemble import bundle_config_sha256
+from include.model_release.bucket_layout import MANIFEST_FILE, RepositoryPaths, repository_paths
 from include.model_release.errors import (
     InputMissingError,
     SignedWithoutIdentityError,
@@ -16,10 +16,10 @@ from include.model_release.errors import (
     UserError,
     VersionConflictError,
 )
-from include.model_release.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
-from include.model_release.publication import DECISION_FILE, placed_files
-from include.model_release.repository import MANIFEST_FILE, RepositoryPaths, repository_paths
-from include.triton_config import from_pbtxt
+from include.model_release.publishing.intent import DECISION_FILE, placed_files
+from include.model_release.publishing.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
+from include.model_release.triton_config.ensemble import bundle_config_sha256
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway.concurrency import each
 from slipway.hooks.listing import StoredObject
 from slipway.hooks.registry import ModelRegistry

@@ -10,9 +10,9 @@ from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.definitions.param import Param, ParamsDict
 
-from include.model_release.approval_words import approval_body
 from include.model_release.errors import GateRefusedError
 from include.model_release.raise_permission import is_other_person
+from include.model_release.reports.approval import approval_body
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.ticket import TICKET_TEMPLATE

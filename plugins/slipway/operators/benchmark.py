@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
-from include.model_release.benchmark import BenchmarkResult, judge_benchmark, require_benchmark
-from include.model_release.repository import repository_paths
-from include.model_release.spec import Benchmark, TextGeneration
+from include.model_release.bucket_layout import repository_paths
+from include.model_release.gates.benchmark import BenchmarkResult, judge_benchmark, require_benchmark
+from include.model_release.spec.release_file import Benchmark, TextGeneration
 from slipway.hooks.registry import GOLDEN_FILE
 from slipway.hooks.triton import TritonHook
 from slipway.operators.pod import ReleasePodOperator

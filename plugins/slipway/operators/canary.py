@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import (
     CanaryEndedError,
     CanaryRefusedError,
     GateRefusedError,
     SlipwayError,
 )
-from include.model_release.lease_holder import Stage
+from include.model_release.rollout.lease_holder import Stage
 from slipway.canary_journal import WatchState
 from slipway.failures import airflow_failures
 from slipway.operators.base import recorded_stage

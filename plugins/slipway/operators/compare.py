@@ -11,7 +11,7 @@ from kubernetes.client import models as k8s
 from pydantic import BaseModel, ConfigDict
 
 from include.model_release.errors import MirrorInconclusiveError
-from include.model_release.mirror import (
+from include.model_release.gates.mirror_comparison import (
     MirrorLimits,
     MirrorReport,
     MirrorVerdict,
@@ -21,8 +21,8 @@ from include.model_release.mirror import (
     not_compared,
     require_mirror,
 )
-from include.model_release.mirror_html import render_mirror_html
-from include.model_release.spec import Mirror
+from include.model_release.reports.mirror_page import render_mirror_html
+from include.model_release.spec.release_file import Mirror
 from slipway.failures import airflow_failures
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.mirror import MirrorHook

@@ -15,9 +15,16 @@ from include.model_release.errors import (
     TimedOutError,
     UserError,
 )
-from include.model_release.parity import parse_parity, require_parity
-from include.model_release.spec import Conversion
-from include.model_release.variants import ONLY, Candidate, Choice, candidate_of, choose, variant_names
+from include.model_release.gates.parity import parse_parity, require_parity
+from include.model_release.publishing.variants import (
+    ONLY,
+    Candidate,
+    Choice,
+    candidate_of,
+    choose,
+    variant_names,
+)
+from include.model_release.spec.release_file import Conversion
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.pod import ReleasePodOperator
 from slipway.reuse import already_published

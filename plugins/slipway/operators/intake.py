@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from include.model_release.arrivals import Arrival, Kept, kept_as_json, kept_from
 from include.model_release.errors import UserError
+from include.model_release.identifiers import validate_model_name
 from include.model_release.intake import IncomingVersion, IntakeResult, message_bodies, parse_messages
-from include.model_release.names import validate_model_name
+from include.model_release.record.arrivals import Arrival, Kept, kept_as_json, kept_from
 from slipway.failures import airflow_failures
 from slipway.hooks.store import ModelStoreHook
 from slipway.intake_sweep import LIST_PAGES, Look, ModelLook, look_at_models

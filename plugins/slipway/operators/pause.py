@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from include.model_release.errors import CanaryEndedError, TimedOutError, TransientError
-from include.model_release.lease import TEXT_LIMIT, Lease
-from include.model_release.pausing import PauseOutcome, pause_outcome
-from include.model_release.run_overrides import PAUSE_PARAMETERS, require_known
-from include.model_release.spec import load_model_spec
+from include.model_release.rollout.lease import TEXT_LIMIT, Lease
+from include.model_release.rollout.pause import PauseOutcome, pause_outcome
+from include.model_release.spec.release_file import load_model_spec
+from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, require_known
 from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook

@@ -32,8 +32,8 @@ from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from include.model_release.spec import Benchmark, Conversion, Mirror
-    from include.model_release.spec_parts import PodSettings
+    from include.model_release.spec.parts import PodSettings
+    from include.model_release.spec.release_file import Benchmark, Conversion, Mirror
 
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from include.model_release.isvc_observation import Observed
-from include.model_release.rollout import ShowCandidate
+from include.model_release.rollout.next_action import ShowCandidate
+from include.model_release.rollout.observation import Observed
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.operators.base import recorded_stage
 from slipway.operators.traffic import TrafficOperator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import CanaryPausedError
-from include.model_release.lease_holder import Stage
-from include.model_release.rollout import Promote
+from include.model_release.rollout.lease_holder import Stage
+from include.model_release.rollout.next_action import Promote
 from slipway.failures import airflow_failures
 from slipway.operators.base import recorded_stage
 from slipway.operators.canary import ShiftTrafficOperator

@@ -9,9 +9,26 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.config_files import named_files
-from include.model_release.converted import Converted, parse_converted, require_same_service
-from include.model_release.ensemble import (
+from include.model_release.bucket_layout import CONFIG_FILE, is_source_file, repository_paths
+from include.model_release.errors import InputMissingError
+from include.model_release.gates.validation.golden_file import read_arrays
+from include.model_release.intake import IncomingVersion, parse_ready, require_untouched
+from include.model_release.publishing.build_fingerprint import RECIPE_FILE
+from include.model_release.publishing.conversion_result import (
+    Converted,
+    parse_converted,
+    require_same_service,
+)
+from include.model_release.publishing.manifest import (
+    SBOM_FILE,
+    FileEntry,
+    Manifest,
+    Provenance,
+)
+from include.model_release.publishing.variants import ONLY
+from include.model_release.spec.serving.sequences import require_no_sequences
+from include.model_release.triton_config.build import Config, build_config, served_signature
+from include.model_release.triton_config.ensemble import (
     MEMBERS_FILE,
     Configs,
     bundle_config_sha256,
@@ -20,22 +37,9 @@ from include.model_release.ensemble import (
     members_file,
     pin_bundle,
 )
-from include.model_release.errors import InputMissingError
-from include.model_release.golden_file import read_arrays
-from include.model_release.intake import IncomingVersion, parse_ready, require_untouched
-from include.model_release.manifest import (
-    SBOM_FILE,
-    FileEntry,
-    Manifest,
-    Provenance,
-)
-from include.model_release.model_config import Config, build_config, served_signature
-from include.model_release.recipe import RECIPE_FILE
-from include.model_release.repository import CONFIG_FILE, is_source_file, repository_paths
-from include.model_release.sequences import require_no_sequences
-from include.model_release.variants import ONLY
-from include.model_release.warmup import make_warmup, needs_golden
-from include.triton_config import from_pbtxt, to_pbtxt
+from include.model_release.triton_config.files import named_files
+from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
+from include.model_release.triton_config.warmup import make_warmup, needs_golden
 from slipway.hooks.registry import GOLDEN_FILE, ModelRegistry, StoredSource
 from slipway.hooks.signing import load_signing_key, sign
 from slipway.operators.base import ReleaseOperator, recorded_stage

@@ -12,23 +12,23 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
-from include.model_release.canary import AnalysisPolicy, CanaryPlan
-from include.model_release.canary_evidence import DOCUMENT_FILE, canary_evidence, recordings
-from include.model_release.canary_html import render_canary_html
+from include.model_release.bucket_layout import parse_storage_uri, repository_paths
+from include.model_release.canary.judge import AnalysisPolicy, CanaryPlan
 from include.model_release.errors import (
     AlreadyReleasedError,
     ReleaseInProgressError,
     SlipwayError,
     UserError,
 )
+from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
-from include.model_release.lease_terms import require_lease_outlasts_take_over
-from include.model_release.names import parse_version
-from include.model_release.record import Event, Outcome, RecordError, ReleaseState
-from include.model_release.repository import parse_storage_uri, repository_paths
-from include.model_release.requirements import requirements_of
-from include.model_release.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
-from include.model_release.spec import ReleaseSpec, apply_overrides, load_model_spec
+from include.model_release.record.fold import Event, Outcome, RecordError, ReleaseState
+from include.model_release.record.requirements import requirements_of
+from include.model_release.reports.canary.evidence import DOCUMENT_FILE, canary_evidence, recordings
+from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over
+from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
+from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lock import LockOwner, ReleaseLock

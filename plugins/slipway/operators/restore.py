@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from include.model_release.errors import ForeignChangeError
-from include.model_release.isvc_observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
-from include.model_release.record import ReleaseState
-from include.model_release.rollout import RollBack, Withdraw
+from include.model_release.record.fold import ReleaseState
+from include.model_release.rollout.next_action import RollBack, Withdraw
+from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 from slipway.hooks.metrics import metrics_source
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.registry import ModelRegistry

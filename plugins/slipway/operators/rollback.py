@@ -11,16 +11,16 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
+from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.errors import InputMissingError, SignedWithoutIdentityError, StoreUnavailableError
-from include.model_release.isvc_observation import STABLE_URI, Observed
-from include.model_release.names import parse_version
+from include.model_release.identifiers import parse_version
 from include.model_release.raise_permission import Raise, raise_refusal, require_older, restore_refusal
-from include.model_release.record import ReleaseState
-from include.model_release.repository import parse_storage_uri, repository_paths
-from include.model_release.requirements import Requirements
-from include.model_release.rollout import RollBack
-from include.model_release.run_overrides import ROLLBACK_PARAMETERS, require_known
-from include.model_release.spec import ReleaseSpec, load_model_spec
+from include.model_release.record.fold import ReleaseState
+from include.model_release.record.requirements import Requirements
+from include.model_release.rollout.next_action import RollBack
+from include.model_release.rollout.observation import STABLE_URI, Observed
+from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
+from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 from slipway.failures import airflow_failures
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from include.model_release.engine import require_loadable
-from include.model_release.ensemble import Configs, load_order, pin_bundle, rename_bundle
+from include.model_release.bucket_layout import CONFIG_FILE, Role, staged_key, staged_model, staged_name
 from include.model_release.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
-from include.model_release.manifest import SIGNATURE_FILE, Manifest, attachment
-from include.model_release.repository import CONFIG_FILE, Role, staged_key, staged_model, staged_name
-from include.model_release.sequences import require_no_sequences
-from include.model_release.staged_paths import SERVING_ROOT, names_files, on_staging
-from include.triton_config import from_pbtxt, to_pbtxt
+from include.model_release.publishing.engine import require_loadable
+from include.model_release.publishing.manifest import SIGNATURE_FILE, Manifest, attachment
+from include.model_release.spec.serving.sequences import require_no_sequences
+from include.model_release.triton_config.ensemble import Configs, load_order, pin_bundle, rename_bundle
+from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
+from include.model_release.triton_config.staged_paths import SERVING_ROOT, names_files, on_staging
 from slipway.failures import airflow_failures
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import load_signing_key

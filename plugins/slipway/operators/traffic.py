@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from include.model_release.errors import SlipwayError
-from include.model_release.isvc_observation import Observed
-from include.model_release.rollout import Goal, RollBack
+from include.model_release.rollout.next_action import Goal, RollBack
+from include.model_release.rollout.observation import Observed
 from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.metrics import DEFAULT_METRICS_CONN_ID

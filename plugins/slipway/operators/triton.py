@@ -12,8 +12,8 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from include.model_release.ensemble import departures
 from include.model_release.errors import LoadRefusedError, SlipwayError, TimedOutError
+from include.model_release.triton_config.ensemble import departures
 from slipway.failures import airflow_failures
 from slipway.hooks.triton import TritonHook
 from slipway.triggers.triton import TritonLoadModelTrigger
@@ -30,7 +30,7 @@ class TritonLoadModelOperator(BaseOperator):
     """Loads a model with a full configuration and waits until the versions that it pins are ready.
 
     A load names a model and not a version: what pins versions is ``version_policy.specific`` in the
-    configuration, which must be whole (`include.model_release.repository.pin_versions`). In the end the server's
+    configuration, which must be whole (`include.model_release.bucket_layout.pin_versions`). In the end the server's
     own word on each configuration is compared with what was asked for.
 
     :param model_name: the model's folder in the server's repository (templated).

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from include.model_release.answers import ValidationNumbers, require_output
-from include.model_release.asking import gathered, is_decoupled, optional_inputs
 from include.model_release.errors import SignatureRefusedError, VersionConflictError
-from include.model_release.expectations import require_validation, score, validation_report
-from include.model_release.golden_file import read_arrays
-from include.model_release.golden_set import GoldenSet, golden_from_arrays
-from include.model_release.manifest import GOLDEN_FILE, Manifest
-from include.model_release.report_html import render_report_html
-from include.model_release.signature import signature_from_metadata
-from include.model_release.signature_report import ServedTensors, require_same_tensors, signature_report
+from include.model_release.gates.validation.answers import ValidationNumbers, require_output
+from include.model_release.gates.validation.asking import gathered, is_decoupled, optional_inputs
+from include.model_release.gates.validation.expectations import require_validation, score, validation_report
+from include.model_release.gates.validation.golden_file import read_arrays
+from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays
+from include.model_release.publishing.manifest import GOLDEN_FILE, Manifest
+from include.model_release.reports.signature_report import (
+    ServedTensors,
+    require_same_tensors,
+    signature_report,
+)
+from include.model_release.reports.validation.page import render_report_html
+from include.model_release.tensors import signature_from_metadata
 from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage

@@ -7,9 +7,9 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.model_release.canary import CanaryPlan
+from include.model_release.canary.judge import CanaryPlan
 from include.model_release.errors import SlipwayError
-from include.model_release.lease_holder import Stage
+from include.model_release.rollout.lease_holder import Stage
 from slipway.canary_cluster import CanaryCluster
 from slipway.canary_journal import CanaryJournal, JournalKeeper, WatchState
 from slipway.canary_watch import StepWatch

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from include.model_release.model_config import build_config
-from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.spec import parse_release_spec
+from include.model_release.spec.release_file import parse_release_spec
+from include.model_release.tensors import ModelSignature, TensorSpec
+from include.model_release.triton_config.build import build_config
+from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.sandbox.demo.counts import CandidateSpan
 from include.sandbox.demo.images import live_images
 from include.sandbox.demo.protocols import DigitsClient, GrpcDigitsClient, HttpDigitsClient
@@ -24,7 +25,6 @@ from include.sandbox.demo.training import train
 from include.sandbox.images import build_image
 from include.sandbox.router import Backend, Ingress, Router, Routing, envoy_argv
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer, end_with_parent
-from include.triton_config import to_pbtxt
 
 AUTHORITY = "digits.models.sandbox.slipway"
 REVISIONS = {2: "digits-predictor-00002", 3: "digits-predictor-00003"}

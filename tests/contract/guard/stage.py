@@ -19,9 +19,17 @@ from kubernetes import client
 from kubernetes.client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
-from include.model_release import lease
-from include.model_release.lease import Lease, lease_manifest, lease_name, parse_lease, renewal
-from include.model_release.rollout import Done, Goal, Observed, Patch, StartCanary, next_action, observe
+from include.model_release.rollout import lease
+from include.model_release.rollout.lease import Lease, lease_manifest, lease_name, parse_lease, renewal
+from include.model_release.rollout.next_action import (
+    Done,
+    Goal,
+    Observed,
+    Patch,
+    StartCanary,
+    next_action,
+    observe,
+)
 from tests.contract.cluster.emulator import ROOT, Emulator, wait_until
 from tests.unit.guard.world import (
     CANDIDATE_URI,

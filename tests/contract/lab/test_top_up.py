@@ -13,10 +13,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from include.model_release.canary import AnalysisPolicy
-from include.model_release.judge import replay as judged_again
-from include.model_release.manifest import FileEntry, Provenance
-from include.model_release.spec import parse_release_spec
+from include.model_release.canary.judge import AnalysisPolicy
+from include.model_release.canary.recordings import replay as judged_again
+from include.model_release.publishing.manifest import FileEntry, Provenance
+from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.lab.world import Lab
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabModel]:
         from slipway.rollout_driver import first_deploy
 
         from benchmarks.live.canary import LabModel
-        from include.model_release.rollout import FirstDeploy
+        from include.model_release.rollout.next_action import FirstDeploy
 
         made = LabModel(lab, parse_release_spec(RELEASE_FILE, "moody.yaml"))
         manifest = first_deploy(made.publish()).manifest
@@ -61,7 +61,7 @@ def golden_published(ticket: ReleaseTicket) -> None:
     from slipway.hooks.registry import ModelRegistry, golden_key
     from slipway.hooks.store import ModelStoreHook
 
-    from include.model_release.repository import repository_paths
+    from include.model_release.bucket_layout import repository_paths
 
     file = io.BytesIO()
     np.savez(file, x=np.ones(1, dtype=np.float32), label=np.zeros(1, dtype=np.int64))

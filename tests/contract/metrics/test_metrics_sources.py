@@ -10,8 +10,8 @@ import pytest
 from slipway.hooks.metrics import MetricsSource, metrics_source
 
 from include.model_release.errors import MetricsUnavailableError
-from include.model_release.samples import Reading, Sample, Window, reading_delta, window_between
-from include.model_release.spec import parse_release_spec
+from include.model_release.metrics.samples import Reading, Sample, Window, reading_delta, window_between
+from include.model_release.spec.release_file import parse_release_spec
 from tests.contract.metrics.conftest import (
     CANDIDATE,
     SCRAPE_INTERVAL_S,

@@ -19,8 +19,8 @@ import pytest
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
-from include.model_release.manifest import FileEntry, Manifest, Provenance
-from include.model_release.signature import ModelSignature, TensorSpec
+from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
+from include.model_release.tensors import ModelSignature, TensorSpec
 from include.sandbox.object_store import make_conditional_writes_atomic
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.

@@ -7,7 +7,7 @@ from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.store import ModelStoreHook
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.requirements import requirements_of
+from include.model_release.record.requirements import requirements_of
 
 
 def record_of(store: ModelStoreHook, ticket: ReleaseTicket) -> ReleaseRecord:

@@ -21,9 +21,9 @@ from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOpera
 from slipway.operators.triton import TritonLoadModelOperator
 from slipway.ticket import ReleaseTicket, StableVersion
 
-from include.model_release.manifest import Manifest
-from include.model_release.spec import parse_release_spec
-from include.model_release.variants import ONLY
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.publishing.variants import ONLY
+from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.images import build_image, image_name
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.plugins.conftest import triton_connection

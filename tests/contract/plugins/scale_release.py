@@ -11,9 +11,9 @@ from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
 from slipway.ticket import ReleaseTicket, StableVersion
 
-from include.model_release.manifest import FileEntry
-from include.model_release.record import ReleaseState
-from include.model_release.spec import apply_overrides, parse_release_spec
+from include.model_release.publishing.manifest import FileEntry
+from include.model_release.record.fold import ReleaseState
+from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 from tests.contract.serving.ensembles import python_files
 
 CONTEXT: Any = {}

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 from slipway.ticket import ReleaseTicket, StableVersion
 
-from include.model_release.spec import parse_release_spec
+from include.model_release.spec.release_file import parse_release_spec
 from tests.contract.cluster.emulator import ROOT, Emulator, wait_until
 from tests.contract.guard.stage import Stage
 from tests.contract.plugins.conftest import LOOPBACK, aws_connection, free_port, make_bucket

@@ -30,7 +30,7 @@ from include.model_release.errors import (
     UserError,
     VersionInvalidError,
 )
-from include.model_release.spec import load_model_spec
+from include.model_release.spec.release_file import load_model_spec
 
 RELEASE_FILE = "model: digits\nsource: {format: onnx, model_file: model.onnx, golden_file: golden.npz}\n"
 LOCK = "records/digits/active.json"

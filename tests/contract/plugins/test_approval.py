@@ -14,8 +14,8 @@ from slipway.hooks.store import ModelStoreHook
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.ticket import ReleaseTicket, StableVersion
 
-from include.model_release.record import ReleaseState
-from include.model_release.spec import parse_release_spec
+from include.model_release.record.fold import ReleaseState
+from include.model_release.spec.release_file import parse_release_spec
 from tests.contract.plugins.proofs import admitted, record_of
 
 FILE = "model: digits\nsource: {format: onnx}\nrollout: {approval: {before_canary: true, by_other: true}}\n"

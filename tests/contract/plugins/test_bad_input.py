@@ -37,10 +37,10 @@ from slipway.operators.validate import ValidateModelOperator
 from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import SlipwayError, TransientError
-from include.model_release.inference_service import inference_service_manifest
-from include.model_release.spec import parse_release_spec
+from include.model_release.rollout.inference_service import inference_service_manifest
+from include.model_release.spec.release_file import parse_release_spec
 from tests.contract.plugins.conftest import LOOPBACK, aws_connection, free_port, triton_connection
 
 RELEASE_FILE = "model: digits\nsource: {format: onnx}\nrollout: {ready_timeout_s: 1}\n"

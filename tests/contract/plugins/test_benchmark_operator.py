@@ -18,7 +18,7 @@ from slipway.hooks.store import ModelStoreHook
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.ticket import ReleaseTicket, StableVersion
 
-from include.model_release.spec import parse_release_spec
+from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.triton import TritonServer
 from tests.contract.cluster.emulator import NAMESPACE, Emulator
 from tests.contract.plugins.conftest import triton_connection

@@ -14,9 +14,9 @@ from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 
-from include.model_release.ensemble import bundle_config_sha256
 from include.model_release.errors import LoadRefusedError, ModelInvalidError, SlipwayError
-from include.triton_config import from_pbtxt
+from include.model_release.triton_config.ensemble import bundle_config_sha256
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from tests.contract.plugins.release_steps import CONTEXT, Release
 from tests.contract.pods.support import npz
 from tests.contract.serving.ensembles import ensemble_files, python_files

@@ -24,19 +24,19 @@ from slipway.rollout_driver import drive, take_turn
 from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import (
     ClusterUnavailableError,
     MetricsUnavailableError,
     SlipwayError,
     StoreUnavailableError,
 )
-from include.model_release.record import RecordError, ReleaseState
-from include.model_release.requirements import GATES
-from include.model_release.rollout import RollBack, ShiftWeight, StartCanary
-from include.model_release.samples import Counters, Reading
-from include.model_release.spec import Approval, parse_release_spec
-from include.model_release.spec_preview import Preview
+from include.model_release.metrics.samples import Counters, Reading
+from include.model_release.record.fold import RecordError, ReleaseState
+from include.model_release.record.requirements import GATES
+from include.model_release.rollout.next_action import RollBack, ShiftWeight, StartCanary
+from include.model_release.spec.release_file import Approval, parse_release_spec
+from include.model_release.spec.rollout.preview import Preview
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.proofs import admitted, gates_passed, step_passed, steps_passed
 from tests.unit.model_release.knative_model import KnativeModel

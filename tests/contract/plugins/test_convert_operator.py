@@ -23,6 +23,7 @@ from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperato
 from slipway.operators.publish import PublishModelOperator
 from slipway.ticket import ReleaseTicket
 
+from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import (
     InputMissingError,
     ModelInvalidError,
@@ -34,9 +35,8 @@ from include.model_release.errors import (
     UserError,
     VersionConflictError,
 )
-from include.model_release.publication import decision_key
-from include.model_release.repository import repository_paths
-from include.model_release.spec import apply_overrides, parse_release_spec
+from include.model_release.publishing.intent import decision_key
+from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 
 CONTEXT: Any = {}
 ENGINES = """

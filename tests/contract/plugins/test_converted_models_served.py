@@ -18,10 +18,10 @@ from slipway.hooks.triton import TritonHook
 from slipway.operators.convert import ChooseVariantOperator
 from tritonclient.utils import np_to_triton_dtype
 
-from include.model_release.manifest import Manifest
-from include.model_release.repository import repository_paths
-from include.model_release.spec_targets import ParityRule
-from include.model_release.variants import variant_names, with_variant
+from include.model_release.bucket_layout import repository_paths
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.publishing.variants import variant_names, with_variant
+from include.model_release.spec.conversion.targets import ParityRule
 from include.sandbox.triton import TritonServer
 from slipway_pod.parity import compare_output
 from slipway_pod.rules import Rule

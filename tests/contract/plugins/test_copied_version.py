@@ -19,6 +19,7 @@ from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.transfer import OversizedError, read_whole
 from slipway.hooks.verification import require_published_repository, verify_version
 
+from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import (
     ModelInvalidError,
     SignedWithoutIdentityError,
@@ -27,10 +28,14 @@ from include.model_release.errors import (
     UserError,
     VersionConflictError,
 )
-from include.model_release.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest, canonical_json
-from include.model_release.model_config import config_sha256
-from include.model_release.repository import repository_paths
-from include.triton_config import from_pbtxt
+from include.model_release.publishing.manifest import (
+    MANIFEST_LIMIT_BYTES,
+    FileEntry,
+    Manifest,
+    canonical_json,
+)
+from include.model_release.triton_config.build import config_sha256
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.test_signing import key_of
 

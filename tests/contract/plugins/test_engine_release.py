@@ -18,9 +18,9 @@ from slipway.operators.staging import PrepareStagingOperator
 from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.errors import GateRefusedError, LoadRefusedError, ModelInvalidError
-from include.model_release.manifest import Manifest
-from include.model_release.spec import apply_overrides, parse_release_spec
-from include.triton_config import from_pbtxt
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.spec.release_file import apply_overrides, parse_release_spec
+from include.model_release.triton_config.pbtxt import from_pbtxt
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
 _BASE = "max_batch_size: 16 instance_group { kind: KIND_GPU } optimization { cuda { graphs: true } }"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from slipway.hooks.store import ModelStoreHook
 
-from include.model_release.arrivals import Upload
 from include.model_release.errors import StoreUnavailableError
+from include.model_release.record.arrivals import Upload
 from tests.contract.plugins.intake_steps import (
     EVENT,
     SWEEP,

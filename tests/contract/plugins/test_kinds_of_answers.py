@@ -32,8 +32,8 @@ from include.model_release.errors import (
     ValidationRefusedError,
     VersionConflictError,
 )
-from include.model_release.record import Stage
-from include.model_release.spec import parse_release_spec
+from include.model_release.record.fold import Stage
+from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.images import build_image
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.plugins.conftest import LOOPBACK

@@ -19,8 +19,8 @@ from include.model_release.errors import (
     ReleaseInProgressError,
     SpecError,
 )
-from include.model_release.lease import Lease
-from include.model_release.lease_holder import LeaseHolder
+from include.model_release.rollout.lease import Lease
+from include.model_release.rollout.lease_holder import LeaseHolder
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
 from tests.contract.cluster.emulator import Emulator
 

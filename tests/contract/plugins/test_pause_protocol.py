@@ -21,8 +21,8 @@ from slipway.ticket import ReleaseTicket, StableVersion
 from slipway.wheel import Wheel
 
 from include.model_release.errors import CanaryPausedError, TimedOutError
-from include.model_release.rollout import Promote, StartCanary
-from include.model_release.spec import parse_release_spec
+from include.model_release.rollout.next_action import Promote, StartCanary
+from include.model_release.spec.release_file import parse_release_spec
 from tests.contract.cluster.emulator import Emulator, wait_until
 from tests.contract.guard.stage import Stage
 from tests.unit.guard.world import CANDIDATE_URI, NAME, STABLE_URI

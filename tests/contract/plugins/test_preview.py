@@ -9,7 +9,7 @@ import pytest
 from slipway.rollout_driver import look
 
 from include.model_release.errors import AlreadyReleasedError, ForeignChangeError, SpecError
-from include.model_release.rollout import (
+from include.model_release.rollout.next_action import (
     FirstDeploy,
     Observed,
     Promote,

@@ -13,7 +13,7 @@ from slipway.raise_permit import RaisePermit
 from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.errors import CanaryRefusedError
-from include.model_release.spec import parse_release_spec
+from include.model_release.spec.release_file import parse_release_spec
 
 
 def test_candidate_that_does_not_come_up_is_refused(

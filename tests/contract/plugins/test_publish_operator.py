@@ -28,7 +28,7 @@ from slipway.operators.staging import PrepareStagingOperator
 from slipway.ticket import ReleaseTicket
 
 from include.model_release.errors import SlipwayError, UserError
-from include.model_release.manifest import FileEntry, Manifest
+from include.model_release.publishing.manifest import FileEntry, Manifest
 from tests.contract.plugins.interleaving import Killed, MortalStore, Turns
 from tests.contract.plugins.scale_release import (
     CONTEXT,

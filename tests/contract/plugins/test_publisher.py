@@ -22,11 +22,11 @@ from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.verification import verify_version
 
 from include.model_release.errors import SlipwayError, VersionConflictError
-from include.model_release.manifest import SBOM_FILE, FileEntry
-from include.model_release.model_config import config_sha256
-from include.model_release.publication import PartsDigest
-from include.model_release.spec import Encryption, Publishing
-from include.triton_config import from_pbtxt
+from include.model_release.publishing.intent import PartsDigest
+from include.model_release.publishing.manifest import SBOM_FILE, FileEntry
+from include.model_release.spec.release_file import Encryption, Publishing
+from include.model_release.triton_config.build import config_sha256
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.interleaving import Killed, MortalStore, Turns
 from tests.contract.plugins.test_signing import new_key

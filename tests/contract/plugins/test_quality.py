@@ -12,10 +12,14 @@ import pandas as pd
 import pytest
 from slipway.quality import run_expectations
 
-from include.model_release.answers import every_row
-from include.model_release.expectations import score
-from include.model_release.golden_set import GoldenSet
-from include.model_release.spec import ClassificationValidation, RegressionValidation, TextValidation
+from include.model_release.gates.validation.answers import every_row
+from include.model_release.gates.validation.expectations import score
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.spec.release_file import (
+    ClassificationValidation,
+    RegressionValidation,
+    TextValidation,
+)
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -18,10 +18,10 @@ from slipway.hooks import record_reader
 from slipway.hooks.record import ReleaseRecord
 from slipway.hooks.store import ModelStoreHook
 
-from include.model_release import record_segment
 from include.model_release.errors import StoreUnavailableError
-from include.model_release.record import Event, EventWriter, RecordError
-from include.model_release.record_segment import UNPACKED_LIMIT_BYTES, pack_segment, unpack_segment
+from include.model_release.record import segment as record_segment
+from include.model_release.record.fold import Event, EventWriter, RecordError
+from include.model_release.record.segment import UNPACKED_LIMIT_BYTES, pack_segment, unpack_segment
 
 PREFIX = "records/digits/2/"
 SEGMENT = f"{PREFIX}segments/000001-000020.jsonl.gz"

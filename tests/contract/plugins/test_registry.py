@@ -12,7 +12,7 @@ from slipway.hooks.registry import ModelRegistry, golden_key
 from slipway.hooks.store import ModelStoreHook
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
-from include.model_release.manifest import FileEntry, Manifest
+from include.model_release.publishing.manifest import FileEntry, Manifest
 from tests.contract.plugins.conftest import Publication
 
 MODEL_KEY = "models/digits/1/repository/digits/1/model.onnx"

@@ -14,7 +14,7 @@ from slipway.hooks.store import ModelStoreHook
 from slipway.operators.convert import ConvertModelOperator
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.spec import apply_overrides, parse_release_spec
+from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 from tests.contract.cluster.emulator import NAMESPACE, Emulator, wait_until
 from tests.contract.cluster.operators import context_of, run_deferred
 

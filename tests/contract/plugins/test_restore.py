@@ -23,9 +23,9 @@ from slipway.rollout_driver import drive
 from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.errors import InputMissingError, SlipwayError
-from include.model_release.release_event import SEQ_LIMIT
-from include.model_release.rollout import StartCanary
-from include.model_release.spec import parse_release_spec
+from include.model_release.record.events import SEQ_LIMIT
+from include.model_release.rollout.next_action import StartCanary
+from include.model_release.spec.release_file import parse_release_spec
 from tests.contract.plugins.conftest import LOOPBACK, aws_connection
 from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble

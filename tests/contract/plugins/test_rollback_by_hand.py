@@ -25,7 +25,7 @@ from slipway.rollout_driver import drive
 from slipway.ticket import ReleaseTicket
 
 from include.model_release.errors import StoreUnavailableError
-from include.model_release.rollout import Promote, StartCanary
+from include.model_release.rollout.next_action import Promote, StartCanary
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.proofs import promoted
 from tests.contract.plugins.test_signing import key_of

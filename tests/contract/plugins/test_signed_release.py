@@ -28,8 +28,8 @@ from include.model_release.errors import (
     UserError,
     VersionConflictError,
 )
-from include.model_release.manifest import FileEntry, Manifest
-from include.model_release.spec import Signing
+from include.model_release.publishing.manifest import FileEntry, Manifest
+from include.model_release.spec.release_file import Signing
 from tests.contract.plugins.release_steps import load_of
 from tests.contract.plugins.scale_release import MODEL, convert, run, state_of, ticket_of
 from tests.contract.plugins.test_signing import key_of, pem

@@ -20,8 +20,8 @@ from slipway.hooks.signing import SigningKey, load_signing_key, require_signatur
 from slipway.hooks.store import ModelStoreHook
 
 from include.model_release.errors import SigningRefusedError, UserError
-from include.model_release.manifest import FileEntry, Manifest
-from include.model_release.spec import Signing
+from include.model_release.publishing.manifest import FileEntry, Manifest
+from include.model_release.spec.release_file import Signing
 from tests.contract.plugins.conftest import Publication
 
 Prepare = Callable[..., Publication]

@@ -20,7 +20,7 @@ from slipway.canary_watch import StepWatch
 from slipway.ticket import ReleaseTicket
 from slipway.triggers.canary import CanaryStepTrigger
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from tests.contract.guard.stage import SLACK_S, GuardProcess, Stage
 from tests.contract.plugins.stalled_world import (
     CLUSTER,

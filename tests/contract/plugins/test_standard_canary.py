@@ -15,8 +15,7 @@ from slipway.hooks.kserve import KServeHook
 from slipway.rollout_driver import Turn, drive, look
 
 from include.model_release.errors import ForeignChangeError
-from include.model_release.preflight import ClusterConfig, preflight
-from include.model_release.rollout import (
+from include.model_release.rollout.next_action import (
     FirstDeploy,
     Goal,
     Patch,
@@ -27,7 +26,8 @@ from include.model_release.rollout import (
     Withdraw,
     next_action,
 )
-from include.model_release.standard_view import backend_name, predictor_name
+from include.model_release.rollout.preflight import ClusterConfig, preflight
+from include.model_release.rollout.standard.view import backend_name, predictor_name
 from tests.contract.cluster.emulator import Emulator, wait_until
 from tests.contract.serving.clients import HOST, Load, ask_http
 from tests.contract.serving.conftest import Envoy, running_envoy

@@ -20,8 +20,8 @@ from slipway.operators.staging import PrepareStagingOperator
 from slipway.ticket import ReleaseTicket
 
 from include.model_release.errors import InputMissingError, ModelInvalidError
-from include.model_release.manifest import Manifest
-from include.model_release.spec import parse_release_spec
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.images import build_image
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.serving.models import table_model

@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonLoadModelOperator, TritonUnloadModelOperator
 
+from include.model_release.bucket_layout import pin_versions
 from include.model_release.errors import (
     LoadRefusedError,
     ModelInvalidError,
@@ -24,10 +25,9 @@ from include.model_release.errors import (
     TimedOutError,
     UserError,
 )
-from include.model_release.repository import pin_versions
-from include.model_release.signature import signature_from_metadata
+from include.model_release.tensors import signature_from_metadata
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
-from include.triton_config import from_pbtxt
 from tests.contract.plugins.conftest import LOOPBACK, free_port, triton_connection
 from tests.contract.serving.models import table_model, write_repository
 

@@ -15,11 +15,11 @@ from slipway.hooks.store import ModelStoreHook
 from slipway.hooks.transfer import ObjectFacts
 from slipway.hooks.verification import require_published_repository, verify_version
 
-from include.model_release.ensemble import bundle_config_sha256
 from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
-from include.model_release.manifest import FileEntry
-from include.model_release.model_config import config_sha256
-from include.triton_config import from_pbtxt
+from include.model_release.publishing.manifest import FileEntry
+from include.model_release.triton_config.build import config_sha256
+from include.model_release.triton_config.ensemble import bundle_config_sha256
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.test_signing import key_of
 

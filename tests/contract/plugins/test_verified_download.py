@@ -16,7 +16,7 @@ from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.signing import SigningKey, sign
 from slipway.hooks.store import ModelStoreHook
 
-from include.model_release.manifest import MANIFEST_LIMIT_BYTES, canonical_json
+from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, canonical_json
 from include.sandbox.images import build_image
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.cluster.emulator import NAMESPACE, Emulator, pod

@@ -16,8 +16,8 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from include.model_release.manifest import FileEntry, Manifest
-from include.model_release.signature import ModelSignature
+from include.model_release.publishing.manifest import FileEntry, Manifest
+from include.model_release.tensors import ModelSignature
 from tests.contract.plugins.conftest import LOOPBACK, free_port
 
 POD_SCRIPTS = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from include.model_release.converted import parse_converted
+from include.model_release.publishing.conversion_result import parse_converted
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 
-from include.model_release.mirror import MirrorReport
+from include.model_release.gates.mirror_comparison import MirrorReport
 from include.sandbox.images import build_image
 from include.sandbox.router import Backend, Ingress, Mirror, Routing
 from include.sandbox.triton import TritonPorts, TritonServer

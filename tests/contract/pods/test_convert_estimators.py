@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from include.model_release.parity import parse_parity
+from include.model_release.gates.parity import parse_parity
 from tests.contract.pods.support import ObjectStore, Pod, PodRun
 
 TREE = "sklearn.tree._tree.Tree"

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from include.model_release.parity import parse_parity
+from include.model_release.gates.parity import parse_parity
 from tests.contract.pods.support import ObjectStore, Pod, PodRun, closed_port
 
 ROWS = 150

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.model_release.config_checks import contradictions
-from include.model_release.engine import EngineBuild, engine_of
+from include.model_release.publishing.engine import EngineBuild, engine_of
+from include.model_release.triton_config.checks.contradictions import contradictions
 from include.sandbox.images import build_image
 from tests.contract.pods.doubles import TensorRtDouble
 from tests.contract.pods.support import ObjectStore, Pod, PodRun

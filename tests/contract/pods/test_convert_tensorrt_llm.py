@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from include.model_release.engine import engine_of
-from include.model_release.signature import ModelSignature
-from include.triton_config import from_pbtxt
+from include.model_release.publishing.engine import engine_of
+from include.model_release.tensors import ModelSignature
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from tests.contract.pods.doubles import TensorRtLlmDouble
 from tests.contract.pods.support import ObjectStore, Pod, PodRun, check_software_list
 

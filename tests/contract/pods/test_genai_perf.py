@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from include.model_release.benchmark import BenchmarkResult
+from include.model_release.gates.benchmark import BenchmarkResult
 from include.sandbox.triton import TritonServer
 from tests.contract.pods.support import ObjectStore, Pod, PodRun
 

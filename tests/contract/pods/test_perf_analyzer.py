@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from include.model_release.benchmark import BenchmarkResult
+from include.model_release.gates.benchmark import BenchmarkResult
 from include.sandbox.triton import TritonServer
 from tests.contract.pods.support import POD_SCRIPTS, ObjectStore, Pod, PodRun, closed_port
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 
-from include.model_release.model_config import build_model_config, canonical_config, config_sha256
-from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.spec_serving import Serving
-from include.model_release.warmup import make_warmup
+from include.model_release.spec.serving.serving import Serving
+from include.model_release.tensors import ModelSignature, TensorSpec
+from include.model_release.triton_config.build import build_model_config, canonical_config, config_sha256
+from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
+from include.model_release.triton_config.warmup import make_warmup
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
-from include.triton_config import from_pbtxt, to_pbtxt
 
 pytestmark = pytest.mark.timeout(120)
 

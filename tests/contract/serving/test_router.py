@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError
-from include.model_release.metrics_queries import QUERY_SETS
+from include.model_release.metrics.queries import QUERY_SETS
 from include.sandbox.router import Backend, Ingress, Mirror, Router, Routing, envoy_program
 from include.sandbox.settings import PROJECT_ROOT
 from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer

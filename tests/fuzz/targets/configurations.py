@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from functools import cache
 from random import Random
 
-from include.model_release.config_checks import contradictions
-from include.model_release.config_files import named_files
-from include.model_release.ensemble import (
+from include.model_release.spec.release_file import Serving
+from include.model_release.tensors import ModelSignature
+from include.model_release.triton_config.build import (
+    build_model_config,
+    canonical_config,
+    config_sha256,
+    served_signature,
+)
+from include.model_release.triton_config.checks.contradictions import contradictions
+from include.model_release.triton_config.ensemble import (
     called_models,
     departures,
     load_order,
@@ -16,15 +23,8 @@ from include.model_release.ensemble import (
     pin_bundle,
     rename_bundle,
 )
-from include.model_release.model_config import (
-    build_model_config,
-    canonical_config,
-    config_sha256,
-    served_signature,
-)
-from include.model_release.signature import ModelSignature
-from include.model_release.spec import Serving
-from include.triton_config import from_pbtxt, to_pbtxt
+from include.model_release.triton_config.files import named_files
+from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from tests.fuzz import mutate, pbtxt
 from tests.fuzz.target import Target
 

@@ -6,13 +6,18 @@ import json
 from functools import cache
 from typing import Any
 
-from include.model_release.analysis_policy import AnalysisPolicy
-from include.model_release.canary_evidence import canary_evidence, recordings
-from include.model_release.canary_html import render_canary_html
-from include.model_release.mirror import MirrorLimits, MirrorReport, judge_mirror, mirror_evidence
-from include.model_release.mirror_html import render_mirror_html
-from include.model_release.record import Event
-from include.model_release.report_html import render_report_html
+from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.gates.mirror_comparison import (
+    MirrorLimits,
+    MirrorReport,
+    judge_mirror,
+    mirror_evidence,
+)
+from include.model_release.record.fold import Event
+from include.model_release.reports.canary.evidence import canary_evidence, recordings
+from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.reports.mirror_page import render_mirror_html
+from include.model_release.reports.validation.page import render_report_html
 from tests.fuzz import mutate
 from tests.fuzz.target import Target
 from tests.fuzz.targets.records import stories

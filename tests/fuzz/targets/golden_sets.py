@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from include.model_release.golden_file import read_arrays
-from include.model_release.golden_set import Kind, golden_from_arrays
-from include.model_release.signature import ModelSignature
+from include.model_release.gates.validation.golden_file import read_arrays
+from include.model_release.gates.validation.golden_set import Kind, golden_from_arrays
+from include.model_release.tensors import ModelSignature
 from slipway_pod.errors import PodError
 from slipway_pod.golden import read_golden
 from slipway_pod.tensors import Tensor

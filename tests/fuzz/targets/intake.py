@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from include.model_release.intake import IncomingVersion, parse_messages, parse_ready
-from include.model_release.manifest import FileEntry, Manifest, Provenance
-from include.model_release.signature import ModelSignature
+from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
+from include.model_release.tensors import ModelSignature
 from tests.fuzz.documents import json_bytes, mutated_json
 from tests.fuzz.target import Target
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from slipway.canary_journal import CanaryJournal, WatchState
 
-from include.model_release.analysis_policy import AnalysisPolicy
-from include.model_release.canary import CanaryJudge
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.canary.recordings import replay
 from include.model_release.errors import SlipwayError
 from include.model_release.json_source import parse_json
-from include.model_release.judge import replay
-from include.model_release.samples import Counters, Reading, Sample, Window
+from include.model_release.metrics.samples import Counters, Reading, Sample, Window
 from tests.fuzz.documents import json_bytes, mutated_json
 from tests.fuzz.target import Target
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from include.model_release.manifest import Manifest, differences
-from include.model_release.signature import signature_from_metadata
+from include.model_release.publishing.manifest import Manifest, differences
+from include.model_release.tensors import signature_from_metadata
 from tests.fuzz import mutate
 from tests.fuzz.documents import json_bytes, mutated_json
 from tests.fuzz.target import Target

@@ -10,8 +10,8 @@ from slipway.hooks.prometheus_series import RevisionData, parse_answer, parse_se
 from slipway.hooks.scrape import counters_by_revision
 
 from include.model_release.errors import SlipwayError
-from include.model_release.metrics_queries import check_selector
-from include.model_release.samples import Reading, SeriesReading, window_between
+from include.model_release.metrics.queries import check_selector
+from include.model_release.metrics.samples import Reading, SeriesReading, window_between
 from tests.fuzz import interesting, mutate
 from tests.fuzz.documents import json_bytes, mutated_json
 from tests.fuzz.target import Target

@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from include.model_release.benchmark import BenchmarkResult, judge_benchmark
-from include.model_release.converted import parse_converted, require_same_service
 from include.model_release.errors import SlipwayError
-from include.model_release.parity import parse_parity, require_parity, worst_figures
-from include.model_release.spec import Benchmark
+from include.model_release.gates.benchmark import BenchmarkResult, judge_benchmark
+from include.model_release.gates.parity import parse_parity, require_parity, worst_figures
+from include.model_release.publishing.conversion_result import parse_converted, require_same_service
+from include.model_release.spec.release_file import Benchmark
 from slipway_pod.errors import PodError
 from slipway_pod.source_files import _unpack
 from tests.fuzz import mutate

@@ -9,10 +9,10 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from include.model_release.analysis_policy import AnalysisPolicy
-from include.model_release.canary_evidence import canary_evidence, recordings
-from include.model_release.canary_html import render_canary_html
-from include.model_release.record import Event, fold, parse_event_key, release_report
+from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.record.fold import Event, fold, parse_event_key, release_report
+from include.model_release.reports.canary.evidence import canary_evidence, recordings
+from include.model_release.reports.canary.page import render_canary_html
 from tests.fuzz import interesting, mutate
 from tests.fuzz.documents import json_bytes, mutated_json
 from tests.fuzz.target import Target

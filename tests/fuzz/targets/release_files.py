@@ -11,8 +11,13 @@ from typing import Any
 import yaml
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.judge import read_policy
-from include.model_release.spec import ReleaseSpec, apply_overrides, load_release_spec, parse_release_spec
+from include.model_release.canary.recordings import read_policy
+from include.model_release.spec.release_file import (
+    ReleaseSpec,
+    apply_overrides,
+    load_release_spec,
+    parse_release_spec,
+)
 from tests.fuzz import mutate
 from tests.fuzz.documents import json_bytes, mutated_json, mutated_yaml, yaml_bytes
 from tests.fuzz.target import Target

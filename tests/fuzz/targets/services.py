@@ -10,9 +10,8 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from include.model_release.lease import LeaseWatch, ending, lease_manifest, parse_lease, renewal
-from include.model_release.preflight import cluster_config, preflight
-from include.model_release.rollout import (
+from include.model_release.rollout.lease import LeaseWatch, ending, lease_manifest, parse_lease, renewal
+from include.model_release.rollout.next_action import (
     Done,
     FirstDeploy,
     Goal,
@@ -27,6 +26,7 @@ from include.model_release.rollout import (
     next_action,
     observe,
 )
+from include.model_release.rollout.preflight import cluster_config, preflight
 from tests.fuzz import mutate
 from tests.fuzz.target import BrokenPromiseError, Target
 from tests.unit.model_release.knative_model import live_model

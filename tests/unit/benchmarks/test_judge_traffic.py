@@ -18,7 +18,7 @@ from benchmarks.judge.latency import (
     prometheus_quantile,
 )
 from benchmarks.judge.traffic import Recording, Schedule, Traffic, draw
-from include.model_release.canary_plan import CanaryPlan, CanaryStep
+from include.model_release.canary.plan import CanaryPlan, CanaryStep
 
 # All tolerances below are at least four standard errors of what is measured, so that another seed would pass.
 SEED = 11

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.record import EventWriter
+from include.model_release.record.fold import EventWriter
 from include.sandbox.lab.answers import Answer
 from tests.chaos.evidence import GUARD, SLACK_S, Evidence, Outage, violations
 from tests.chaos.excuses import CLUSTER, ROUTER, Excuse

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from include.guard.cluster import Snapshot
-from include.model_release import lease
+from include.model_release.rollout import lease
 from tests.unit.guard.world import LEASE_S, NAMESPACE, StoreCluster, World
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from include.model_release.errors import ClusterUnavailableError
-from include.model_release.lease import renew_interval_s
-from include.model_release.rollout import Patch, ShiftWeight, next_action
+from include.model_release.rollout.lease import renew_interval_s
+from include.model_release.rollout.next_action import Patch, ShiftWeight, next_action
 from tests.unit.guard.world import CANDIDATE_URI, LEASE_S, SERVICES, StoreCluster, World
 
 REQUESTS = ("snapshot", "patch_lease", "patch_service", "create_event")

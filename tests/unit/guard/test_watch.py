@@ -15,9 +15,8 @@ import pytest
 from include.guard import log
 from include.guard.watch import Sight, users_are_safe
 from include.model_release.errors import ClusterUnavailableError
-from include.model_release.isvc_observation import CANDIDATE_URI as CANDIDATE_NOTE
-from include.model_release.lease import SERVER_SKEW_S
-from include.model_release.rollout import (
+from include.model_release.rollout.lease import SERVER_SKEW_S
+from include.model_release.rollout.next_action import (
     Done,
     Observed,
     Patch,
@@ -27,6 +26,7 @@ from include.model_release.rollout import (
     next_action,
     observe,
 )
+from include.model_release.rollout.observation import CANDIDATE_URI as CANDIDATE_NOTE
 from tests.unit.guard.world import (
     CANDIDATE_URI,
     EPOCH,

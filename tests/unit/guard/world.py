@@ -8,10 +8,18 @@ from typing import Any
 
 from include.guard.cluster import Snapshot
 from include.guard.watch import Guard, Terms
-from include.model_release import lease
 from include.model_release.errors import ClusterUnavailableError
-from include.model_release.lease import Lease, lease_manifest, parse_lease, renewal
-from include.model_release.rollout import Done, Goal, Observed, Patch, StartCanary, next_action, observe
+from include.model_release.rollout import lease
+from include.model_release.rollout.lease import Lease, lease_manifest, parse_lease, renewal
+from include.model_release.rollout.next_action import (
+    Done,
+    Goal,
+    Observed,
+    Patch,
+    StartCanary,
+    next_action,
+    observe,
+)
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.store import ObjectStore
 from include.sandbox.kserve import knative

@@ -16,7 +16,7 @@ from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.pod import ReleasePodOperator
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.spec import parse_release_spec
+from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.settings import PROJECT_ROOT
 
 MANIFESTS = PROJECT_ROOT / "include" / "manifests"

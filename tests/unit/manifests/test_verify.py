@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from include.model_release.repository import repository_paths
+from include.model_release.bucket_layout import repository_paths
 from include.pod_scripts import verify_repository
 from include.sandbox.settings import PROJECT_ROOT
 from slipway_pod.version_manifest import parse_source

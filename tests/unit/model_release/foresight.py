@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Protocol, TypeVar
 
-from include.model_release.isvc_observation import Observed
+from include.model_release.rollout.observation import Observed
 
 
 class ConflictError(Exception):

@@ -14,8 +14,8 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from include.model_release.isvc_fields import TAG_ROUTING
-from include.model_release.isvc_observation import Observed, observe
+from include.model_release.rollout.fields import TAG_ROUTING
+from include.model_release.rollout.observation import Observed, observe
 from tests.unit.model_release.foresight import ConflictError
 
 __all__ = ["STEPS", "ConflictError", "KnativeModel", "live_model"]

@@ -12,7 +12,7 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from include.model_release.isvc_observation import Observed, observe
+from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.cluster.merge import merge_patched
 from include.sandbox.kserve import standard
 from tests.unit.model_release.foresight import ConflictError

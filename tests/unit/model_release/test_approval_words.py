@@ -3,8 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from include.model_release.approval_words import approval_body
-from include.model_release.record import EventWriter, fold
+from include.model_release.record.fold import EventWriter, fold
+from include.model_release.reports.approval import approval_body
 
 WRITER = EventWriter("digits-3", "digits", 3)
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.arrivals import (
+from include.model_release.errors import UserError
+from include.model_release.intake import IncomingVersion
+from include.model_release.record.arrivals import (
     BELIEVED_S,
     Arrival,
     Kept,
@@ -22,8 +24,6 @@ from include.model_release.arrivals import (
     run_id_for,
     version_folders,
 )
-from include.model_release.errors import UserError
-from include.model_release.intake import IncomingVersion
 
 _NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
 _VERSIONS = st.builds(IncomingVersion, _NAMES, st.integers(1, 50))

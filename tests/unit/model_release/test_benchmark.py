@@ -9,13 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.benchmark import (
-    BenchmarkResult,
-    Measurement,
-    Role,
-    judge_benchmark,
-    require_benchmark,
-)
 from include.model_release.errors import (
     BenchmarkInconclusiveError,
     BenchmarkRefusedError,
@@ -23,7 +16,14 @@ from include.model_release.errors import (
     SlipwayError,
     TransientError,
 )
-from include.model_release.spec import Benchmark, ServiceLevel, TextGeneration
+from include.model_release.gates.benchmark import (
+    BenchmarkResult,
+    Measurement,
+    Role,
+    judge_benchmark,
+    require_benchmark,
+)
+from include.model_release.spec.release_file import Benchmark, ServiceLevel, TextGeneration
 
 _GATE = Benchmark(slo=ServiceLevel(p99_ms=50.0), max_regression_percent=25.0, regression_floor_ms=1.0)
 

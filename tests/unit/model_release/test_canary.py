@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model_release.canary import (
+from include.model_release.canary.judge import (
     AnalysisPolicy,
     CanaryJudge,
     CanaryPlan,

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge, CanaryStep, Sample, Window
-from include.model_release.canary_evidence import canary_evidence, recordings, windows_jsonl
-from include.model_release.canary_timeline import LEAST_REQUESTS, TimeAxis, points_of
-from include.model_release.record import RecordError
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryStep, Sample, Window
+from include.model_release.record.fold import RecordError
+from include.model_release.reports.canary.evidence import canary_evidence, recordings, windows_jsonl
+from include.model_release.reports.canary.timeline import LEAST_REQUESTS, TimeAxis, points_of
 from tests.unit.model_release.canary_story import STABLE_URI, STEPS, Story, Traffic
 
 _SHORT = (CanaryStep(5, 30), CanaryStep(50, 30))
@@ -109,7 +109,7 @@ def test_the_program_gives_every_verdict_of_the_record_again(
         path = tmp_path / "windows.jsonl"
         path.write_text(windows_jsonl(document, run["number"]))
         ran = subprocess.run(
-            [sys.executable, "-m", "include.model_release.judge", str(path)], capture_output=True, text=True
+            [sys.executable, "-m", "include.model_release.canary", str(path)], capture_output=True, text=True
         )
         assert ran.stderr == ""
         again += [json.loads(line) for line in ran.stdout.splitlines()]

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model_release.canary import AnalysisPolicy, CanaryStep
-from include.model_release.canary_evidence import canary_evidence
-from include.model_release.canary_html import render_canary_html
+from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
+from include.model_release.reports.canary.evidence import canary_evidence
+from include.model_release.reports.canary.page import render_canary_html
 from tests.unit.model_release.canary_story import STABLE_URI, STEPS, Story, Traffic
 from tests.unit.model_release.test_report_html import _parsed
 
@@ -148,7 +148,7 @@ def test_the_page_tells_what_matters() -> None:
         "Errors above the ceiling",
         "How to read this",
         "all came out the same",
-        "python -m include.model_release.judge canary.jsonl --explain",
+        "python -m include.model_release.canary canary.jsonl --explain",
     ):
         assert expected in words
 
@@ -307,7 +307,7 @@ def test_drawing_leaves_no_trace() -> None:
     """Matplotlib is imported only to draw, never its pyplot, and its settings are as before."""
     program = (
         "import sys\n"
-        "from include.model_release.canary_html import render_canary_html\n"
+        "from include.model_release.reports.canary.page import render_canary_html\n"
         "from tests.unit.model_release.test_canary_html import document_of, good\n"
         "assert 'matplotlib' not in sys.modules\n"
         "import matplotlib\n"

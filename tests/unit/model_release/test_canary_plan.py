@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from include.model_release.canary import (
+from include.model_release.canary.judge import (
     AnalysisPolicy,
     CanaryJudge,
     CanaryPlan,
@@ -19,7 +19,7 @@ from include.model_release.canary import (
     wants_top_up,
 )
 from include.model_release.errors import SpecError
-from include.model_release.spec import parse_release_spec
+from include.model_release.spec.release_file import parse_release_spec
 
 STEP = CanaryStep(5, 20.0)
 PLAN = CanaryPlan((STEP, CanaryStep(50, 20.0)), max_bake_s=60.0, on_inconclusive="top_up")

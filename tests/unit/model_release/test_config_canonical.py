@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
-from include.model_release.config_canonical import canonical_config, config_sha256, is_set
-from include.model_release.config_schema import MESSAGES, ROOT
-from include.triton_config import from_pbtxt, to_pbtxt
+from include.model_release.triton_config.canonical import canonical_config, config_sha256, is_set
+from include.model_release.triton_config.fields import MESSAGES, ROOT
+from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from tests.unit.model_release.model_config_strategy import as_dict, model_configs
 
 _FEW = settings(max_examples=150, deadline=None)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from include.model_release.config_checks import contradictions, require_consistent
 from include.model_release.errors import ModelInvalidError
-from include.model_release.signature import ModelSignature, TensorSpec
-from include.triton_config import from_pbtxt
+from include.model_release.tensors import ModelSignature, TensorSpec
+from include.model_release.triton_config.checks.contradictions import contradictions, require_consistent
+from include.model_release.triton_config.pbtxt import from_pbtxt
 
 _SIGNATURE = ModelSignature(
     inputs=(TensorSpec(name="x", datatype="FP32", shape=(-1, 4)),),

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.ensemble import departures
+from include.model_release.triton_config.ensemble import departures
 
 _GROUPS = st.lists(
     st.fixed_dictionaries(

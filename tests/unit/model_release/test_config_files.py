@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from include.model_release.config_files import named_files, platform_of
 from include.model_release.errors import ModelInvalidError
-from include.triton_config import from_pbtxt
+from include.model_release.triton_config.files import named_files, platform_of
+from include.model_release.triton_config.pbtxt import from_pbtxt
 
 _BASE = """
 name: "m"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from include.model_release.errors import ModelInvalidError, SpecError
-from include.model_release.model_config import build_config, build_model_config, config_sha256
-from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.spec import ReleaseSpec, apply_overrides, parse_release_spec
-from include.model_release.spec_batching import DynamicBatching, QueuePolicy, SequenceBatching
-from include.model_release.spec_instances import CudaOptions, Optimization
-from include.model_release.spec_serving import Serving
-from include.triton_config import from_pbtxt, to_pbtxt
+from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
+from include.model_release.spec.serving.batching import DynamicBatching, QueuePolicy, SequenceBatching
+from include.model_release.spec.serving.instances import CudaOptions, Optimization
+from include.model_release.spec.serving.serving import Serving
+from include.model_release.tensors import ModelSignature, TensorSpec
+from include.model_release.triton_config.build import build_config, build_model_config, config_sha256
+from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
 _SIGNATURE = ModelSignature(

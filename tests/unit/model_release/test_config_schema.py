@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from tritonclient.grpc import model_config_pb2
 
-from include.model_release.config_schema import MESSAGES, FieldKind, with_numbers
+from include.model_release.triton_config.fields import MESSAGES, FieldKind, with_numbers
 from tests.unit.model_release.model_config_strategy import is_map
 
 _SCALARS = {

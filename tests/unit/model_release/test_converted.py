@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from include.model_release.converted import parse_converted
 from include.model_release.errors import ModelInvalidError
-from include.model_release.manifest import FileEntry
-from include.model_release.publication import PartsDigest
+from include.model_release.publishing.conversion_result import parse_converted
+from include.model_release.publishing.intent import PartsDigest
+from include.model_release.publishing.manifest import FileEntry
 
 DIGEST = "a" * 64
 SIGNATURE: dict[str, Any] = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from include.model_release.engine import EngineBuild, differences, engine_of, require_loadable
 from include.model_release.errors import LoadRefusedError, ModelInvalidError
-from include.model_release.spec_serving import ServerHardware
+from include.model_release.publishing.engine import EngineBuild, differences, engine_of, require_loadable
+from include.model_release.spec.serving.serving import ServerHardware
 
 _L4 = {"gpu": "NVIDIA L4", "compute_capability": "8.9", "tensorrt": "10.13.2.6"}
 

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.ensemble import (
+from include.model_release.bucket_layout import staged_model, staged_name
+from include.model_release.errors import ModelInvalidError
+from include.model_release.triton_config.build import config_sha256
+from include.model_release.triton_config.ensemble import (
     Configs,
     bundle_config_sha256,
     called_models,
@@ -20,9 +23,6 @@ from include.model_release.ensemble import (
     pin_bundle,
     rename_bundle,
 )
-from include.model_release.errors import ModelInvalidError
-from include.model_release.model_config import config_sha256
-from include.model_release.repository import staged_model, staged_name
 
 NAMES = ("a", "b", "c", "d", "e")
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
-from include.model_release.dispersion import LEVELS, RATES, Dispersion, correlation_levels, weight_of
-from include.model_release.evidence import (
+from include.model_release.canary.dispersion import LEVELS, RATES, Dispersion, correlation_levels, weight_of
+from include.model_release.canary.e_process import (
     FIRST_SHARE,
     PLENTY,
     RATIO_WEIGHTS,
@@ -123,7 +123,7 @@ def test_mixed_over_the_share_the_bet_is_lindon_and_maleks_test(monkeypatch: pyt
 
     def bet(share: float) -> float:
         ratio = share * (1 - alike) / ((1 - share) * alike) - 1
-        monkeypatch.setattr("include.model_release.evidence.RATIOS", np.array([ratio]))
+        monkeypatch.setattr("include.model_release.canary.e_process.RATIOS", np.array([ratio]))
         return math.exp(log_bets([Claim(Tally(k_c, n_c), Tally(k_s, n_s), 0.0)], INDEPENDENT)[0, 0, 0])
 
     mixed, _ = integrate.quad(bet, 0.0, 1.0)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from include.model_release.answers import ValidationNumbers, require_output
-from include.model_release.class_answers import ClassNumbers, score_classes
 from include.model_release.errors import SpecError, ValidationRefusedError
-from include.model_release.expectations import require_validation, score, validation_report
-from include.model_release.golden_set import GoldenSet
-from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.spec import ClassificationValidation
+from include.model_release.gates.validation.answers import ValidationNumbers, require_output
+from include.model_release.gates.validation.class_answers import ClassNumbers, score_classes
+from include.model_release.gates.validation.expectations import require_validation, score, validation_report
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.spec.release_file import ClassificationValidation
+from include.model_release.tensors import ModelSignature, TensorSpec
 
 _SIGNATURE = ModelSignature(
     inputs=(

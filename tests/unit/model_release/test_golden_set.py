@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from include.model_release.errors import GoldenSetError
-from include.model_release.golden_set import Kind, golden_from_arrays
-from include.model_release.signature import ModelSignature, TensorSpec
+from include.model_release.gates.validation.golden_set import Kind, golden_from_arrays
+from include.model_release.tensors import ModelSignature, TensorSpec
 
 _SIGNATURE = ModelSignature(
     inputs=(

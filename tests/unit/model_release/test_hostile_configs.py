@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from include.model_release.config_departures import departures_of
-from include.model_release.ensemble import departures
 from include.model_release.errors import ModelInvalidError
-from include.model_release.model_config import build_model_config, served_signature
-from include.model_release.signature import ModelSignature
-from include.model_release.spec import Serving
-from include.triton_config import SIZE_LIMIT, from_pbtxt
+from include.model_release.spec.release_file import Serving
+from include.model_release.tensors import ModelSignature
+from include.model_release.triton_config.build import build_model_config, served_signature
+from include.model_release.triton_config.departures import departures_of
+from include.model_release.triton_config.ensemble import departures
+from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 
 SIGNATURE = ModelSignature.model_validate(
     {

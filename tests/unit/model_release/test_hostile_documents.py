@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from include.model_release.analysis_policy import AnalysisPolicy
-from include.model_release.benchmark import BenchmarkResult
-from include.model_release.canary import CanaryJudge
-from include.model_release.canary_evidence import recordings
-from include.model_release.canary_html import render_canary_html
-from include.model_release.converted import parse_converted
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.canary.recordings import read_entry
 from include.model_release.errors import (
     MetricsUnavailableError,
     ModelInvalidError,
@@ -22,19 +19,22 @@ from include.model_release.errors import (
     SpecError,
     UserError,
 )
+from include.model_release.gates.benchmark import BenchmarkResult
+from include.model_release.gates.mirror_comparison import MirrorReport
+from include.model_release.gates.parity import parse_parity
+from include.model_release.identifiers import nearest
 from include.model_release.json_source import parse_json
-from include.model_release.judge import read_entry
-from include.model_release.lease import LONGEST_LEASE_S, parse_lease
-from include.model_release.manifest import Manifest
-from include.model_release.metrics_queries import check_selector
-from include.model_release.mirror import MirrorReport
-from include.model_release.mirror_html import render_mirror_html
-from include.model_release.names import nearest
-from include.model_release.parity import parse_parity
-from include.model_release.preflight import cluster_config
-from include.model_release.report_html import render_report_html
-from include.model_release.samples import Sample
-from include.model_release.spec import apply_overrides, parse_release_spec
+from include.model_release.metrics.queries import check_selector
+from include.model_release.metrics.samples import Sample
+from include.model_release.publishing.conversion_result import parse_converted
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.reports.canary.evidence import recordings
+from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.reports.mirror_page import render_mirror_html
+from include.model_release.reports.validation.page import render_report_html
+from include.model_release.rollout.lease import LONGEST_LEASE_S, parse_lease
+from include.model_release.rollout.preflight import cluster_config
+from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 
 HUGE = 10**400
 SPEC = "model: digits\nsource: {format: onnx}\n"

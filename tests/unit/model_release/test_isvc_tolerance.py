@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from include.model_release.isvc_fields import STABLE_MIN_REPLICAS
-from include.model_release.rollout import (
+from include.model_release.rollout.fields import STABLE_MIN_REPLICAS
+from include.model_release.rollout.next_action import (
     Done,
     Impossible,
     Patch,

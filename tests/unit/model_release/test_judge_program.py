@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge, Window
+from include.model_release.canary.__main__ import main
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Window
+from include.model_release.canary.recordings import read_policy
 from include.model_release.errors import SlipwayError
-from include.model_release.judge import main, read_policy
 from tests.unit.model_release.canary_story import Traffic
 
-_PROGRAM = (sys.executable, "-m", "include.model_release.judge")
+_PROGRAM = (sys.executable, "-m", "include.model_release.canary")
 _GOOD = {"seconds": 10, "stable": {"requests": 950, "errors": 4}, "candidate": {"requests": 50, "errors": 0}}
 _BAD = {**_GOOD, "candidate": {"requests": 50, "errors": 25}}
 _STEP = {"step": {"weight": 5, "bake_s": 20}}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.latency import (
+from include.model_release.canary.latency import (
     above,
     above_within,
     add_histograms,

@@ -1,4 +1,4 @@
-"""include.model_release.lease: the canary's lease, and when it has run out."""
+"""include.model_release.rollout.lease: the canary's lease, and when it has run out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.lease import (
+from include.model_release.rollout.lease import (
     DEFAULT_LEASE_S,
     SERVER_SKEW_S,
     Lease,

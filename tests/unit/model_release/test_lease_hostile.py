@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.isvc_observation import CANDIDATE_URI
-from include.model_release.lease import (
+from include.model_release.rollout.lease import (
     DEFAULT_LEASE_S,
     ENDED_AT,
     ENDED_BY,
@@ -21,6 +20,7 @@ from include.model_release.lease import (
     parse_lease,
     renewal_due_s,
 )
+from include.model_release.rollout.observation import CANDIDATE_URI
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),

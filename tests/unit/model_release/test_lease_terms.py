@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import SpecError
-from include.model_release.lease import LONGEST_LEASE_S
-from include.model_release.lease_holder import STAGES, LeaseHolder
-from include.model_release.lease_terms import needed_lease_s, require_lease_outlasts_take_over
-from include.model_release.spec import load_release_spec
+from include.model_release.rollout.lease import LONGEST_LEASE_S
+from include.model_release.rollout.lease_holder import STAGES, LeaseHolder
+from include.model_release.rollout.lease_terms import needed_lease_s, require_lease_outlasts_take_over
+from include.model_release.spec.release_file import load_release_spec
 from include.sandbox.airflow import configuration
 from include.sandbox.settings import PROJECT_ROOT, SandboxSettings
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release import canary_evidence as evidence_module
-from include.model_release.canary import CanaryJudge
-from include.model_release.canary_evidence import canary_evidence, recordings
-from include.model_release.canary_html import render_canary_html
-from include.model_release.canary_timeline import TimeAxis, extremes, points_of
-from include.model_release.record import Event, fold
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.record.fold import Event, fold
+from include.model_release.reports.canary import evidence as evidence_module
+from include.model_release.reports.canary.evidence import canary_evidence, recordings
+from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.reports.canary.timeline import TimeAxis, extremes, points_of
 from tests.unit.model_release.canary_story import CANDIDATE_URI, STABLE_URI, Story, Traffic
 
 _PAGE_BYTES = 300_000

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import UserError, VersionConflictError
-from include.model_release.manifest import (
+from include.model_release.publishing.manifest import (
     FileEntry,
     Manifest,
     Provenance,
@@ -20,7 +20,7 @@ from include.model_release.manifest import (
     differences,
     require_same_content,
 )
-from include.model_release.signature import ModelSignature, TensorSpec
+from include.model_release.tensors import ModelSignature, TensorSpec
 
 _SIGNATURE = ModelSignature(
     inputs=(TensorSpec(name="pixels", datatype="FP32", shape=(-1, 64)),),

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import UserError, VersionConflictError
-from include.model_release.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest
-from include.model_release.manifest_identity import require_identity, signed_sha256
-from include.model_release.publication import Publication
+from include.model_release.publishing.intent import Publication
+from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest
+from include.model_release.publishing.manifest_identity import require_identity, signed_sha256
 from tests.unit.model_release.test_manifest import _manifest
 
 ENTRY = FileEntry.of(b"")

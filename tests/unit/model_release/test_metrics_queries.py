@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.metrics_queries import (
+from include.model_release.metrics.queries import (
     KINDS,
     PLACEHOLDERS,
     QUERY_SETS,
@@ -20,7 +20,7 @@ from include.model_release.metrics_queries import (
     main,
     release_query_set,
 )
-from include.model_release.spec import Metrics, parse_release_spec
+from include.model_release.spec.release_file import Metrics, parse_release_spec
 
 VALUES = {
     "inference_service": "digits",

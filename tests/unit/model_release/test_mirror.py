@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError, SlipwayError, SpecError
-from include.model_release.mirror import (
+from include.model_release.gates.mirror_comparison import (
     MirrorLimits,
     MirrorReport,
     judge_mirror,
@@ -20,8 +20,8 @@ from include.model_release.mirror import (
     not_compared,
     require_mirror,
 )
-from include.model_release.mirror_html import render_mirror_html
-from include.model_release.spec import parse_release_spec
+from include.model_release.reports.mirror_page import render_mirror_html
+from include.model_release.spec.release_file import parse_release_spec
 
 LIMITS = MirrorLimits(
     requests=200,

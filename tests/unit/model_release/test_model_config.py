@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import ModelInvalidError, VersionInvalidError
-from include.model_release.model_config import (
+from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
+from include.model_release.tensors import ModelSignature, TensorSpec
+from include.model_release.triton_config.build import (
     build_config,
     canonical_config,
     config_sha256,
@@ -18,9 +20,7 @@ from include.model_release.model_config import (
     rename_config,
     served_signature,
 )
-from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.spec import ReleaseSpec, apply_overrides, parse_release_spec
-from include.triton_config import from_pbtxt, to_pbtxt
+from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 
 _SPEC = parse_release_spec("model: digits\nsource: {}\n", "digits.yaml")
 _SIGNATURE = ModelSignature(

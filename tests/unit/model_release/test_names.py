@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import UnknownModelError, VersionInvalidError
-from include.model_release.names import (
+from include.model_release.identifiers import (
     MODEL_NAME_LIMIT,
     VERSION_LIMIT,
     list_models,

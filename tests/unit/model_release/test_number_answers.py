@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from include.model_release.errors import GoldenSetError, SpecError, ValidationRefusedError
-from include.model_release.golden_set import GoldenSet
-from include.model_release.number_answers import RegressionNumbers, score_numbers
-from include.model_release.spec import RegressionValidation
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.number_answers import RegressionNumbers, score_numbers
+from include.model_release.spec.release_file import RegressionValidation
 
 _NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
 

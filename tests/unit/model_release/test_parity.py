@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from include.model_release.errors import ModelInvalidError, ParityRefusedError
-from include.model_release.parity import parse_parity, require_parity, worst_figures
+from include.model_release.gates.parity import parse_parity, require_parity, worst_figures
 
 ENTRY: dict[str, Any] = {
     "output": "probabilities",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from include.model_release.preflight import ClusterConfig, cluster_config, preflight
-from include.model_release.rollout import Impossible, StartCanary, next_action, observe
-from include.model_release.standard_view import backend_name, predictor_name, read_routes, version_in
+from include.model_release.rollout.next_action import Impossible, StartCanary, next_action, observe
+from include.model_release.rollout.preflight import ClusterConfig, cluster_config, preflight
+from include.model_release.rollout.standard.view import backend_name, predictor_name, read_routes, version_in
 from tests.unit.model_release.knative_model import live_model
 from tests.unit.model_release.standard_model import standard_live
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.candidate_route import candidate_route, is_own, route_name
-from include.model_release.rollout import (
+from include.model_release.rollout.next_action import (
     Done,
     Expose,
     Goal,
@@ -21,7 +20,8 @@ from include.model_release.rollout import (
     Wait,
     next_action,
 )
-from include.model_release.standard_view import backend_name, predictor_name
+from include.model_release.rollout.standard.candidate_route import candidate_route, is_own, route_name
+from include.model_release.rollout.standard.view import backend_name, predictor_name
 from tests.unit.model_release.foresight import futures, worst_share
 from tests.unit.model_release.knative_model import KnativeModel, live_model
 from tests.unit.model_release.standard_model import StandardModel, standard_live

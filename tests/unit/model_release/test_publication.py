@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import UserError
-from include.model_release.manifest import FileEntry
-from include.model_release.publication import (
+from include.model_release.publishing.intent import (
     Origin,
     Publication,
     decision_key,
     origin_prefix,
     placed_files,
 )
-from include.model_release.repository import repository_paths
+from include.model_release.publishing.manifest import FileEntry
 from tests.unit.model_release.test_manifest import _manifest
 
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.model_release.errors import CanaryEndedError, CanaryPausedError, UserError
-from include.model_release.lease import Lease
 from include.model_release.raise_permission import (
     Raise,
     lease_refusal,
@@ -19,8 +18,9 @@ from include.model_release.raise_permission import (
     require_older,
     restore_refusal,
 )
-from include.model_release.record import Event, EventWriter, fold
-from include.model_release.requirements import Requirements
+from include.model_release.record.fold import Event, EventWriter, fold
+from include.model_release.record.requirements import Requirements
+from include.model_release.rollout.lease import Lease
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 RUN, OTHER_RUN = "digits-3", "digits-3-again"

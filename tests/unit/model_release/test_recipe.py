@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from include.model_release.intake import ReadyFile
-from include.model_release.manifest import FileEntry, Provenance
-from include.model_release.recipe import other_files, recipe_bytes, recipe_of
-from include.model_release.spec import ReleaseSpec, parse_release_spec
+from include.model_release.publishing.build_fingerprint import other_files, recipe_bytes, recipe_of
+from include.model_release.publishing.manifest import FileEntry, Provenance
+from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
 
 ONE_FILE = parse_release_spec("model: digits\nsource: {golden_file: held-out.npz}\n", "digits.yaml")
 FOLDER = parse_release_spec(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.record import (
+from include.model_release.record.events import SEQ_LIMIT
+from include.model_release.record.fold import (
     Event,
     EventWriter,
     RecordError,
@@ -16,7 +17,6 @@ from include.model_release.record import (
     parse_event_key,
     release_report,
 )
-from include.model_release.release_event import SEQ_LIMIT
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 WRITER = EventWriter(release_id="digits-3", model="digits", version=3)

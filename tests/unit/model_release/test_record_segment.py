@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.record_segment import (
+from include.model_release.record.segment import (
     PACKED_LIMIT_BYTES,
     SEGMENT_EVENTS,
     UNPACKED_LIMIT_BYTES,

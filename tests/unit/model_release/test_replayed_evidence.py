@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
 
 Tally = tuple[int, int]
 BOUNDS_MS = (5.0, 10.0, 20.0, 50.0, float("inf"))

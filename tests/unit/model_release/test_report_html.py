@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.report_html import render_report_html
+from include.model_release.reports.validation.page import render_report_html
 
 _REPORT: dict[str, Any] = {
     "model": "digits",

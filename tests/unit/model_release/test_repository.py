@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.errors import ForeignChangeError, UnknownModelError, VersionInvalidError
-from include.model_release.names import validate_model_name
-from include.model_release.repository import (
+from include.model_release.bucket_layout import (
     config_files,
     incoming_prefix,
     is_source_file,
@@ -20,6 +18,8 @@ from include.model_release.repository import (
     staged_name,
     staged_prefixes,
 )
+from include.model_release.errors import ForeignChangeError, UnknownModelError, VersionInvalidError
+from include.model_release.identifiers import validate_model_name
 
 _NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 _VERSIONS = st.integers(1, 10**9)

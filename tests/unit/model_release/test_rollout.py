@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.isvc_observation import observe
-from include.model_release.rollout import (
+from include.model_release.rollout.next_action import (
     Create,
     Delete,
     Done,
@@ -23,7 +22,8 @@ from include.model_release.rollout import (
     inference_service_manifest,
     next_action,
 )
-from include.model_release.spec import parse_release_spec
+from include.model_release.rollout.observation import observe
+from include.model_release.spec.release_file import parse_release_spec
 from tests.unit.model_release.foresight import worst_share
 from tests.unit.model_release.knative_model import STEPS, KnativeModel, live_model
 

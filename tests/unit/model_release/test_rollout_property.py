@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from include.model_release.isvc_observation import Observed
-from include.model_release.rollout import (
+from include.model_release.rollout.next_action import (
     Action,
     Done,
     Expose,
@@ -24,6 +23,7 @@ from include.model_release.rollout import (
     StartCanary,
     next_action,
 )
+from include.model_release.rollout.observation import Observed
 from tests.unit.model_release.foresight import ClusterModel, ConflictError, futures, worst_share
 from tests.unit.model_release.knative_model import live_model
 from tests.unit.model_release.standard_model import StandardModel, standard_live

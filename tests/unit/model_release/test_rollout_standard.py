@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.rollout import (
+from include.model_release.rollout.next_action import (
     Create,
     Delete,
     Done,
@@ -23,8 +23,8 @@ from include.model_release.rollout import (
     next_action,
     observe,
 )
-from include.model_release.spec import parse_release_spec
-from include.model_release.standard_view import backend_name, predictor_name
+from include.model_release.rollout.standard.view import backend_name, predictor_name
+from include.model_release.spec.release_file import parse_release_spec
 from tests.unit.model_release.foresight import futures
 from tests.unit.model_release.standard_model import STEPS, StandardModel, standard_live
 

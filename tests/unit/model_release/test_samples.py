@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import MetricsUnavailableError
-from include.model_release.samples import (
+from include.model_release.metrics.samples import (
     Counters,
     Reading,
     Sample,

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from include.model_release.errors import ModelInvalidError, SpecError
-from include.model_release.sequences import as_released, keeps_state, require_no_sequences
-from include.model_release.spec import Serving, main, parse_release_spec
-from include.triton_config import from_pbtxt
+from include.model_release.spec.__main__ import main
+from include.model_release.spec.release_file import Serving, parse_release_spec
+from include.model_release.spec.serving.sequences import as_released, keeps_state, require_no_sequences
+from include.model_release.triton_config.pbtxt import from_pbtxt
 
 _FILE = "model: counter\nsource: {format: onnx}\nserving: {sequence_batching: %s}\n"
 

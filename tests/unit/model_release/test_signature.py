@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import ModelInvalidError, SignatureRefusedError
-from include.model_release.signature import (
+from include.model_release.tensors import (
     DATATYPES,
     ModelSignature,
     TensorSpec,

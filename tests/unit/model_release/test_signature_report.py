@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from include.model_release.errors import SignatureRefusedError
-from include.model_release.report_html import render_report_html
-from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.signature_report import ServedTensors, require_same_tensors, signature_report
+from include.model_release.reports.signature_report import (
+    ServedTensors,
+    require_same_tensors,
+    signature_report,
+)
+from include.model_release.reports.validation.page import render_report_html
+from include.model_release.tensors import ModelSignature, TensorSpec
 
 _X = TensorSpec(name="x", datatype="FP32", shape=(-1, 4))
 _SEED = TensorSpec(name="seed", datatype="INT64", shape=(-1, 1))

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import SpecError, UnknownModelError
-from include.model_release.spec import (
+from include.model_release.spec.__main__ import main
+from include.model_release.spec.release_file import (
     ReleaseSpec,
     Toleration,
     apply_overrides,
     load_model_spec,
     load_release_spec,
-    main,
     parse_release_spec,
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from include.model_release.spec import Publishing
+from include.model_release.spec.release_file import Publishing
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from include.model_release.spec_targets import (
+from include.model_release.spec.conversion.targets import (
     LightgbmOptions,
     OnnxOptions,
     ParityRules,

@@ -11,7 +11,7 @@ import convert_tensorrt_llm
 import pytest
 from pydantic import ValidationError
 
-from include.model_release.spec_tensorrt import TensorRtLlmOptions, TensorRtOptions
+from include.model_release.spec.conversion.tensorrt import TensorRtLlmOptions, TensorRtOptions
 from slipway_pod import calibration
 
 _PLACES = ["--source", "s3://bkt/m.onnx", "--golden", "s3://bkt/g.npz", "--destination", "s3://bkt/work"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from include.model_release.errors import SpecError
-from include.model_release.mirror import mirror_limits
-from include.model_release.spec import (
+from include.model_release.gates.mirror_comparison import mirror_limits
+from include.model_release.spec.release_file import (
     ClassificationValidation,
     Mirror,
     RegressionValidation,

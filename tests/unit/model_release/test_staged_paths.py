@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from include.model_release.errors import LoadRefusedError, ModelInvalidError
-from include.model_release.staged_paths import names_files, on_staging
+from include.model_release.triton_config.staged_paths import names_files, on_staging
 
 _NAMES = {"chat": "chat_baseline", "chat_tensorrt_llm": "chat_baseline__chat_tensorrt_llm"}
 

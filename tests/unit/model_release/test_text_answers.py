@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from include.model_release.errors import SpecError
-from include.model_release.golden_set import GoldenSet
-from include.model_release.spec import TextValidation
-from include.model_release.spec_validation import TextMatch
-from include.model_release.text_answers import TextNumbers, score_texts
-from include.model_release.text_match import likeness
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.text_answers import TextNumbers, score_texts
+from include.model_release.gates.validation.text_match import likeness
+from include.model_release.spec.release_file import TextValidation
+from include.model_release.spec.validation import TextMatch
 
 _MATCHES: list[TextMatch] = ["exact", "normalized", "contains", "prefix", "token_f1"]
 _TEXTS = st.lists(st.sampled_from(["a", "B", "c", "é", "\n"]), max_size=6).map(" ".join)

@@ -12,8 +12,7 @@ from include.model_release.errors import (
     SlipwayError,
     SpecError,
 )
-from include.model_release.spec import ReleaseSpec, parse_release_spec
-from include.model_release.variants import (
+from include.model_release.publishing.variants import (
     ONLY,
     Candidate,
     candidate_of,
@@ -21,6 +20,7 @@ from include.model_release.variants import (
     variant_names,
     with_variant,
 )
+from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
 
 FILE = """
 model: digits

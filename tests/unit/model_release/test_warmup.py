@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from include.model_release.errors import GoldenSetError, ModelInvalidError, SlipwayError
-from include.model_release.spec_serving import WarmupSample
-from include.model_release.warmup import make_warmup, needs_golden
+from include.model_release.spec.serving.serving import WarmupSample
+from include.model_release.triton_config.warmup import make_warmup, needs_golden
 
 _CONFIG: dict[str, Any] = {
     "max_batch_size": 8,

@@ -15,10 +15,10 @@ from slipway.canary_journal import WatchState
 from slipway.ticket import ReleaseTicket, StableVersion
 
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
-from include.model_release.lease import Lease
-from include.model_release.lease_holder import LeaseHolder
-from include.model_release.samples import Counters, Reading, Sample, Window
-from include.model_release.spec import parse_release_spec
+from include.model_release.metrics.samples import Counters, Reading, Sample, Window
+from include.model_release.rollout.lease import Lease
+from include.model_release.rollout.lease_holder import LeaseHolder
+from include.model_release.spec.release_file import parse_release_spec
 from tests.unit.model_release.knative_model import ConflictError, KnativeModel
 
 STABLE_URI = "s3://slipway/models/digits/2/repository"

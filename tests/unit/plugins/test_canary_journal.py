@@ -12,7 +12,7 @@ from slipway.ticket import ReleaseTicket
 
 from include.model_release.errors import MetricsUnavailableError, UserError
 from include.model_release.json_source import parse_json
-from include.model_release.samples import Counters, Reading
+from include.model_release.metrics.samples import Counters, Reading
 
 STATE = WatchState(
     "w", "{}", 4.0, [{"kind": "x"}], {"a": Reading.of(100.0, {"s": Counters(10, 1, {1.0: 10})})}

@@ -9,7 +9,7 @@ import pytest
 from slipway import canary_watch
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.canary import CanaryStep
+from include.model_release.canary.judge import CanaryStep
 from include.model_release.errors import (
     AlreadyReleasedError,
     CanaryRefusedError,

@@ -9,7 +9,7 @@ from slipway.hooks.metrics import MetricsSource, metrics_source
 from slipway.hooks.prometheus import PrometheusMetricsHook
 from slipway.hooks.scrape import EnvoyMetricsHook
 
-from include.model_release.spec import parse_release_spec
+from include.model_release.spec.release_file import parse_release_spec
 
 _MINIMAL = "model: digits\nsource: {}\n"
 

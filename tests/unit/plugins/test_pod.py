@@ -12,7 +12,7 @@ from slipway.operators.convert import ConvertModelOperator
 from slipway.ticket import ReleaseTicket
 
 from include.model_release.errors import SpecError
-from include.model_release.spec import ReleaseSpec, apply_overrides, parse_release_spec
+from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
 from include.sandbox.cluster.pod_security import violations
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")

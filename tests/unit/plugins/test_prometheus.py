@@ -16,8 +16,8 @@ from slipway.hooks.prometheus import PrometheusMetricsHook
 from slipway.hooks.prometheus_series import RawSeries, RevisionData
 
 from include.model_release.errors import MetricsUnavailableError, UserError
-from include.model_release.metrics_queries import QuerySet
-from include.model_release.samples import Counters, Reading
+from include.model_release.metrics.queries import QuerySet
+from include.model_release.metrics.samples import Counters, Reading
 from tests.unit.plugins.http_double import Answer, Asked, metrics_server
 
 NOW = 10_000.0
@@ -253,7 +253,7 @@ def test_a_revision_that_is_not_there_is_no_reading(connect: Connect, prometheus
     prometheus.series = revision("old")
     text = refusal(connect())
     assert "requests of the revision 'new'" in text
-    assert "metrics_queries" in text
+    assert "metrics.queries --revision new" in text
 
 
 def test_stale_data_are_no_data(connect: Connect, prometheus: Prometheus) -> None:

@@ -20,10 +20,10 @@ from slipway.replay import LATENCY_BOUNDS_MS, GoldenReplay, load_requests
 from slipway.ticket import ReleaseTicket
 
 from include.model_release.errors import StoreUnavailableError, UserError
-from include.model_release.manifest import FileEntry, Manifest, Provenance
-from include.model_release.samples import Window
-from include.model_release.signature import ModelSignature, TensorSpec
-from include.model_release.spec_top_up import TopUp
+from include.model_release.metrics.samples import Window
+from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
+from include.model_release.spec.rollout.golden_replay import TopUp
+from include.model_release.tensors import ModelSignature, TensorSpec
 
 STABLE, CANDIDATE = "http://prev-digits.example", "http://latest-digits.example"
 Answer = Callable[[str], Awaitable[web.Response]]

@@ -10,7 +10,7 @@ from slipway.hooks.kserve import KServeHook
 from slipway.rollout_driver import Turn, drive
 
 from include.model_release.errors import TimedOutError
-from include.model_release.rollout import RollBack, StartCanary, next_action
+from include.model_release.rollout.next_action import RollBack, StartCanary, next_action
 from tests.unit.model_release.standard_model import StandardModel
 from tests.unit.model_release.test_rollout_standard import V2, V3, patched, standard_live
 

@@ -12,7 +12,7 @@ import pytest
 from slipway.hooks.scrape import EnvoyMetricsHook, counters_by_revision
 
 from include.model_release.errors import MetricsUnavailableError, UserError
-from include.model_release.samples import reading_delta
+from include.model_release.metrics.samples import reading_delta
 from tests.unit.plugins.http_double import Answer, MetricsServer, metrics_server
 
 TEXT = """\

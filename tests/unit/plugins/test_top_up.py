@@ -10,7 +10,7 @@ from slipway import canary_watch
 from slipway.canary_watch import StepWatch
 from slipway.ticket import ReleaseTicket
 
-from include.model_release.samples import Reading
+from include.model_release.metrics.samples import Reading
 from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,

@@ -18,8 +18,8 @@ from slipway.shield import CanaryShield
 from slipway.ticket import ReleaseTicket
 from slipway.wheel import Wheel
 
-from include.model_release.canary import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
-from include.model_release.lease import Lease
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
+from include.model_release.rollout.lease import Lease
 from tests.unit.model_release.knative_model import KnativeModel
 from tests.unit.plugins.conftest import (
     JournalDouble,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from include.model_release.parity import parse_parity
-from include.model_release.spec_targets import ParityRules
+from include.model_release.gates.parity import parse_parity
+from include.model_release.spec.conversion.targets import ParityRules
 from slipway_pod.errors import PodError
 from slipway_pod.parity import compare_output, require_parity
 from slipway_pod.rules import Rule, rule_for

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.record import Event, EventWriter, fold
+from include.model_release.record.fold import Event, EventWriter, fold
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.chapters import CHAPTERS, Told
 from include.sandbox.demo.counts import Failure, Snapshot, Traffic

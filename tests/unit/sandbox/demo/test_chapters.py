@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.record import fold
+from include.model_release.record.fold import fold
 from include.sandbox.demo.chapters import (
     Told,
     answering_at_the_end,

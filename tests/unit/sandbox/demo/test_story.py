@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from include.model_release.arrivals import run_id_for
 from include.model_release.errors import ServerUnavailableError, TimedOutError
-from include.model_release.record import Event
-from include.model_release.run_overrides import RELEASE_PARAMETERS
+from include.model_release.record.arrivals import run_id_for
+from include.model_release.record.fold import Event
+from include.model_release.spec.run_overrides import RELEASE_PARAMETERS
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.chapters import CHAPTERS
 from include.sandbox.demo.counts import Traffic

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from include.model_release.manifest import FileEntry, Manifest
+from include.model_release.publishing.manifest import FileEntry, Manifest
+from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.lab.models import PROGRAM, publish, repository_files
-from include.triton_config import from_pbtxt
 
 
 class Tensor:

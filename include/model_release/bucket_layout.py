@@ -1,0 +1,192 @@
+"""Where things lie: the keys of a model version in the bucket, the inside of a model repository."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from include.model_release.errors import ForeignChangeError
+from include.model_release.identifiers import parse_version, validate_model_name
+from include.model_release.triton_config.build import (
+    MODEL_FILES,
+    Config,
+    build_config,
+    canonical_config,
+    config_sha256,
+    pin_versions,
+    rename_config,
+    served_signature,
+)
+
+__all__ = [
+    "MODEL_FILES",
+    "Config",
+    "RepositoryPaths",
+    "Role",
+    "build_config",
+    "canonical_config",
+    "config_files",
+    "config_sha256",
+    "incoming_prefix",
+    "is_source_file",
+    "parse_storage_uri",
+    "pin_versions",
+    "rename_config",
+    "repository_paths",
+    "s3_uri",
+    "served_signature",
+    "split_s3_uri",
+    "staged_key",
+    "staged_model",
+    "staged_name",
+    "staged_prefixes",
+]
+
+CONFIG_FILE = "config.pbtxt"
+READY_FILE = "ready.json"
+MANIFEST_FILE = "manifest.json"
+MEMBER_MARK = "__"
+
+_STORAGE_URI = re.compile(r"s3://[^/]+/models/(?P<model>[^/]+)/(?P<version>[1-9][0-9]*)/repository")
+
+Role = Literal["candidate", "stable"]
+
+
+@dataclass(frozen=True)
+class RepositoryPaths:
+    """The keys of one version, without the bucket; prefixes end with a slash.
+
+    `config_file` and `model_file` are relative to `repository`, and what the manifest calls the files.
+    """
+
+    model: str
+    version: int
+    incoming: str
+    ready: str
+    work: str
+    root: str
+    repository: str
+    manifest: str
+    evidence: str
+    records: str
+    config_file: str
+    model_file: str
+
+    def storage_uri(self, bucket: str) -> str:
+        """Return the `storageUri` of an InferenceService that serves this version: its model repository."""
+        return s3_uri(bucket, self.repository.rstrip("/"))
+
+
+def repository_paths(model: str, version: int, model_file: str = "model.onnx") -> RepositoryPaths:
+    """Return the keys of a version.
+
+    Raises UnknownModelError or VersionInvalidError for what could not be a path.
+    """
+    name, number = validate_model_name(model), parse_version(version)
+    here = f"{name}/{number}/"
+    return RepositoryPaths(
+        model=name,
+        version=number,
+        incoming=f"incoming/{here}",
+        ready=f"incoming/{here}{READY_FILE}",
+        work=f"work/{here}convert/",
+        root=f"models/{here}",
+        repository=f"models/{here}repository/",
+        manifest=f"models/{here}{MANIFEST_FILE}",
+        evidence=f"models/{here}evidence/",
+        records=f"records/{here}",
+        config_file=f"{name}/{CONFIG_FILE}",
+        model_file=f"{name}/{number}/{model_file}",
+    )
+
+
+def incoming_prefix(model: str) -> str:
+    """Return the prefix under which all versions of a model arrive."""
+    return f"incoming/{validate_model_name(model)}/"
+
+
+def is_source_file(name: str) -> bool:
+    """Tell whether an object under incoming/MODEL/VERSION/ is part of what training made.
+
+    Not part of it are ready.json, hidden files, compiled Python and the markers that stand for folders.
+    """
+    parts = name.split("/")
+    dropped = any(not part or part.startswith(".") or part == "__pycache__" for part in parts)
+    return not dropped and name != READY_FILE
+
+
+def staged_name(model: str, role: Role) -> str:
+    """Return what a model is called on the staging server.
+
+    The stable version stands beside the candidate under a name of its own; the underscore keeps it apart
+    from every real model, whose names have none.
+    """
+    name = validate_model_name(model)
+    return name if role == "candidate" else f"{name}_baseline"
+
+
+def staged_model(model: str, repository_model: str, staged: str) -> str:
+    """Return what a model of a version's repository is called on staging.
+
+    `staged` is the `staged_name` of `model`, the one that clients address. Members carry it before their own
+    name, so that the members of two ensembles, or of two versions of one, never meet: no other model's name
+    has an underscore before its members' part.
+    """
+    return staged if repository_model == model else f"{staged}{MEMBER_MARK}{repository_model}"
+
+
+def staged_key(repository_file: str, staged: str, model: str | None = None) -> str:
+    """Return the staging key of a repository file, `MODEL/…`, of the version that is called `staged` there.
+
+    `model` is the one that clients address, by default the file's own.
+    """
+    owner, separator, rest = repository_file.partition("/")
+    if not separator or not rest or ".." in repository_file.split("/"):
+        raise ValueError(f"{repository_file!r} is not a file inside a model repository")
+    return f"staging/{staged_model(model or owner, owner, staged)}/{rest}"
+
+
+def staged_prefixes(staged: str) -> tuple[str, str]:
+    """Return the prefixes under which all that belongs to a version lies on staging: its own, its members'."""
+    return f"staging/{staged}/", f"staging/{staged}{MEMBER_MARK}"
+
+
+def config_files(files: Iterable[str]) -> dict[str, str]:
+    """Return the path of each model's config.pbtxt by the model's name, among a repository's `files`."""
+    parts = (path.split("/") for path in files)
+    return {part[0]: "/".join(part) for part in parts if len(part) == 2 and part[1] == CONFIG_FILE}
+
+
+def s3_uri(bucket: str, key: str) -> str:
+    """Join bucket and key."""
+    return f"s3://{bucket}/{key}"
+
+
+def split_s3_uri(uri: str) -> tuple[str, str]:
+    """Split `s3://BUCKET/KEY` into bucket and key (which may be empty).
+
+    Raises ValueError for anything else.
+    """
+    scheme, separator, rest = uri.partition("://")
+    bucket, _, key = rest.partition("/")
+    if scheme != "s3" or not separator or not bucket:
+        raise ValueError(f"{uri!r} is not of the form s3://BUCKET/KEY")
+    return bucket, key
+
+
+def parse_storage_uri(uri: str) -> tuple[str, int]:
+    """Return model and version of a `storageUri` that `RepositoryPaths.storage_uri` made.
+
+    Raises ForeignChangeError.
+    """
+    found = _STORAGE_URI.fullmatch(uri.rstrip("/"))
+    if found is None:
+        raise ForeignChangeError(
+            f"the InferenceService serves {uri!r}, which is no published version",
+            expected="s3://BUCKET/models/MODEL/VERSION/repository",
+            found=uri,
+            remedy="Put the InferenceService back to a published version, or release under another name.",
+        )
+    return found["model"], int(found["version"])

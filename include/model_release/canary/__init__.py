@@ -1,0 +1,12 @@
+"""The judge of a canary: windows in, verdicts out, nothing else.
+
+    judge = CanaryJudge(policy)
+    verdict = judge.observe(window)
+
+No clock, no metrics source and no cluster: who watches passes in what was seen.
+`python -m include.model_release.canary` judges recorded windows again.
+"""
+
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
+
+__all__ = ["AnalysisPolicy", "CanaryJudge", "Sample", "Verdict", "Window"]

@@ -1,0 +1,324 @@
+"""The judge of a canary: windows in, verdicts out, nothing else.
+
+    judge = CanaryJudge(AnalysisPolicy())
+    judge.begin_step(weight=5, bake_s=60)
+    verdict = judge.observe(Window(seconds=10, stable=Sample(...), candidate=Sample(...)))
+
+It holds a stake of 1, divided among questions: are errors more frequent than stable's *in the same window* by
+more than the margin; are answers slower than stable's by more than the margin, at some levels of the
+distribution; and, if the policy names ceilings, are they exceeded. Each part is bet against "no"
+(`evidence.py`), over the whole canary, steps included; the sum of the fortunes is the evidence. When it
+reaches 1/alpha the candidate fails, and a fail is final. The chance to fail a candidate that is no worse,
+over the whole canary and however often it is looked at, is at most alpha.
+
+Where users send too little, golden requests may be replayed beside them. Their windows are another source
+(`Window.source`), with a fortune of its own (`replayed_evidence.py`), and their counts stand apart in the
+totals. They help to reach the minimum of samples, and a pass that rests on them says so; they never show that
+the candidate is no worse, never shorten the bake, and never clear what users' windows make suspicious.
+
+What it cannot do: a difference within the margin is never found, by design; a difference just beyond it takes
+long; between two bounds of a histogram it sees no latency; and where failures come in clumps
+(`burst_correlation`, `dispersion.py`) a window is worth at most 1/correlation requests. Clumps that last over
+several windows and hit the candidate alone look like a fault, because for users they are one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from include.model_release.canary.hypothesis_tests import Questions
+from include.model_release.canary.plan import (
+    CanaryPlan,
+    CanaryStep,
+    Decision,
+    decide,
+    exposure_spent,
+    wants_top_up,
+)
+from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.canary.replayed_evidence import ReplayedEvidence
+from include.model_release.canary.totals import Totals
+from include.model_release.errors import SlipwayError
+from include.model_release.metrics.samples import Counters, Sample, Window, counters_delta
+
+__all__ = [
+    "AnalysisPolicy",
+    "CanaryJudge",
+    "CanaryPlan",
+    "CanaryStep",
+    "Counters",
+    "Decision",
+    "Sample",
+    "Verdict",
+    "Window",
+    "counters_delta",
+    "decide",
+    "exposure_spent",
+    "wants_top_up",
+]
+
+Status = Literal["pass", "fail", "inconclusive"]
+
+_STATE_VERSION = 2
+
+_FAMILY_WORDS = {
+    "errors": "it fails more often than stable in the same windows",
+    "latency": "it is slower than stable in the same windows",
+    "error_ceiling": "its error rate is above the ceiling",
+    "latency_ceiling": "its latency is above the ceiling",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge thinks after a window, with everything it takes to compute it again.
+
+    `statistics` holds evidence and threshold by question, and the totals of step and canary; `window` is the
+    input (None when the metrics source was `blind`, which is never a pass).
+    """
+
+    status: Status
+    reason: str
+    statistics: dict[str, Any] = field(default_factory=dict)
+    window: dict[str, Any] | None = None
+    blind: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "statistics": self.statistics,
+            "window": self.window,
+            "blind": self.blind,
+        }
+
+
+class CanaryJudge:
+    """A fold over windows; `to_json` and `from_json` carry it over a restart without changing a later
+    verdict.
+    """
+
+    def __init__(self, policy: AnalysisPolicy) -> None:
+        self.policy = policy
+        self.weight: int | None = None
+        self.bake_s = 0.0
+        self._step = Totals()
+        self._canary = Totals()
+        self._failed: str | None = None
+        self._blind_windows = 0
+        self.unjudged = Totals()
+        self._questions = Questions(policy)
+        self._replayed: ReplayedEvidence | None = None
+
+    def begin_step(self, weight: int, bake_s: float) -> None:
+        """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence from earlier steps
+        is kept.
+        """
+        self.weight, self.bake_s = weight, float(bake_s)
+        self._step = Totals()
+
+    def observe(self, window: Window) -> Verdict:
+        """Take in one window and judge all that was seen so far."""
+        if window.source == "users":
+            self._blind_windows = 0
+        if self._failed is None:
+            self._ask(window)
+        self._step.add(window)
+        self._canary.add(window)
+        return replace(self.standing(), window=window.to_dict())
+
+    def standing(self) -> Verdict:
+        """Return the verdict on all that was seen so far, without another window."""
+        status, reason = self._judge()
+        return Verdict(status, reason, self._statistics())
+
+    def observe_failure(self, reason: str) -> Verdict:
+        """Take note that the metrics source told nothing. No evidence, no bake time: being blind is not being
+        well.
+        """
+        self._blind_windows += 1
+        if self._failed is not None:
+            return Verdict("fail", self._failed, self._statistics(), blind=True)
+        told = f"The metrics source could not be read ({self._blind_windows} in a row): {reason}"
+        return Verdict("inconclusive", told, self._statistics(), blind=True)
+
+    def count_unjudged(self, window: Window) -> None:
+        """Count what users met while nobody watched, beside all that is judged: no evidence, no bake time, no help
+        towards the minimum of samples. What a canary may cost (`exposure_spent`) and the record count it.
+        """
+        self.unjudged.add(window)
+
+    # --- judgement ---
+
+    def _ask(self, window: Window) -> None:
+        if window.source == "users":
+            self._questions.ask(window)
+            return
+        if self._replayed is None:
+            self._replayed = ReplayedEvidence(self.policy, self._alone()[0])
+        self._replayed.ask(window)
+
+    def _evidence(self) -> dict[str, float]:
+        """The evidence against the candidate by family, from both sources."""
+        users = self._questions.evidence()
+        return users if self._replayed is None else self._replayed.added_to(users)
+
+    def _alone(self) -> tuple[float, float | None]:
+        """What a stake of 1 would have become by users' windows alone, and by replays alone (None: there were none)."""
+        replayed = None if self._replayed is None else self._replayed.alone()
+        return sum(self._questions.evidence().values()), replayed
+
+    def _judge(self) -> tuple[Status, str]:
+        evidence, threshold = self._evidence(), self.policy.fail_threshold
+        total = sum(evidence.values())
+        worst = max(evidence, key=lambda family: evidence[family])
+        if self._failed is None and total >= threshold:
+            self._failed = (
+                f"The candidate fails: {_FAMILY_WORDS[worst]} ({self._figures(worst)}; evidence {total:.3g}, "
+                f"threshold {threshold:.3g})."
+            )
+        if self._failed is not None:
+            return "fail", self._failed
+        lacking = self._lacking()
+        if lacking:
+            return "inconclusive", lacking
+        # What one source makes suspicious the other cannot clear: replays never help a candidate.
+        users, replayed = self._alone()
+        if max(total, users, replayed or 0.0) >= self.policy.suspicion_threshold:
+            return "inconclusive", (
+                f"Suspicious, not sure: perhaps {_FAMILY_WORDS[worst]} ({self._figures(worst)}; evidence "
+                f"{total:.3g} of {threshold:.3g})."
+            )
+        if self._questions.no_worse() >= threshold and not self._rests_on_replays():
+            return "pass", f"Shown to be no worse than stable beyond the margin ({self._rates()})."
+        if self._step.seconds < self.bake_s:
+            left_s = self.bake_s - self._step.seconds
+            return (
+                "inconclusive",
+                f"Nothing against the candidate so far; {left_s:.0f} s of the bake are left.",
+            )
+        return (
+            "pass",
+            f"The bake is over with no evidence against the candidate ({self._rates()}){self._resting()}.",
+        )
+
+    def _lacking(self) -> str | None:
+        if self._blind_windows:
+            return "The metrics source could not be read; replayed requests do not stand for users'."
+        needed, step, canary = self.policy.minimum_candidate_requests, self._step, self._canary
+        had, replayed = step.candidate_requests, step.replays_that_count
+        if had + replayed < needed:
+            more = f" and {replayed} replayed ones that stable answered" if step.replayed_windows else ""
+            return f"Too little data: {had} candidate requests in this step{more}, {needed} are needed."
+        had, replayed = canary.stable_requests, canary.replays_that_count
+        if had + replayed < needed:
+            return f"Too little to compare with: {had + replayed} stable requests, {needed} are needed."
+        return None
+
+    def _rests_on_replays(self) -> bool:
+        """Whether users alone have not sent enough to tell."""
+        needed = self.policy.minimum_candidate_requests
+        return self._step.candidate_requests < needed or self._canary.stable_requests < needed
+
+    def _resting(self) -> str:
+        if not self._rests_on_replays():
+            return ""
+        # Where the step has enough of the candidate's users, it is stable that had too few over the whole canary.
+        total = self._step if self._step.replayed_requests else self._canary
+        where = "in this step" if total is self._step else "in this canary"
+        seen = total.candidate_requests + total.replayed_requests
+        return f"; it rests on {seen} requests {where}, of them {total.replayed_requests} replayed golden requests"
+
+    def _figures(self, family: str) -> str:
+        """The figures that the evidence of a family is made of: latencies for what is too slow, else error counts."""
+        if family not in ("latency", "latency_ceiling"):
+            return self._rates()
+        told = self._questions.slowness(family)
+        replayed = self._replayed
+        if family == "latency" and replayed is not None:
+            more = replayed.latency() > self._questions.evidence()["latency"]
+            told = replayed.slowness() if more else told
+        return told or self._rates()
+
+    def _rates(self) -> str:
+        total = self._canary
+        users = (
+            f"candidate {total.candidate_errors} errors in {total.candidate_requests}, "
+            f"stable {total.stable_errors} in {total.stable_requests}"
+        )
+        if not total.replayed_windows:
+            return users
+        return (
+            f"{users}; replayed: candidate {total.replayed_errors} in {total.replayed_requests}, "
+            f"stable {total.stable_replayed_errors} in {total.stable_replayed_requests}"
+        )
+
+    def _statistics(self) -> dict[str, Any]:
+        evidence, (users, replayed) = self._evidence(), self._alone()
+        return {
+            "evidence": evidence,
+            "total_evidence": sum(evidence.values()),
+            "users_alone": users,
+            "replays_alone": replayed,
+            "threshold": self.policy.fail_threshold,
+            "no_worse": self._questions.no_worse(),
+            "no_worse_threshold": self.policy.fail_threshold,
+            "correlation": self._questions.correlation(),
+            "minimum_requests": self.policy.minimum_candidate_requests,
+            "weight": self.weight,
+            "bake_s": self.bake_s,
+            "step": self._step.to_dict(),
+            "canary": self._canary.to_dict(),
+            "blind_windows": self._blind_windows,
+        }
+
+    # --- state ---
+
+    def to_json(self) -> str:
+        """Return policy and state as JSON text."""
+        return json.dumps(
+            {
+                "state_version": _STATE_VERSION,
+                "policy": self.policy.to_dict(),
+                "weight": self.weight,
+                "bake_s": self.bake_s,
+                "step": self._step.to_dict(),
+                "canary": self._canary.to_dict(),
+                "failed": self._failed,
+                "blind_windows": self._blind_windows,
+                "questions": self._questions.to_dict(),
+                "unjudged": self.unjudged.to_dict(),
+                "replayed": None if self._replayed is None else self._replayed.to_dict(),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> CanaryJudge:
+        """Rebuild a judge from `to_json`'s text; raises SlipwayError if it is not such a text.
+
+        A text without replays, or without unjudged counts (saved before there were any), is that of a judge that has
+        seen none.
+        """
+        try:
+            state = json.loads(text)
+            if state["state_version"] != _STATE_VERSION:
+                raise ValueError(f"state version {state['state_version']}")
+            judge = cls(AnalysisPolicy.from_mapping(state["policy"]))
+            judge.weight, judge.bake_s = state["weight"], float(state["bake_s"])
+            judge._step, judge._canary = Totals.from_dict(state["step"]), Totals.from_dict(state["canary"])
+            judge._failed, judge._blind_windows = state["failed"], int(state["blind_windows"])
+            judge._questions.restore(state["questions"])
+            judge.unjudged = Totals(**state.get("unjudged", {}))
+            if state.get("replayed") is not None:
+                judge._replayed = ReplayedEvidence.from_dict(judge.policy, state["replayed"])
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise SlipwayError(
+                "the saved state of the canary's judge cannot be read",
+                expected=f"JSON as CanaryJudge.to_json writes it, state version {_STATE_VERSION}",
+                found=f"{type(error).__name__}: {error}",
+                remedy="roll the canary back; without its judge it cannot go on",
+            ) from error
+        return judge

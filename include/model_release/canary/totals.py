@@ -1,0 +1,72 @@
+"""What a canary, or one step of it, has seen so far: sums over windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from include.model_release.metrics.samples import Window
+
+# More requests or seconds than there will be.
+_PLENTY = 1e18
+
+
+@dataclass
+class Totals:
+    """Sums over windows of both revisions: of users' windows, and apart from them what was replayed.
+
+    A state that was saved before there were replays lacks the last five; it has seen none.
+    """
+
+    seconds: float = 0.0
+    windows: int = 0
+    stable_requests: int = 0
+    stable_errors: int = 0
+    candidate_requests: int = 0
+    candidate_errors: int = 0
+    replayed_windows: int = 0
+    replayed_requests: int = 0
+    replayed_errors: int = 0
+    stable_replayed_requests: int = 0
+    stable_replayed_errors: int = 0
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Totals:
+        """Rebuild sums from `to_dict`'s form; raises ValueError or TypeError where a sum is no number from 0."""
+        strange = [name for name, sum_ in value.items() if not _is_sum(sum_)]
+        if strange:
+            raise ValueError(f"{', '.join(strange)} of the sums: no number from 0")
+        return cls(**value)
+
+    def add(self, window: Window) -> None:
+        """Count one window, under its source."""
+        if window.source == "replay":
+            self.replayed_windows += 1
+            self.replayed_requests += window.candidate.requests
+            self.replayed_errors += window.candidate.errors
+            self.stable_replayed_requests += window.stable.requests
+            self.stable_replayed_errors += window.stable.errors
+            return
+        self.seconds += window.seconds
+        self.windows += 1
+        self.stable_requests += window.stable.requests
+        self.stable_errors += window.stable.errors
+        self.candidate_requests += window.candidate.requests
+        self.candidate_errors += window.candidate.errors
+
+    @property
+    def replays_that_count(self) -> int:
+        """Replayed requests that say something of the candidate: as many as stable gave a good answer to.
+
+        What fails for both (a way to the revisions that does not work, a golden set that is too old) shows nothing.
+        """
+        return min(self.replayed_requests, self.stable_replayed_requests - self.stable_replayed_errors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form."""
+        return dict(vars(self))
+
+
+def _is_sum(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _PLENTY

@@ -1,0 +1,128 @@
+"""A verdict of the canary's judge in words, for a reader who knows no statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from include.model_release.canary.judge import AnalysisPolicy, Verdict
+
+QUESTION_WORDS = {
+    "errors": "more errors than stable",
+    "latency": "slower than stable",
+    "error_ceiling": "errors above the ceiling",
+    "latency_ceiling": "latency above the ceiling",
+}
+REPLAYED = "replayed golden requests"
+_MEANING = {
+    "pass": "The candidate may go on: nothing speaks against it, and enough was seen.",
+    "fail": "The candidate has to go: what was seen is too unlikely for one that is no worse. A fail is final.",
+    "inconclusive": "It cannot be told: the candidate is neither cleared nor condemned.",
+}
+
+
+def heading(policy: AnalysisPolicy) -> str:
+    """Say by which rules is judged."""
+    return (
+        f"The candidate fails when the evidence against it reaches {number(policy.fail_threshold)}; one that is no "
+        f"worse gets there in at most {100 * policy.alpha:g} % of canaries.\nNo worse means {margins(policy)}."
+    )
+
+
+def margins(policy: AnalysisPolicy) -> str:
+    """Say what still counts as no worse."""
+    answers = f"{100 * policy.latency_quantile:g} % of the answers"
+    ceilings = [
+        words
+        for limit, words in (
+            (policy.error_ceiling_percent, f"at most {policy.error_ceiling_percent} % of errors in any case"),
+            (policy.latency_ceiling_ms, f"{answers} within {policy.latency_ceiling_ms} ms in any case"),
+        )
+        if limit is not None
+    ]
+    relative = (
+        f"at most {policy.error_margin_percent:g} percentage points more errors than stable in the same windows",
+        f"answers at most {policy.latency_margin_percent:g} % slower",
+    )
+    return ", ".join([*relative, *ceilings])
+
+
+def explained(number: int, verdict: Verdict, before: Verdict | None) -> str:
+    """Say the verdict on window `number` in a few lines; `before` is the one ahead of it, None at the start."""
+    lines = []
+    step, known = _step(verdict), None if before is None else _step(before)
+    if step != known and step[0] is not None:
+        lines.append(f"\n{step[0]} % of the traffic, to be watched for {step[1]:g} s")
+    elapsed = duration(float(verdict.statistics["canary"]["seconds"]))
+    weight = "" if step[0] is None else f", weight {step[0]} %"
+    source = f" of {REPLAYED}" if is_replay(verdict.window) else ""
+    lines.append(
+        f"\nWindow {number}{source}, {elapsed} seen{weight}: {verdict.status.upper()}. {verdict.reason}"
+    )
+    if verdict.window is not None:
+        lines.append(f"  In this window: {_counts('candidate', verdict)}, {_counts('stable', verdict)}.")
+    lines.append(f"  {against(verdict.statistics)}.")
+    return "\n".join(lines)
+
+
+def is_replay(window: Mapping[str, Any] | None) -> bool:
+    """Tell whether a window, as it is recorded, is one of replayed golden requests."""
+    return window is not None and window.get("source") == "replay"
+
+
+def conclusion(verdict: Verdict, windows: int, blind: int) -> str:
+    """Say what all windows come to; `verdict` is the last one, `blind` how many of the `windows` told nothing."""
+    unseen = f", {blind} of them blind" if blind else ""
+    seen = "1 window" if windows == 1 else f"{windows} windows"
+    return f"\nConclusion after {seen}{unseen}: {verdict.status.upper()}. {verdict.reason}\n{meaning(verdict.status)}"
+
+
+def meaning(status: str) -> str:
+    """Say what a verdict means for the candidate."""
+    return _MEANING[status]
+
+
+def against(statistics: Mapping[str, Any]) -> str:
+    """Say how far the evidence against the candidate has come, and what it consists of."""
+    parts = ", ".join(
+        f"{QUESTION_WORDS.get(name, name)} {number(value)}" for name, value in by_question(statistics)
+    )
+    return (
+        f"Evidence against the candidate: {number(statistics['total_evidence'])} of "
+        f"{number(statistics['threshold'])} ({parts})"
+    )
+
+
+def by_question(statistics: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return the evidence of each question, always in the same order; a record sorts its keys."""
+    order = [*QUESTION_WORDS]
+    asked = statistics["evidence"].items()
+    return sorted(asked, key=lambda item: order.index(item[0]) if item[0] in order else len(order))
+
+
+def duration(seconds: float) -> str:
+    """Write seconds as people do: `45 s`, `2 min 5 s`, `1 h 30 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f}".removesuffix(".0") + " s" if seconds < 10 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s".removesuffix(" 0 s")
+    return f"{whole // 3600} h {whole % 3600 // 60} min".removesuffix(" 0 min")
+
+
+def number(value: float) -> str:
+    """Write a number with three digits that count: `0.812`, `14.2`, `1,350`, `2.1e+09`."""
+    if value == 0 or 0.001 <= abs(value) < 1000:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.2g}"
+
+
+def _step(verdict: Verdict) -> tuple[int | None, float]:
+    return verdict.statistics["weight"], float(verdict.statistics["bake_s"])
+
+
+def _counts(revision: str, verdict: Verdict) -> str:
+    sample = (verdict.window or {})[revision]
+    errors, requests = sample["errors"], sample["requests"]
+    share = f" ({number(100 * errors / requests)} %)" if requests else ""
+    return f"{revision} {errors:,} errors in {requests:,} requests{share}"

@@ -1,0 +1,303 @@
+"""What is asked of Prometheus about a revision: a query set for each kind of cluster.
+
+A query set names raw counters: *requests*, the *errors* among them, the cumulative buckets of a *latency*
+histogram, and series by which it is *watched*. All are plain selectors and are sent with a range, so that the
+answer holds the samples as they were scraped, with their own times. That tells new data from old, and the
+differences are taken by `samples.reading_delta`, which says why.
+
+What counts as an error is the same everywhere: an HTTP status of 400 and above, and a gRPC status other than
+OK and CANCELLED. Where a source sees only HTTP, a failed gRPC call is a 200 to it; its description says so.
+
+`watched` matters where a counter only exists from the first request on (Knative, Istio). A fresh sample above
+0 of such a series says that the source sees the revision, and then a counter that is not there is a count of
+0. Without it, a counter that is not there is a failure of the source.
+
+    python -m include.model_release.metrics.queries --set istio --namespace models --revision digits-00002
+    python -m include.model_release.metrics.queries --release include/releases/digits.yaml --revision …
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from include.model_release.errors import SpecError
+
+if TYPE_CHECKING:
+    from include.model_release.spec.release_file import ReleaseSpec
+
+LatencyUnit = Literal["ms", "s"]
+Selectors = tuple[str, ...]
+
+PLACEHOLDERS = ("inference_service", "model", "namespace", "revision")
+DEFAULT_LOOKBACK_S = 60
+_LENGTH_LIMIT = 4000
+
+# Of a text without white space around it: with three places for that, thousands of blank lines take seconds.
+_NAME = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)?\s*(?:\{(.*)\})?", re.DOTALL)
+_MATCHER = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)')
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_REGEX_META = re.compile(r"[\\.+*?()|\[\]{}^$]")
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Selectors by what they count; the series of one field are disjoint and are added up.
+
+    `latency_unit` is the unit of the label `le`. A set without latency leaves that question unasked.
+    """
+
+    description: str
+    requests: Selectors
+    errors: Selectors
+    latency: Selectors = ()
+    watched: Selectors = ()
+    latency_unit: LatencyUnit = "ms"
+
+    def filled(self, values: Mapping[str, str]) -> QuerySet:
+        """Return the set about one revision. Raises ValueError where `check_selector` does."""
+        filled: dict[str, Any] = {
+            kind: tuple(fill(selector, values) for selector in getattr(self, kind)) for kind in KINDS
+        }
+        return replace(self, **filled)
+
+    def queries(self, lookback_s: int) -> Iterator[tuple[str, str]]:
+        """Yield (kind, query) as they are sent, `requests` first."""
+        for kind in KINDS:
+            for selector in getattr(self, kind):
+                yield kind, f"{selector}[{lookback_s}s]"
+
+
+KINDS = tuple(one.name for one in fields(QuerySet) if one.name not in ("description", "latency_unit"))
+
+_HTTP_FAILED = '=~"[45].."'
+_KNATIVE_POD = 'namespace="{namespace}",pod=~"{revision}-deployment-.+"'
+_ISTIO = 'reporter="source",destination_service_namespace="{namespace}"'
+_ISTIO_REVISION = f'{_ISTIO},destination_service_name="{{revision}}"'
+_GATEWAY_CLUSTER = 'envoy_cluster_name=~"service/{namespace}/{revision}/.+"'
+
+QUERY_SETS: Mapping[str, QuerySet] = {
+    "knative": QuerySet(
+        "Knative up to 1.18: the queue-proxy of each pod, scraped at its port http-usermetric. It counts HTTP "
+        "statuses only. `watched` takes the labels `namespace` and `pod` as the Prometheus operator adds them.",
+        requests=('revision_request_count{namespace_name="{namespace}",revision_name="{revision}"}',),
+        errors=(
+            'revision_request_count{namespace_name="{namespace}",revision_name="{revision}",'
+            f"response_code{_HTTP_FAILED}}}",
+        ),
+        latency=(
+            'revision_request_latencies_bucket{namespace_name="{namespace}",revision_name="{revision}"}',
+        ),
+        watched=(f"up{{{_KNATIVE_POD}}}",),
+    ),
+    "knative_otel": QuerySet(
+        "Knative from 1.19 on, whose metrics are OpenTelemetry's: the queue-proxy of each pod "
+        "(request-metrics-protocol: prometheus). It counts HTTP statuses only. The series name no revision, so "
+        "it is taken from the label `pod` that the Prometheus operator adds; where they are pushed by OTLP and "
+        'kn.revision.name is promoted to a label, override with kn_revision_name="{revision}".',
+        requests=(f"http_server_request_duration_seconds_count{{{_KNATIVE_POD}}}",),
+        errors=(
+            f"http_server_request_duration_seconds_count{{{_KNATIVE_POD},"
+            f"http_response_status_code{_HTTP_FAILED}}}",
+        ),
+        latency=(f"http_server_request_duration_seconds_bucket{{{_KNATIVE_POD}}}",),
+        watched=(f"up{{{_KNATIVE_POD}}}",),
+        latency_unit="s",
+    ),
+    "istio": QuerySet(
+        "Istio's standard metrics as the gateway and the callers' proxies report them (reporter=source), by the "
+        "revision's Service. A request that its own client gave up (response code 0) is no error.",
+        requests=(f"istio_requests_total{{{_ISTIO_REVISION}}}",),
+        errors=(
+            f'istio_requests_total{{{_ISTIO_REVISION},grpc_response_status="",response_code{_HTTP_FAILED}}}',
+            f'istio_requests_total{{{_ISTIO_REVISION},grpc_response_status=~"[2-9]|1[0-9]"}}',
+        ),
+        latency=(f"istio_request_duration_milliseconds_bucket{{{_ISTIO_REVISION}}}",),
+        watched=(f'istio_requests_total{{{_ISTIO},destination_service_name=~"{{inference_service}}-.+"}}',),
+    ),
+    "envoy_gateway": QuerySet(
+        "Envoy Gateway from 1.9 on with `mergeBackends: BestEffort` in its EnvoyProxy, for then each Service has "
+        "a cluster of its own, service/NAMESPACE/NAME/PORT/PROTOCOL. Without it both backends of a rule share "
+        "one cluster and cannot be told apart. It counts HTTP statuses only.",
+        requests=(f"envoy_cluster_upstream_rq{{{_GATEWAY_CLUSTER}}}",),
+        errors=(f"envoy_cluster_upstream_rq{{{_GATEWAY_CLUSTER},envoy_response_code{_HTTP_FAILED}}}",),
+        latency=(f"envoy_cluster_upstream_rq_time_bucket{{{_GATEWAY_CLUSTER}}}",),
+        watched=(f"envoy_cluster_membership_total{{{_GATEWAY_CLUSTER}}}",),
+    ),
+    "triton": QuerySet(
+        "Triton's own counters, without latency: 2.51 has no histogram of it. An error that a Python backend "
+        "answers for a single request counts there as a success (triton-inference-server/server#7713), and what "
+        "never reached Triton is not seen: prefer a router's counters. The labels `namespace` and `pod` are the "
+        "Prometheus operator's.",
+        requests=(
+            f'nv_inference_request_success{{{_KNATIVE_POD},model="{{model}}"}}',
+            f'nv_inference_request_failure{{{_KNATIVE_POD},model="{{model}}"}}',
+        ),
+        errors=(f'nv_inference_request_failure{{{_KNATIVE_POD},model="{{model}}",reason!="CANCELED"}}',),
+    ),
+    "envoy": QuerySet(
+        "An Envoy that has a cluster REVISION|http and a cluster REVISION|grpc for each revision, and the filter "
+        "grpc_stats, as the sandbox's has.",
+        requests=(
+            'envoy_cluster_upstream_rq{envoy_cluster_name="{revision}|http"}',
+            '{__name__=~"envoy_cluster_grpc_[0-9]+",envoy_cluster_name="{revision}|grpc"}',
+        ),
+        errors=(
+            f'envoy_cluster_upstream_rq{{envoy_cluster_name="{{revision}}|http",envoy_response_code{_HTTP_FAILED}}}',
+            '{__name__=~"envoy_cluster_grpc_([2-9]|1[0-9])",envoy_cluster_name="{revision}|grpc"}',
+        ),
+        latency=('envoy_cluster_upstream_rq_time_bucket{envoy_cluster_name=~"{revision}[|](http|grpc)"}',),
+        watched=('envoy_cluster_membership_total{envoy_cluster_name="{revision}|http"}',),
+    ),
+}
+
+
+def check_selector(selector: str, *, about_revision: bool = True) -> None:
+    """Raise ValueError unless `selector` is a plain selector, names known placeholders, and the revision.
+
+    A selector that does not name the revision would give both revisions the same counts, and every candidate
+    would look like its stable version; `about_revision=False` is for what only says that the source sees.
+    """
+    placeholders = {
+        found.group(1) for _, _, value in _matchers(selector) for found in _PLACEHOLDER.finditer(value)
+    }
+    unknown = sorted(placeholders - set(PLACEHOLDERS))
+    if unknown:
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        raise ValueError(f"must be a selector whose placeholders are among {known}; {{{unknown[0]}}} is not")
+    if about_revision and "revision" not in placeholders:
+        raise ValueError("must be a selector that names {revision}: else both revisions get the same counts")
+
+
+def fill(selector: str, values: Mapping[str, str]) -> str:
+    """Return `selector` with its placeholders filled in, escaped for where they stand.
+
+    Values of `=~` and `!~` are regular expressions, in which a value stands for itself alone. Raises
+    ValueError where `check_selector` does.
+    """
+    check_selector(selector, about_revision=False)
+    name, _ = _parts(selector)
+    matchers = [
+        f'{label}{operator}"{_filled(value, values, is_regex="~" in operator)}"'
+        for label, operator, value in _matchers(selector)
+    ]
+    return f"{name}{{{','.join(matchers)}}}" if matchers else name
+
+
+def release_query_set(spec: ReleaseSpec) -> QuerySet:
+    """Return the query set that a release file asks for, its replacements laid over it."""
+    metrics = spec.rollout.metrics
+    base = QUERY_SETS[metrics.queries] if metrics.queries else QuerySet("The release file's own.", (), ())
+    given = {kind: value for kind in KINDS if (value := getattr(metrics.overrides, kind)) is not None}
+    return replace(base, latency_unit=metrics.latency_unit or base.latency_unit, **given)
+
+
+def release_values(spec: ReleaseSpec) -> dict[str, str]:
+    """Return what the placeholders stand for in a release, less the revision."""
+    return {
+        "inference_service": spec.rollout.inference_service,
+        "model": spec.model,
+        "namespace": spec.rollout.namespace,
+    }
+
+
+def _parts(selector: str) -> tuple[str, str]:
+    if len(selector) > _LENGTH_LIMIT:
+        raise ValueError(f"must be at most {_LENGTH_LIMIT} characters long")
+    found = _NAME.fullmatch(selector.strip())
+    if found is None or not (found.group(1) or (found.group(2) or "").strip()):
+        raise ValueError(
+            'must be a plain selector such as requests_total{pod="x"}, without function, operator or range: '
+            "the differences are taken here"
+        )
+    return found.group(1) or "", (found.group(2) or "").strip()
+
+
+def _matchers(selector: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (label, operator, value as written) of each matcher."""
+    _, rest = _parts(selector)
+    while rest:
+        found = _MATCHER.match(rest)
+        if found is None:
+            raise ValueError(f'must be a selector with matchers such as pod="x" in its braces, not {rest}')
+        yield found.group(1), found.group(2), found.group(3)
+        rest = rest[found.end() :].strip()
+
+
+def _filled(value: str, values: Mapping[str, str], *, is_regex: bool) -> str:
+    def escaped(found: re.Match[str]) -> str:
+        text = values[found.group(1)]
+        if is_regex:
+            text = _REGEX_META.sub(r"\\\g<0>", text)
+        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    return _PLACEHOLDER.sub(escaped, value)
+
+
+_TITLES = {
+    "requests": "requests",
+    "errors": "errors among them",
+    "latency": "latency, cumulative buckets",
+    "watched": "watched: fresh and above 0, so that a counter that is lacking is 0",
+}
+
+
+def described(queries: QuerySet, lookback_s: int) -> str:
+    """Return the set for people: every query as it is sent, and what it is for."""
+    lines = [f"# {queries.description}"]
+    for kind in KINDS:
+        unit = f" (`le` in {queries.latency_unit})" if kind == "latency" else ""
+        lines += ["", f"# {_TITLES[kind]}{unit}"]
+        found = [query for of_kind, query in queries.queries(lookback_s) if of_kind == kind]
+        lines += found or ["# none"]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the queries of a set or of a release file; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m include.model_release.metrics.queries",
+        description="Print what is asked of Prometheus about a revision.",
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--set", choices=sorted(QUERY_SETS), help="a query set")
+    which.add_argument("--release", type=Path, help="a release file")
+    parser.add_argument("--revision", required=True, help="a revision's name, such as digits-predictor-00002")
+    parser.add_argument("--namespace", default="models", help="with --set (default: %(default)s)")
+    parser.add_argument("--inference-service", help="with --set (default: the revision, less its number)")
+    parser.add_argument("--model", help="with --set (default: the InferenceService's name)")
+    options = parser.parse_args(arguments)
+    if options.release is None:
+        service = options.inference_service or re.sub(r"(-predictor)?-\d+$", "", options.revision)
+        values = {
+            "inference_service": service,
+            "model": options.model or service,
+            "namespace": options.namespace,
+            "revision": options.revision,
+        }
+        print(described(QUERY_SETS[options.set].filled(values), DEFAULT_LOOKBACK_S))
+        return 0
+    from include.model_release.spec.release_file import load_release_spec
+
+    try:
+        spec = load_release_spec(options.release)
+    except SpecError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if spec.rollout.metrics.source != "prometheus":
+        print(
+            f"{options.release}: `rollout.metrics.source` is `{spec.rollout.metrics.source}`, which asks no queries"
+        )
+        return 0
+    filled = release_query_set(spec).filled({**release_values(spec), "revision": options.revision})
+    print(described(filled, spec.rollout.metrics.lookback_s))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

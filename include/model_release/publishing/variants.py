@@ -1,0 +1,187 @@
+"""Several conversions of one version beside each other, and which of them is published.
+
+    conversion:
+      target: onnx
+      variants:
+        fp32: {}
+        int8: {precision: int8}
+      choose: fastest
+
+Each variant is the file's `conversion` with some keys changed. Its converter measures it and holds it to its
+tolerance; a variant that misses it, or cannot be made, is out. With `choose: fastest` only a release without any
+left is refused. With `choose: all` one that leaves a kind of GPU without an engine is, unless every variant for it
+says `optional: true`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from include.model_release.errors import GateRefusedError, ModelInvalidError, ParityRefusedError, SlipwayError
+from include.model_release.gates.parity import parse_parity, worst_figures
+from include.model_release.publishing.engine import engine_of
+from include.model_release.spec.conversion.source_and_conversion import variant_of
+from include.model_release.spec.release_file import ReleaseSpec
+
+# What a conversion without variants is called where a name is needed.
+ONLY = ""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One variant as its converter left it: what it was measured to be, and why it is out, if it is.
+
+    `parity` has the worst figures of each output, in both cases, where the converter came so far.
+    """
+
+    name: str
+    precision: str | None = None
+    size_bytes: int | None = None
+    p50_ms: float | None = None
+    compute_capability: str | None = None
+    refused: str | None = None
+    by_gate: bool = False
+    """Whether it was made, and did not keep its tolerance."""
+    parity: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The variants to publish, the first one leading, why, and all there were.
+
+    `missing` are those without which some servers have no engine; the release file says that this may be.
+    """
+
+    names: tuple[str, ...]
+    reason: str
+    candidates: tuple[Candidate, ...]
+    missing: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the choice for JSON; the evidence `variants.json`."""
+        return asdict(self)
+
+
+def variant_names(spec: ReleaseSpec) -> list[str]:
+    """Return the names of the conversions of a release: `ONLY` where there is just the one."""
+    return list(spec.conversion.variants) or [ONLY]
+
+
+def with_variant(spec: ReleaseSpec, name: str) -> ReleaseSpec:
+    """Return the release file as if it had this one conversion."""
+    if name == ONLY:
+        return spec
+    return spec.model_copy(update={"conversion": variant_of(spec.conversion, name)})
+
+
+def candidate_of(name: str, result: Mapping[str, Any]) -> Candidate:
+    """Read the evidence of a conversion: its converter's `result.json`, with the error that the gate found."""
+    told = result.get("error")
+    error = None if told is None else SlipwayError.from_dict(told)
+    engine = engine_of(result)
+    return Candidate(
+        name,
+        precision=result.get("precision"),
+        size_bytes=(result.get("model") or {}).get("size_bytes"),
+        p50_ms=(result.get("latency") or {}).get("p50_ms"),
+        compute_capability=None if engine is None else engine.compute_capability,
+        refused=None if error is None else str(error),
+        by_gate=isinstance(error, GateRefusedError),
+        parity=_figures(result.get("parity")),
+    )
+
+
+def choose(spec: ReleaseSpec, candidates: tuple[Candidate, ...]) -> Choice:
+    """Return which variants to publish, as `conversion.choose` says.
+
+    Raises ParityRefusedError when none is left, or a kind of GPU would be without an engine; ModelInvalidError when
+    none could be made, or the fastest cannot be told because nobody has measured.
+    """
+    left = [one for one in candidates if one.refused is None]
+    if not left:
+        raise _out(
+            "no variant of the conversion is left to publish",
+            "at least one that could be made and answers as its source does",
+            candidates,
+            "mend what the reasons name, or allow a variant more (`parity`) where that is right",
+        )
+    if spec.conversion.choose == "all":
+        return _all(spec, left, candidates)
+    best, reason = _fastest(left)
+    return Choice((best.name,), reason, candidates)
+
+
+def _figures(parity: object) -> tuple[dict[str, Any], ...]:
+    """What can be shown of a table; one that cannot be read has been refused by the gate."""
+    try:
+        return tuple(worst_figures(parse_parity(parity)))
+    except ModelInvalidError:
+        return ()
+
+
+def _out(what: str, expected: str, out: Sequence[Candidate], remedy: str) -> SlipwayError:
+    """The error for variants that are missing: a gate's if one of them was made and refused, else a person's."""
+    kind = ParityRefusedError if any(one.by_gate for one in out) else ModelInvalidError
+    found = "; ".join(f"{one.name}: {one.refused}" for one in out)
+    return kind(what, expected=expected, found=found, remedy=remedy)
+
+
+def _fastest(left: Sequence[Candidate]) -> tuple[Candidate, str]:
+    """The fastest, and why it is; raises ModelInvalidError where that cannot be told."""
+    if len(left) == 1:
+        return left[0], f"{left[0].name} is the only one within its tolerance."
+    unmeasured = [one.name for one in left if one.p50_ms is None]
+    if unmeasured:
+        raise ModelInvalidError(
+            "the fastest variant cannot be told",
+            expected="`latency.p50_ms` in each converter's result.json",
+            found=f"none of {', '.join(unmeasured)}",
+            remedy="Check that the images in `conversion` hold this version's converters.",
+        )
+    best = min(left, key=lambda one: (one.p50_ms or 0.0, one.size_bytes or 0))
+    others = ", ".join(f"{one.name} {one.p50_ms:.3g} ms" for one in left if one is not best)
+    return best, (
+        f"{best.name} is the fastest within its tolerance: {best.p50_ms:.3g} ms a request, against {others}."
+    )
+
+
+def _all(spec: ReleaseSpec, left: Sequence[Candidate], candidates: tuple[Candidate, ...]) -> Choice:
+    """The fastest for each kind of GPU, in the order of the release file."""
+    kinds: dict[str, list[Candidate]] = {}
+    for one in left:
+        if one.compute_capability is None:
+            raise ModelInvalidError(
+                f"the variant {one.name!r} of `choose: all` is no engine",
+                expected="`engine.compute_capability` in its converter's result.json",
+                found="none",
+                remedy="Check that the image in `conversion` holds this version's converter.",
+            )
+        kinds.setdefault(one.compute_capability, []).append(one)
+    missing = [one for one in candidates if one.refused is not None and not _is_covered(spec, one, left)]
+    _require_optional(spec, missing)
+    best = {kind: _fastest(of_kind) for kind, of_kind in kinds.items()}
+    told = [f"For GPUs of compute capability {kind}: {why}" for kind, (_, why) in best.items()]
+    told += [f"Without {one.name}, which is optional: {one.refused}" for one in missing]
+    names = tuple(one.name for one, _ in best.values())
+    return Choice(names, " ".join(told), candidates, tuple(one.name for one in missing))
+
+
+def _is_covered(spec: ReleaseSpec, refused: Candidate, left: Iterable[Candidate]) -> bool:
+    """Whether one that is left is for the same kind of GPU: as its engine says, or else by where it was built."""
+    if refused.compute_capability is not None:
+        return any(one.compute_capability == refused.compute_capability for one in left)
+    nodes = variant_of(spec.conversion, refused.name).node_selector
+    return bool(nodes) and any(variant_of(spec.conversion, one.name).node_selector == nodes for one in left)
+
+
+def _require_optional(spec: ReleaseSpec, missing: Iterable[Candidate]) -> None:
+    needed = [one for one in missing if not spec.conversion.is_optional(one.name)]
+    if needed:
+        raise _out(
+            "some servers would have no engine of this version",
+            "with `choose: all` an engine for each kind of GPU",
+            needed,
+            "mend what the reasons name, or write `optional: true` in the variant if the servers can do without",
+        )

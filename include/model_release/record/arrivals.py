@@ -1,0 +1,209 @@
+"""What has landed for a model, what was started of it, and what is to be started; values in, values out.
+
+What a release was started from is told by two facts of the bucket: a folder ``records/MODEL/VERSION/`` with events
+exists from the first moment of a release on, and the times at which ready.json and the events were written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from include.model_release.errors import SlipwayError, UserError
+from include.model_release.identifiers import parse_version, validate_model_name
+from include.model_release.intake import IncomingVersion
+from include.model_release.record.events import parse_event_key
+
+BELIEVED_S = 4 * 3600
+"""How long it is believed what a ready.json was found to be, while its upload is the same."""
+
+# Airflow advises against more than 64 KiB in its state store.
+_KEPT_LIMIT_BYTES = 60_000
+_REASON_LIMIT = 300
+# A version with one of these in its record was given to users, or may have been.
+_USERS_MET_IT = frozenset({"promoted", "rollback_started", "rolled_back"})
+
+
+@dataclass(frozen=True)
+class Upload:
+    """One upload of a ready.json: its entity tag, and when it was written (UTC)."""
+
+    etag: str
+    written_at: datetime
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits that no other upload of this file has."""
+        return hashlib.sha256(f"{self.etag} {_second(self.written_at)}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A version that is to be started, and the ids that its run may have; the first one is `run_id_for`'s.
+
+    The second is for an upload whose first id belongs to a run that has ended already: one that was uploaded again
+    unchanged after its release was refused, or one for which somebody made a run under the first id.
+    """
+
+    incoming: IncomingVersion
+    run_ids: tuple[str, str]
+
+    @classmethod
+    def of(cls, incoming: IncomingVersion, ready: bytes, written_at: datetime) -> Arrival:
+        """Return the arrival of a version with this ready.json, written at that time."""
+        moment = _second(written_at).encode()
+        ids = [run_id_for(incoming.model, incoming.version, content) for content in (ready, ready + moment)]
+        return cls(incoming, (ids[0], ids[1]))
+
+
+def run_id_for(model: str, version: int, ready: bytes) -> str:
+    """Return the id of the run that releases this version with this ready.json.
+
+    The same event twice can start it only once, and another ready.json is another run.
+    """
+    return f"{validate_model_name(model)}-{parse_version(version)}-{hashlib.sha256(ready).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """What the names of a version's events tell: when its last release began, and what became of all of them.
+
+    `ended` is about the last one; `met_users` about any: promoted, or taken back.
+    """
+
+    started_at: datetime
+    ended: bool
+    met_users: bool
+
+    @property
+    def can_be_followed(self) -> bool:
+        """Whether an upload that came after the last release began may start another one by itself.
+
+        It was refused, failed or was cancelled, and users never met it.
+        """
+        return self.ended and not self.met_users
+
+
+def read_attempts(objects: Iterable[tuple[str, datetime]]) -> tuple[Attempts | None, list[str]]:
+    """Return what the objects below ``records/MODEL/VERSION/`` tell, and the keys of those that are no events.
+
+    `objects` are keys and when each was written. None: there is no event, so no release was ever started.
+    """
+    events: list[tuple[int, str, datetime]] = []
+    strays: list[str] = []
+    for key, written_at in objects:
+        try:
+            _, _, seq, kind = parse_event_key(key)
+        except UserError:
+            strays.append(key)
+        else:
+            events.append((seq, kind, written_at))
+    if not events:
+        return None, strays
+    events.sort(key=lambda event: event[0])
+    begun = [event for event in events if event[1] == "release_started"] or events[:1]
+    return Attempts(
+        started_at=begun[-1][2],
+        ended=any(seq > begun[-1][0] and kind == "release_finished" for seq, kind, _ in events),
+        met_users=any(kind in _USERS_MET_IT for _, kind, _ in events),
+    ), strays
+
+
+def version_folders(prefix: str, names: Iterable[str]) -> tuple[dict[int, set[str]], list[str]]:
+    """Sort names below `prefix` (``incoming/MODEL/``) into what lies in the folder of each version, and strays.
+
+    `names` are keys, or folders with their closing slash. A stray is a key beside the folders, or a folder that is
+    none of a version, named once.
+    """
+    versions: dict[int, set[str]] = {}
+    strays: dict[str, None] = {}
+    for name in names:
+        folder, slash, inside = name.removeprefix(prefix).partition("/")
+        number = _number(folder) if slash else None
+        if number is not None:
+            versions.setdefault(number, set()).add(inside)
+        elif name != prefix:  # S3's console makes an object that stands for the folder itself
+            strays[f"{prefix}{folder}{slash}"] = None
+    return versions, list(strays)
+
+
+def missing_releases(
+    incoming: Iterable[IncomingVersion], released: Iterable[IncomingVersion]
+) -> list[IncomingVersion]:
+    """Return the versions that arrived but were never started, in the order in which to start them.
+
+    `released` are all that were started, whatever became of them. A version older than one that was started
+    is left out: to start it now would take the model back behind a newer release.
+    """
+    newest: dict[str, int] = {}
+    for version in released:
+        newest[version.model] = max(version.version, newest.get(version.model, 0))
+    return sorted({version for version in incoming if version.version > newest.get(version.model, 0)})
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What an upload of ready.json was found to be when it was read: one that starts nothing by itself.
+
+    `reason` says what is wrong with it; None: nothing, it says `by_hand`. `read_at` is in seconds since 1970.
+    """
+
+    upload: str
+    read_at: int
+    reason: str | None
+
+    @classmethod
+    def of(cls, upload: Upload, read_at: float, error: SlipwayError | None) -> Kept:
+        """Return what to keep of a ready.json that was read."""
+        return cls(upload.digest, int(read_at), None if error is None else str(error)[:_REASON_LIMIT])
+
+
+def kept_from(value: object, now_s: float) -> dict[IncomingVersion, Kept]:
+    """Read what `kept_as_json` returned; entries that are not of that form, or not of the last hours, are left out.
+
+    It only saves reading: whatever is left out is read again.
+    """
+    kept: dict[IncomingVersion, Kept] = {}
+    for name, entry in value.items() if isinstance(value, Mapping) else ():
+        try:
+            model, _, version = name.partition("/")
+            upload, read_at, reason = entry
+            if isinstance(upload, str) and type(read_at) is int and isinstance(reason, str | None):
+                incoming = IncomingVersion(validate_model_name(model), parse_version(version))
+                if now_s - BELIEVED_S < read_at <= now_s:
+                    kept[incoming] = Kept(upload, read_at, reason and reason[:_REASON_LIMIT])
+        except (AttributeError, TypeError, ValueError, UserError):
+            continue
+    return kept
+
+
+def kept_as_json(kept: Mapping[IncomingVersion, Kept]) -> dict[str, JsonValue]:
+    """Return what fits into Airflow's state store, the newest versions first."""
+    room = _KEPT_LIMIT_BYTES
+    chosen: dict[str, JsonValue] = {}
+    for incoming in sorted(kept, key=lambda each: (-each.version, each.model)):
+        known = kept[incoming]
+        name = f"{incoming.model}/{incoming.version}"
+        entry: list[JsonValue] = [known.upload, known.read_at, known.reason]
+        room -= len(json.dumps([name, entry])) + 2
+        if room < 0:
+            break
+        chosen[name] = entry
+    return chosen
+
+
+def _second(moment: datetime) -> str:
+    """A listing gives times to the second or to the millisecond, a read to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _number(folder: str) -> int | None:
+    try:
+        return parse_version(folder)
+    except UserError:
+        return None

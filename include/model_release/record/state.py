@@ -1,0 +1,153 @@
+"""What is known about a release: the state that the events of its record add up to, and the report made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from include.model_release.record.events import Outcome
+from include.model_release.record.requirements import Requirements
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of an attempt. `outcome` is `running` until it is over; `seconds` counts from its first
+    start. `manifest_sha256` tells which version a gate has looked at.
+    """
+
+    name: str
+    outcome: str
+    seconds: float | None
+    started_at: datetime | None = None
+    reason: str | None = None
+    manifest_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class ApprovalGiven:
+    """A person's agreement, `before` the `canary` or the `promotion`, to the version with that manifest."""
+
+    before: str
+    by: str
+    manifest_sha256: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """One finished step of the canary; counts and seconds are the step's own."""
+
+    weight: int
+    verdict: str
+    candidate_requests: int
+    candidate_errors: int
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ReleaseState:
+    """What the record says about the newest attempt to release a version.
+
+    `required` is what this attempt must prove before a raise, None where the record does not tell. `verified_sha256`
+    is the digest of the manifest that every published file was held against, "" before that. `exposed` tells
+    whether users were to meet this version. `standing` is about all attempts: whether the version was promoted last
+    or rolled back last, "" where neither ever happened; `promoted_sha256` is the manifest it was promoted with.
+    """
+
+    model: str
+    version: int
+    release_id: str
+    attempts: int = 1
+    outcome: Outcome = "open"
+    refused_by: str | None = None
+    reason: str | None = None
+    triggered_by: str | None = None
+    required: Requirements | None = None
+    verified_sha256: str = ""
+    approvals: tuple[ApprovalGiven, ...] = ()
+    exposed: bool = False
+    standing: Literal["", "promoted", "rolled_back"] = ""
+    promoted_sha256: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    stages: tuple[Stage, ...] = ()
+    canary: tuple[StepResult, ...] = ()
+    stable_storage_uri: str | None = None
+    storage_uri: str | None = None
+    weight: int | None = None
+    intended_weight: int | None = None
+    rolling_back: bool = False
+    rollback_phase: str | None = None
+    first_bad_at: datetime | None = None
+    weight_0_at: datetime | None = None
+    candidate_requests: int | None = None
+    candidate_errors: int | None = None
+    last_seq: int = 0
+    last_at: datetime | None = None
+    strays: int = 0
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from the start of the attempt to its end, or to its last event while it is open."""
+        end = self.finished_at or self.last_at
+        return None if self.started_at is None or end is None else (end - self.started_at).total_seconds()
+
+    @property
+    def bad_requests_before_rollback(self) -> int | None:
+        """Errors that the candidate gave from the canary's start until weight 0 was seen; None without a
+        rollback.
+        """
+        return self.candidate_errors if self.outcome == "rolled_back" else None
+
+    @property
+    def seconds_from_first_bad_answer_to_weight_0(self) -> float | None:
+        """How long users could meet the fault; None where no bad answer was seen or no rollback took place.
+
+        Both times were observed by a scrape, so each is late by up to one scrape interval.
+        """
+        if self.outcome != "rolled_back" or self.first_bad_at is None or self.weight_0_at is None:
+            return None
+        return max((self.weight_0_at - self.first_bad_at).total_seconds(), 0.0)
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next event takes."""
+        return self.last_seq + 1
+
+
+def release_report(state: ReleaseState) -> dict[str, Any]:
+    """Return the entry of `report.json` for one release, JSON-ready."""
+    return {
+        "model": state.model,
+        "version": state.version,
+        "outcome": state.outcome,
+        "refused_by": state.refused_by,
+        "reason": state.reason,
+        "seconds": _rounded(state.seconds),
+        "stages": [
+            {"name": stage.name, "outcome": stage.outcome, "seconds": _rounded(stage.seconds)}
+            for stage in state.stages
+        ],
+        "canary": {
+            "steps": [
+                {
+                    "weight": step.weight,
+                    "verdict": step.verdict,
+                    "candidate_requests": step.candidate_requests,
+                    "candidate_errors": step.candidate_errors,
+                    "seconds": _rounded(step.seconds),
+                }
+                for step in state.canary
+            ],
+            "bad_requests_before_rollback": state.bad_requests_before_rollback,
+            "seconds_from_first_bad_answer_to_weight_0": _rounded(
+                state.seconds_from_first_bad_answer_to_weight_0
+            ),
+        },
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

@@ -1,0 +1,1 @@
+"""The evidence of a canary, as a document and as a page with charts."""

@@ -1,0 +1,91 @@
+"""A matplotlib figure as a piece of an HTML page: text stays text, and colours come from the page.
+
+Matplotlib is imported by the functions here, not with the module: it takes seconds, and DAG files are parsed
+often.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from include.model_release.reports.page_style import text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FONT = re.compile(r"font(-family)?: (?:(?P<size>[0-9.]+px) )?'[^;]*(?:;\s*|$)")
+_FRAGMENT = re.compile(r"url\(#([^)]+)\)")
+_COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+
+
+@contextmanager
+def svg_settings() -> Iterator[None]:
+    """Matplotlib's own defaults, whatever this machine's are, and the same bytes for the same drawing."""
+    import matplotlib.style
+
+    ours = {"svg.fonttype": "none", "svg.hashsalt": "slipway", "font.size": 9.0, "axes.unicode_minus": True}
+    with matplotlib.style.context(["default", ours]):
+        yield
+
+
+def inline_svg(figure: Figure, name: str, title: str, description: str, colours: Mapping[str, str]) -> str:
+    """Return `figure` as an `<svg>` element for an HTML page.
+
+    `name` keeps its ids apart from those of other figures; `title` and `description` tell what it shows to
+    those who cannot see it. `colours` maps the colours that were drawn with (`#rrggbb`) to the names of the
+    page's CSS variables. To be called within `svg_settings`.
+    """
+    drawn = io.StringIO()
+    figure.patch.set_visible(False)
+    no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(drawn, format="svg", metadata=no_metadata)
+    root = ElementTree.fromstring(drawn.getvalue())  # noqa: S314  matplotlib wrote it, just now
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-labelledby": f"{name}-t {name}-d"}
+    _drop(root, {"metadata", "style"})
+    for element in root.iter():
+        _adopt(element, name, colours)
+    body = "".join(ElementTree.tostring(child, encoding="unicode") for child in root)
+    head = "".join(f' {key}="{text(value)}"' for key, value in root.attrib.items())
+    told = f'<title id="{name}-t">{text(title)}</title><desc id="{name}-d">{text(description)}</desc>'
+    return f"<svg{head}>{told}{body}</svg>"
+
+
+def _drop(element: ElementTree.Element, tags: set[str]) -> None:
+    for child in list(element):
+        if _bare(child.tag) in tags:
+            element.remove(child)
+        else:
+            _drop(child, tags)
+
+
+def _adopt(element: ElementTree.Element, name: str, colours: Mapping[str, str]) -> None:
+    """Strip namespaces, which an HTML page does not need, and tie ids, fonts and colours to the page."""
+    element.tag = _bare(element.tag)
+    element.tail = None
+    if element.tag != "text":
+        element.text = None
+    element.attrib = {_bare(key): value for key, value in element.attrib.items()}
+    for key, value in element.attrib.items():
+        if key == "id":
+            element.attrib[key] = f"{name}-{value}"
+        elif key == "href":
+            element.attrib[key] = f"#{name}-{value.removeprefix('#')}"
+        elif key in ("style", "clip-path"):
+            value = _FRAGMENT.sub(rf"url(#{name}-\1)", value)
+            value = _FONT.sub(lambda match: f"font-size: {match['size']}; " if match["size"] else "", value)
+            element.attrib[key] = _COLOUR.sub(lambda match: _variable(match[0], colours), value)
+        elif key == "d":
+            element.attrib[key] = value.replace("\n", "")
+
+
+def _variable(colour: str, colours: Mapping[str, str]) -> str:
+    return f"var(--{colours[colour]})" if colour in colours else colour
+
+
+def _bare(name: str) -> str:
+    return name.rpartition("}")[2]

@@ -1,0 +1,5 @@
+"""An InferenceService from what is observed to what is wanted: observation and goal in, one next action out.
+
+Knows both dialects of KServe and the canary's lease. The guard runs on it too, so nothing here may import pydantic,
+scipy or any client.
+"""

@@ -1,0 +1,1 @@
+"""The transitions in KServe's Knative dialect: forward to the candidate, and back."""

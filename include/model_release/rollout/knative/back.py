@@ -1,0 +1,206 @@
+"""Back to the good version, in KServe's Knative dialect, without ever sending the bad one more users.
+
+The obvious patch (old storageUri, percent dropped) sends *everyone* to the bad revision while the good one
+boots, because "latest" means latest ready. So it takes four phases, and which one is due is read from the
+object alone, so that any task, guard or person can go on where another stopped:
+
+    1  shield    percent 0, nothing else; then wait until the traffic shows it. Users are safe from here on.
+    2  restore   the good storageUri, percent still 0, in one patch. A new good revision begins to boot.
+    3  boot      wait until that revision, and no other, is the latest ready one.
+    4  release   remove the percent: all traffic to the new revision; then wait until the traffic shows it.
+
+Percent 0 is never a weight of a canary with users, so it marks a rollback under way, and forward goals refuse to
+act on it. The one exception is a preview, which notes the generation of the object that its own patch made: what
+comes after phase 1 or 2 has another. A preview is at percent 0 already, so its rollback begins with phase 2. Phase 3
+must not mistake the bad revision for the good one while the controller lags; phase 2 therefore notes the name of the
+revision that it replaces.
+
+Where the bad version already has everything (it was promoted), percent 0 leads to the revision rolled out
+before it. That is done only if it is known to be the one to go back to; otherwise the good version is rolled
+forward over the bad one, which keeps what it has until the good one answers, because Knative leaves no other
+way.
+"""
+
+from __future__ import annotations
+
+from include.model_release.rollout.actions import (
+    BOOT,
+    RELEASE_TRAFFIC,
+    RESTORE,
+    SHIELD,
+    Action,
+    Done,
+    Impossible,
+    Patch,
+    RollBack,
+    Wait,
+)
+from include.model_release.rollout.fields import (
+    CANDIDATE_URI,
+    PREVIEW_GENERATION,
+    REPLACED_REVISION,
+    ROLLED_BACK_URI,
+    STABLE_REVISION,
+    STABLE_URI,
+    STABLE_VERSION,
+    VERSION,
+)
+from include.model_release.rollout.knative.forward import predictor_patch
+from include.model_release.rollout.observation import Observed
+
+
+def roll_back(goal: RollBack, observed: Observed) -> Action:
+    """Return the next action on the way back to `goal.stable_uri`."""
+    if goal.candidate_uri and observed.storage_uri not in (goal.stable_uri, goal.candidate_uri):
+        return Impossible(
+            f"Someone else changed {observed.name}: it names {observed.storage_uri}, neither the candidate "
+            f"{goal.candidate_uri} nor the stable {goal.stable_uri}. It was left as it is; decide by hand.",
+            kind="foreign_change",
+        )
+    if observed.storage_uri == goal.stable_uri:
+        return _good_is_named(goal, observed)
+    return _bad_is_named(goal, observed)
+
+
+def safe_revision(goal: RollBack, observed: Observed) -> str:
+    """Return the running revision of the good version: the one noted when the canary began, else the rolled
+    out one.
+
+    "" where none is known, which is so after a promotion that nothing was noted about.
+    """
+    if observed.annotation(STABLE_URI) == goal.stable_uri and observed.annotation(STABLE_REVISION):
+        return observed.annotation(STABLE_REVISION)
+    if observed.canary_percent is not None and observed.latest_rolledout != observed.latest_created:
+        return observed.latest_rolledout
+    return ""
+
+
+# --- phases 1 and 2: the spec still names the bad version ---
+
+
+def _bad_is_named(goal: RollBack, observed: Observed) -> Action:
+    if not observed.latest_rolledout and not observed.latest_ready:
+        return Impossible(
+            f"{observed.name} never served a version before this one, so there is none to go back to. "
+            "Withdraw it, or fix the model and release it again."
+        )
+    safe = safe_revision(goal, observed)
+    if observed.canary_percent != 0:
+        if _shield_works(observed, safe):
+            return _patch_shield(observed)
+        return _patch_restore(goal, observed, percent=None)
+    if _canary_may_still_appear(observed, safe):
+        return Wait(
+            "Waiting for the controller to take note of the canary before it is replaced.",
+            SHIELD,
+            users_safe=observed.alone(safe),
+        )
+    if (safe and observed.alone(safe)) or _shield_is_futile(observed, safe):
+        return _patch_restore(goal, observed, percent=0)
+    return Wait("Percent 0 is set; waiting to see all traffic on the good revision.", SHIELD)
+
+
+def _shield_works(observed: Observed, safe: str) -> bool:
+    """Whether percent 0 can lead users to the good revision.
+
+    In a canary the rest goes to the rolled out revision. After a promotion percent 0 leads to the one rolled
+    out before.
+    """
+    if observed.canary_percent is not None:
+        return True
+    return bool(safe) and safe in (observed.latest_rolledout, observed.previous_rolledout)
+
+
+def _shield_is_futile(observed: Observed, safe: str) -> bool:
+    """Whether percent 0 will never lead to the good revision, so that waiting for it would only prolong the
+    harm.
+    """
+    rolled_out = observed.latest_rolledout
+    if rolled_out == safe or not rolled_out:
+        return False
+    about_to_be_set_back = (
+        rolled_out == observed.latest_ready == observed.latest_created
+        and observed.previous_rolledout == safe != ""
+    )
+    return not about_to_be_set_back
+
+
+def _canary_may_still_appear(observed: Observed, safe: str) -> bool:
+    """Whether the canary's revision may not have been created yet, so that its name cannot be noted.
+
+    Its name is the only proof, later, that the latest revision is not the bad one: the generation in the status may
+    run ahead (kserve#6081). With percent 0 set, to wait leads nobody there.
+    """
+    return bool(safe) and observed.latest_created == safe and not observed.invalid_spec
+
+
+def _patch_shield(observed: Observed) -> Patch:
+    return Patch(predictor_patch(observed, percent=0), "Take all users off the bad revision.", SHIELD)
+
+
+def _patch_restore(goal: RollBack, observed: Observed, percent: int | None) -> Patch:
+    replaced = observed.latest_created
+    stable_known = observed.annotation(STABLE_URI) == goal.stable_uri
+    notes: dict[str, str | None] = {
+        REPLACED_REVISION: None if replaced == safe_revision(goal, observed) else replaced,
+        # No user has met a preview: whether it may be released again is for the gate that refused it.
+        ROLLED_BACK_URI: None if observed.is_preview else observed.storage_uri,
+        CANDIDATE_URI: None,
+        PREVIEW_GENERATION: None,
+        STABLE_URI: goal.stable_uri,
+        VERSION: (observed.annotation(STABLE_VERSION) or None) if stable_known else None,
+    }
+    body = predictor_patch(observed, percent=percent, storage_uri=goal.stable_uri, annotations=notes)
+    return Patch(
+        body, "Name the good version again; it boots without taking the bad one more users.", RESTORE
+    )
+
+
+# --- phases 3 and 4: the spec names the good version ---
+
+
+def _good_is_named(goal: RollBack, observed: Observed) -> Action:
+    is_good = _latest_is_good(goal, observed)
+    if observed.canary_percent is None:
+        return _await_release(goal, observed, is_good)
+    if is_good:
+        return Patch(
+            predictor_patch(observed, percent=None),
+            "The good version answers: give it all traffic.",
+            RELEASE_TRAFFIC,
+        )
+    if observed.canary_percent != 0:
+        return _patch_shield(observed)
+    return Wait(
+        "Waiting for the new revision of the good version to answer.",
+        BOOT,
+        failure=observed.failure,
+        users_safe=observed.alone(safe_revision(goal, observed)),
+    )
+
+
+def _latest_is_good(goal: RollBack, observed: Observed) -> bool:
+    """Whether the latest ready revision serves the good version that the spec names.
+
+    Proof is that the newest revision is ready and is not the one that the good version replaced, or that it
+    is the very one that was stable. Where no name was noted (someone else was at work), the rest of the
+    status must do.
+    """
+    if not observed.candidate_ready:
+        return False
+    replaced = observed.annotation(REPLACED_REVISION)
+    if replaced:
+        return observed.latest_created != replaced
+    return observed.latest_created == safe_revision(goal, observed) or observed.looks_settled
+
+
+def _await_release(goal: RollBack, observed: Observed, is_good: bool) -> Action:
+    latest = observed.latest_ready
+    if is_good and observed.alone(latest) and observed.latest_rolledout == latest:
+        return Done(dict(observed.traffic), reason="All traffic is on the good version.")
+    safe = safe_revision(goal, observed)
+    if not is_good and safe and latest not in ("", safe) and observed.latest_rolledout == safe:
+        # Someone named the good version and dropped the percent at once: until it answers, the bad one is the
+        # latest ready.
+        return _patch_shield(observed)
+    return Wait("Waiting to see all traffic on the good version.", RELEASE_TRAFFIC, failure=observed.failure)

@@ -1,0 +1,367 @@
+"""What can be seen of an InferenceService, in either of KServe's dialects, as one value with the same questions.
+
+In the Knative dialect, read in KServe's source (`inference_service_status.go`, `ksvc_reconciler.go`, 0.15 to
+0.20):
+
+- `latestCreated` is the newest revision, `latestReady` the newest that answers, `latestRolledout` the one
+  that last had all traffic as the latest, `previousRolledout` the one before it.
+- With a percent p the targets are {latestReady: p, latestRolledout: 100 - p}; without one, latestReady alone.
+- Where all traffic is on one revision that is latestCreated, latestReady and latestRolledout, and p is below
+  100, the controller sets latestRolledout back to previousRolledout: a percent without a new spec leads to
+  the model before.
+- `status.observedGeneration` is copied from the Knative Service, whose generations are counted apart
+  (kserve#6081). It may lag for ever or run ahead. So progress is proved by revision names, and the generation
+  only breaks ties.
+- An InferenceService's annotations are copied into the Knative revision template (kserve#3710), so a patch of
+  annotations alone makes a new revision. Ours change only in patches that change the storageUri, which make
+  one anyway.
+
+In the Standard dialect (`standard_view.py` says what was read there) a revision is a predictor's Deployment
+and Service, and its traffic is what the HTTPRoutes' backendRefs say, never `status.canaryStatuses`, which
+repeats the spec. The stable one is called rolled out, and slipway's canary, while there is one, is the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from include.model_release.rollout.fields import (
+    ANNOTATION_PREFIX,
+    CANDIDATE_URI,
+    NO_TRANSFORMER,
+    PREVIEW_GENERATION,
+    RELEASE,
+    REPLACED_REVISION,
+    ROLLED_BACK_URI,
+    STABLE_REVISION,
+    STABLE_URI,
+    STABLE_VERSION,
+    TRANSFORMER,
+    VERSION,
+    condition_is_true,
+    deployment_mode,
+    is_percent,
+    items,
+    mapping,
+    percent,
+    text,
+    texts,
+    transformer_digest,
+    whole,
+)
+from include.model_release.rollout.preflight import preflight
+from include.model_release.rollout.standard.view import (
+    CanaryEntry,
+    StandardView,
+    backend_name,
+    predictor_name,
+    standard_view,
+)
+
+__all__ = [
+    "ANNOTATION_PREFIX",
+    "CANDIDATE_URI",
+    "RELEASE",
+    "REPLACED_REVISION",
+    "ROLLED_BACK_URI",
+    "STABLE_REVISION",
+    "STABLE_URI",
+    "STABLE_VERSION",
+    "VERSION",
+    "Dialect",
+    "Observed",
+    "observe",
+]
+
+Dialect = Literal["Knative", "Standard"]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One reading of an InferenceService. Revision names are "" where there is none; `traffic` is percent by
+    revision.
+
+    `storage_uri` is what the spec names last: the candidate while there is one. `canary_percent` is the
+    candidate's weight in the spec, 0 in a preview and once a rollback was decided, None without a canary.
+    `annotations` are the notes, wherever the dialect keeps them. `traffic_current` tells whether the router is known
+    to do what `traffic` says. `urls` are the addresses, by revision, that lead to that revision alone, whatever its
+    weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
+    `standard` is what only that dialect has; None tells Knative. `unreadable` names what of the canary in the spec is
+    of no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing else.
+    """
+
+    name: str
+    namespace: str
+    resource_version: str
+    generation: int
+    observed_generation: int | None
+    storage_uri: str
+    canary_percent: int | None
+    latest_created: str
+    latest_ready: str
+    latest_rolledout: str
+    previous_rolledout: str
+    traffic: Mapping[str, int] = field(default_factory=dict)
+    traffic_current: bool = True
+    urls: Mapping[str, str] = field(default_factory=dict)
+    ready: bool = False
+    transition: str = ""
+    failure: str | None = None
+    url: str | None = None
+    uid: str = ""
+    deployment_mode: str | None = None
+    deleting: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    obstacles: tuple[str, ...] = ()
+    transformer: str = NO_TRANSFORMER
+    standard: StandardView | None = None
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def dialect(self) -> Dialect:
+        """In which of KServe's two ways traffic is split here."""
+        return "Knative" if self.standard is None else "Standard"
+
+    @property
+    def candidate_ready(self) -> bool:
+        """Whether the newest revision answers requests."""
+        return bool(self.latest_created) and self.latest_created == self.latest_ready
+
+    @property
+    def stable_revision(self) -> str:
+        """The revision that is live: during a canary, the one that was noted when it began."""
+        noted = "" if self.canary_percent is None else self.annotation(STABLE_REVISION)
+        return noted or self.latest_rolledout
+
+    @property
+    def stable_uri(self) -> str:
+        """What the version that is live serves: during a canary, what was noted when it began."""
+        return self.storage_uri if self.canary_percent is None else self.annotation(STABLE_URI)
+
+    @property
+    def candidate_url(self) -> str:
+        """The address of the newest revision alone, for testers; "" where the routes give it none."""
+        return self.urls.get(self.latest_created, "")
+
+    @property
+    def stable_url(self) -> str:
+        """The address of the live revision alone; "" where the routes give it none."""
+        return self.urls.get(self.stable_revision, "")
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether percent 0 is the beginning of a canary and not its end: nothing in the spec was changed since.
+
+        Whoever rolls back changes the spec, and with it the generation that was noted when the preview began.
+        """
+        return self.canary_percent == 0 and self.annotation(PREVIEW_GENERATION) == str(self.generation)
+
+    @property
+    def transformer_changed(self) -> bool:
+        """Whether the transformer is another one than when the canary began, where that was noted."""
+        noted = "" if self.canary_percent is None else self.annotation(TRANSFORMER)
+        return noted not in ("", self.transformer)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the status claims to be about this spec. A hint, no proof: see the module's docstring."""
+        return self.observed_generation is not None and self.observed_generation >= self.generation
+
+    @property
+    def looks_settled(self) -> bool:
+        """Whether everything in the status says that there is nothing left to do. Used only where no name can
+        prove it.
+        """
+        return self.caught_up or (self.ready and self.transition == "UpToDate")
+
+    @property
+    def invalid_spec(self) -> bool:
+        """Whether the controller refuses to act on the spec at all; then no revision will come of it."""
+        return self.transition == "InvalidSpec"
+
+    def share(self, revision: str) -> int:
+        """Return the percent of traffic that `revision` was seen to get."""
+        return self.traffic.get(revision, 0) if revision else 0
+
+    def alone(self, revision: str) -> bool:
+        """Whether `revision` was seen to get all the traffic."""
+        sharing = {name for name, percent in self.traffic.items() if percent > 0}
+        return self.traffic_current and bool(revision) and sharing == {revision}
+
+    def is_split(self, shares: Mapping[str, int]) -> bool:
+        """Whether the traffic was seen to be exactly `shares`, percent by revision."""
+        seen = {revision: percent for revision, percent in self.traffic.items() if percent > 0}
+        return self.traffic_current and seen == dict(shares)
+
+    def revision_of(self, storage_uri: str) -> str:
+        """Return the revision that serves `storage_uri`, or did before it was rolled back; "" where none is known."""
+        if self.storage_uri == storage_uri:
+            return self.latest_created
+        if self.standard is not None:
+            view = self.standard
+            is_stable = view.stable_uri == storage_uri
+            return view.stable_backend if is_stable else backend_name(self.name, predictor_name(storage_uri))
+        return self.annotation(REPLACED_REVISION) if self.annotation(ROLLED_BACK_URI) == storage_uri else ""
+
+    def is_shielded_from(self, storage_uri: str) -> bool:
+        """Whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
+        if self.standard is not None:
+            return self.traffic_current and _gives_nothing(self.standard, storage_uri)
+        if self.storage_uri != storage_uri:
+            return bool(self.storage_uri)
+        return self.canary_percent == 0 and self.traffic_current and self.share(self.latest_created) == 0
+
+    def annotation(self, key: str) -> str:
+        """Return one annotation, "" where it is not set."""
+        return self.annotations.get(key, "")
+
+
+def _gives_nothing(view: StandardView, storage_uri: str) -> bool:
+    wanted = any(entry.percent for entry in view.canaries if entry.storage_uri == storage_uri)
+    seen = any(view.route.traffic.get(backend) for backend in view.backends_of(storage_uri))
+    return view.stable_uri != storage_uri and not wanted and not seen
+
+
+def observe(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]] = ()) -> Observed:
+    """Read an InferenceService (v1beta1, as the API returns it); a missing status reads as "nothing happened
+    yet".
+
+    `routes` are its HTTPRoutes, among others perhaps; only the Standard mode looks at them. Where no mode is
+    named it is Knative.
+    """
+    if deployment_mode(isvc) == "Standard":
+        return _observe_standard(isvc, list(routes))
+    metadata, spec, status = (mapping(isvc.get(part)) for part in ("metadata", "spec", "status"))
+    predictor = mapping(spec.get("predictor"))
+    component = mapping(mapping(status.get("components")).get("predictor"))
+    latest_ready = text(component.get("latestReadyRevision"))
+    told_percent = predictor.get("canaryTrafficPercent")
+    traffic, whole_traffic = _traffic(component.get("traffic"), latest_ready)
+    return Observed(
+        **_common(isvc),
+        storage_uri=text(mapping(predictor.get("model")).get("storageUri")),
+        canary_percent=percent(told_percent),
+        latest_created=text(component.get("latestCreatedRevision")),
+        latest_ready=latest_ready,
+        latest_rolledout=text(component.get("latestRolledoutRevision")),
+        previous_rolledout=text(component.get("previousRolledoutRevision")),
+        traffic=traffic,
+        traffic_current=whole_traffic,
+        urls=_urls(component.get("traffic")),
+        failure=_failure(mapping(status.get("modelStatus")), text(component.get("latestCreatedRevision"))),
+        annotations=texts(metadata.get("annotations")),
+        obstacles=preflight(isvc),
+        unreadable=()
+        if told_percent is None or is_percent(told_percent)
+        else ("spec.predictor.canaryTrafficPercent",),
+    )
+
+
+def _common(isvc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what both dialects have in the same place."""
+    metadata, status = mapping(isvc.get("metadata")), mapping(isvc.get("status"))
+    return {
+        "name": text(metadata.get("name")),
+        "namespace": text(metadata.get("namespace")),
+        "uid": text(metadata.get("uid")),
+        "resource_version": text(metadata.get("resourceVersion")),
+        "generation": whole(metadata.get("generation")) or 0,
+        "observed_generation": whole(status.get("observedGeneration")),
+        "ready": condition_is_true(status, "Ready"),
+        "transition": text(mapping(status.get("modelStatus")).get("transitionStatus")),
+        "url": text(status.get("url")) or None,
+        "deployment_mode": deployment_mode(isvc) or None,
+        "deleting": "deletionTimestamp" in metadata,
+        "transformer": transformer_digest(isvc),
+    }
+
+
+def _observe_standard(isvc: Mapping[str, Any], routes: list[Mapping[str, Any]]) -> Observed:
+    view = standard_view(isvc, routes)
+    own, stable = view.own, view.stable_backend
+    model_status = mapping(mapping(isvc.get("status")).get("modelStatus"))
+    candidate_is_up = own is not None and (echo := view.echo(own)) is not None and echo.ready
+    stable_is_up = view.predictor_ready or bool(view.route.traffic.get(stable))
+    latest = stable if own is None else view.backend(own)
+    is_up = view.predictor_ready if own is None else candidate_is_up
+    return Observed(
+        **_common(isvc),
+        storage_uri=view.stable_uri if own is None else own.storage_uri,
+        canary_percent=None if own is None else own.percent,
+        latest_created=latest,
+        latest_ready=latest if is_up else stable if own is not None and stable_is_up else "",
+        latest_rolledout=stable if stable_is_up else "",
+        previous_rolledout="",
+        traffic=view.route.traffic,
+        traffic_current=view.route.current,
+        urls=_standard_urls(view),
+        # It is about the stable predictor's pods; KServe says nothing about why a canary does not come up.
+        failure=_failure(model_status, "") if own is None else None,
+        annotations=_notes(isvc, view, own),
+        obstacles=preflight(isvc, routes),
+        standard=view,
+        unreadable=view.unreadable,
+    )
+
+
+def _standard_urls(view: StandardView) -> dict[str, str]:
+    """Return the address of slipway's canary, where a route of its own leads to it."""
+    if view.own is None or view.own_route.backend != view.backend(view.own) or not view.own_route.current:
+        return {}
+    return {view.own_route.backend: f"http://{view.own_route.host}"}
+
+
+def _notes(isvc: Mapping[str, Any], view: StandardView, own: CanaryEntry | None) -> dict[str, str]:
+    """Return the notes under the keys that the other dialect has on the object itself."""
+    kept = texts(mapping(isvc.get("metadata")).get("annotations"))
+    if own is None:
+        return kept | _ours(view.stable_notes)
+    version = view.stable_notes.get(VERSION) or kept.get(VERSION, "")
+    own_notes = {STABLE_URI: view.stable_uri, STABLE_VERSION: version} | _ours(own.notes)
+    return {**kept, **own_notes, CANDIDATE_URI: own.storage_uri, STABLE_REVISION: view.stable_backend}
+
+
+def _ours(notes: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in notes.items() if key.startswith(ANNOTATION_PREFIX)}
+
+
+def _traffic(targets: Any, latest_ready: str) -> tuple[dict[str, int], bool]:
+    """Sum percents by revision: the same revision may be both `latest` and `prev`. Tell whether that is all.
+
+    It is not where a share cannot be read, or is somebody's that has no name: who has it may be anybody.
+    """
+    known = items(targets)
+    is_whole = isinstance(targets, list) and len(known) == len(targets)
+    shares: dict[str, int] = {}
+    for target in known:
+        is_latest = target.get("latestRevision") is True
+        revision = text(target.get("revisionName")) or (latest_ready if is_latest else "")
+        share = target.get("percent")
+        is_whole = is_whole and (share is None or is_percent(share)) and bool(revision or not share)
+        if revision:
+            shares[revision] = shares.get(revision, 0) + (percent(share) or 0)
+    return shares, is_whole
+
+
+def _urls(targets: Any) -> dict[str, str]:
+    """Return the URL of each revision that has a tag; KServe tags "latest" where tag routing is enabled, and "prev"."""
+    return {
+        text(target.get("revisionName")): text(target.get("url"))
+        for target in items(targets)
+        if target.get("revisionName") and target.get("url")
+    }
+
+
+def _failure(model_status: Mapping[str, Any], latest_created: str) -> str | None:
+    """Return why the newest revision does not load; None unless it is blocked now, for old failures stay in
+    the status.
+    """
+    if model_status.get("transitionStatus") not in ("BlockedByFailedLoad", "InvalidSpec"):
+        return None
+    info = mapping(model_status.get("lastFailureInfo"))
+    if text(info.get("modelRevisionName")) not in ("", latest_created):
+        return None
+    words = [text(model_status.get("transitionStatus")), text(info.get("reason")), text(info.get("message"))]
+    return ": ".join(word for word in words if word)

@@ -1,0 +1,154 @@
+"""Back to the good version, in KServe's Standard dialect, without ever sending the bad one more users.
+
+The obvious patch (remove the canary) deletes its Deployment and Service before the route leads away from them,
+and whoever is led there in between gets an error. So, while the stable predictor still is the good version:
+
+    1  shield    percent 0, nothing else: the canary's pods stay (they have a minReplicas of their own). Then wait
+                 until the HTTPRoutes show the stable one alone and their Gateways have taken them. Users are safe.
+    2  restore   one patch: the canary goes, and stable's minReplicas are what they were.
+
+Stable's replicas are never fewer in between: while there is a canary its minReplicas are raised by as many as
+KServe takes away (`standard_patch.py`), and fall back only when everybody is back and there is no canary.
+
+Phase 2 waits for the controller's echo of percent 0 as well: until then a reconciliation that has read the old
+percent may yet write it into the route. No echo at all means that no reconciliation with this canary was ever
+finished, so that it cannot be in a route, and that KServe may not be able to finish one while it is there.
+
+Where the bad version was promoted, KServe has deleted the good one's Deployment, and the bad one keeps what it
+has until the good one answers, because there is no other:
+
+    3  restore   the good version as a canary at percent 0.
+    4  boot      wait until it is ready.
+    5  release   percent 100; wait until the routes show it alone; then make it the stable predictor.
+
+Percent 0 and 100 are no weights of a canary, so forward goals refuse to act on them, a preview excepted: it notes the
+generation of the object that its own patch made, and phase 1 or 2 makes another. Which phase is due is read
+from the object alone, so any task, guard or person can go on where another stopped. Nothing on the object says
+afterwards that a version was rolled back: a note on it would restart stable's pods. A late duplicate of the
+canary's start is recognised by the generation (`StartCanary.generation`), a new release by the record.
+"""
+
+from __future__ import annotations
+
+from include.model_release.rollout.actions import (
+    BOOT,
+    RELEASE_TRAFFIC,
+    RESTORE,
+    SHIELD,
+    Action,
+    Done,
+    Impossible,
+    Patch,
+    RollBack,
+    Wait,
+)
+from include.model_release.rollout.fields import CANDIDATE_URI, RELEASE, STABLE_URI, STABLE_VERSION, VERSION
+from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.standard.patch import promoted, with_new_entry, with_percent, without_entry
+from include.model_release.rollout.standard.view import CanaryEntry, StandardView, predictor_name, version_in
+
+
+def roll_back(goal: RollBack, observed: Observed, view: StandardView) -> Action:
+    """Return the next action on the way back to `goal.stable_uri`."""
+    named = {view.stable_uri} if view.own is None else {view.stable_uri, view.own.storage_uri}
+    strange = named - {goal.stable_uri, goal.candidate_uri}
+    if goal.candidate_uri and strange:
+        return Impossible(
+            f"Someone else changed {observed.name}: it names {', '.join(sorted(strange))}, neither the candidate "
+            f"{goal.candidate_uri} nor the stable {goal.stable_uri}. It was left as it is; decide by hand.",
+            kind="foreign_change",
+        )
+    if view.stable_uri == goal.stable_uri:
+        return _stable_is_good(goal, observed, view)
+    return _stable_is_bad(goal, observed, view)
+
+
+# --- phases 1 and 2: the stable predictor is the good version ---
+
+
+def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> Action:
+    entry = view.own
+    if entry is None:
+        return _await_stable(observed, view)
+    if entry.percent != 0:
+        body = with_percent(observed, view, entry, 0)
+        return Patch(body, "Take all users off the bad revision.", SHIELD)
+    safe = observed.traffic_current and observed.share(view.backend(entry)) == 0
+    if not safe or not (view.others or observed.alone(view.stable_backend)):
+        return Wait(
+            "Percent 0 is set; waiting to see all traffic on the good revision.", SHIELD, users_safe=safe
+        )
+    echo = view.echo(entry)
+    is_noted = echo.percent == 0 if echo is not None else goal.unnoted_may_go
+    if not is_noted:
+        # Until then it may still act on what it has read: a canary that was removed meanwhile would get users.
+        return Wait("Waiting for the controller to take note of percent 0.", SHIELD, users_safe=True)
+    return Patch(without_entry(observed, view, entry), "No user is led there: remove the canary.", RESTORE)
+
+
+def _await_stable(observed: Observed, view: StandardView) -> Action:
+    if view.others:
+        shares = ", ".join(f"{one.percent} % to {one.name}" for one in view.others)
+        return Impossible(
+            f"No canary of slipway's is left on {observed.name}, but somebody else's is ({shares}). It was left as "
+            "it is; decide by hand.",
+            kind="foreign_change",
+        )
+    if observed.alone(view.stable_backend) and not view.echoes:
+        return Done(dict(observed.traffic), reason="All traffic is on the good version.")
+    missing = "" if view.route.found else " There is no HTTPRoute that leads to it."
+    return Wait(
+        f"Waiting to see all traffic on the good version.{missing}", RELEASE_TRAFFIC, failure=observed.failure
+    )
+
+
+# --- phases 3 to 5: the bad version is the stable predictor ---
+
+
+def _stable_is_bad(goal: RollBack, observed: Observed, view: StandardView) -> Action:
+    entry = view.own
+    if entry is not None and entry.storage_uri == goal.stable_uri:
+        return _good_comes_back(entry, observed, view)
+    if view.canaries:
+        names = ", ".join(one.storage_uri for one in view.canaries)
+        return Impossible(
+            f"A canary of {names} is under way over the version to leave. Finish or roll back that one first.",
+            kind="foreign_change",
+        )
+    if not observed.latest_rolledout:
+        return Impossible(
+            f"{observed.name} never served a version before this one, so there is none to go back to. "
+            "Withdraw it, or fix the model and release it again."
+        )
+    if predictor_name(goal.stable_uri) == view.stable_name:
+        return Impossible(
+            f"The stable predictor is called {view.stable_name}, which is the good version's name, but serves "
+            f"{view.stable_uri}. Give it the good version's storageUri by hand.",
+            kind="foreign_change",
+        )
+    # Whoever finds it half done finds in it where it leads.
+    notes = {
+        RELEASE: "rollback",
+        VERSION: version_in(goal.stable_uri),
+        CANDIDATE_URI: goal.stable_uri,
+        STABLE_URI: goal.stable_uri,
+        STABLE_VERSION: version_in(goal.stable_uri),
+    }
+    body = with_new_entry(observed, view, goal.stable_uri, 0, notes)
+    return Patch(body, "Bring the good version up; it boots without taking the bad one more users.", RESTORE)
+
+
+def _good_comes_back(entry: CanaryEntry, observed: Observed, view: StandardView) -> Action:
+    echo = view.echo(entry)
+    if echo is None or not echo.ready:
+        return Wait("Waiting for the good version to answer.", BOOT)
+    if entry.percent != 100:
+        body = with_percent(observed, view, entry, 100)
+        return Patch(body, "The good version answers: lead everyone to it.", RELEASE_TRAFFIC)
+    if not observed.alone(view.backend(entry)):
+        return Wait("Waiting to see all traffic on the good version.", RELEASE_TRAFFIC)
+    return Patch(
+        promoted(observed, view, entry),
+        "Everyone is on the good version: make it the stable one.",
+        RELEASE_TRAFFIC,
+    )

@@ -1,0 +1,244 @@
+"""The release file, typed: what a model is made of, how it is served, what it must prove.
+
+Its parts lie in the modules and rooms beside it.
+
+`python -m include.model_release.spec --schema` prints the JSON schema (for editors),
+`python -m include.model_release.spec FILE…` checks release files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, ValidationError, model_validator
+
+from include.model_release.errors import SpecError
+from include.model_release.identifiers import (
+    MODEL_NAME_LIMIT,
+    is_dns_label,
+    list_models,
+    parse_version,
+    release_file,
+    validate_model_name,
+)
+from include.model_release.spec.benchmark import Benchmark, ServiceLevel, TextGeneration
+from include.model_release.spec.conversion.source_and_conversion import (
+    Conversion,
+    EnsembleConversion,
+    OnnxConversion,
+    PythonConversion,
+    Source,
+    variant_of,
+)
+from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
+from include.model_release.spec.publish import Encryption, Publishing, Signing
+from include.model_release.spec.rollout.metrics import Metrics, MetricsOverrides
+from include.model_release.spec.rollout.mirror import Mirror
+from include.model_release.spec.rollout.rollout import Analysis, Approval, Exposure, Rollout, RolloutStep
+from include.model_release.spec.serving.sequences import REFUSAL
+from include.model_release.spec.serving.serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
+from include.model_release.spec.validation import (
+    ClassificationValidation,
+    RegressionValidation,
+    TextValidation,
+    Validation,
+)
+
+__all__ = [
+    "Analysis",
+    "Approval",
+    "Benchmark",
+    "ClassificationValidation",
+    "Conversion",
+    "DynamicBatching",
+    "Encryption",
+    "EnsembleConversion",
+    "Exposure",
+    "InstanceGroup",
+    "Metrics",
+    "MetricsOverrides",
+    "Mirror",
+    "OnnxConversion",
+    "Publishing",
+    "PythonConversion",
+    "RegressionValidation",
+    "ReleaseSpec",
+    "Resources",
+    "Rollout",
+    "RolloutStep",
+    "ServiceLevel",
+    "Serving",
+    "Signing",
+    "Source",
+    "TextGeneration",
+    "TextValidation",
+    "Toleration",
+    "Validation",
+    "VersionPolicy",
+    "apply_overrides",
+    "list_models",
+    "load_model_spec",
+    "load_release_spec",
+    "parse_release_spec",
+    "parse_version",
+    "validate_model_name",
+]
+
+
+def _model_label(text: str) -> str:
+    if not is_dns_label(text, MODEL_NAME_LIMIT):
+        raise ValueError(
+            f"must be lower-case letters, digits and inner hyphens, at most {MODEL_NAME_LIMIT} characters"
+        )
+    return text
+
+
+class ReleaseSpec(SpecPart):
+    """A whole release file. Only `model` and `source` must be given."""
+
+    model: Annotated[str, AfterValidator(_model_label)]
+    description: str = ""
+    critical: bool = False
+    """A bad version does serious harm: unless `rollout.approval` says otherwise, another person than who started the
+    run agrees before the promotion.
+    """
+    source: Source
+    conversion: Conversion = OnnxConversion()
+    serving: Serving = Serving()
+    publish: Publishing = Publishing()
+    validation: Validation = ClassificationValidation()
+    benchmark: Benchmark = Benchmark()
+    rollout: Rollout = Rollout()
+
+    @model_validator(mode="after")
+    def _fill_and_check(self) -> Self:
+        if not self.rollout.inference_service:
+            self.__dict__["rollout"] = self.rollout.filled(inference_service=self.model)
+        if self.critical:
+            self.__dict__["rollout"] = self.rollout.filled(approval=_of_critical(self.rollout.approval))
+        self._require_fitting_target()
+        sequences = self.serving.sequence_batching
+        if sequences is not None and not sequences.iterative:
+            raise ValueError(f"`serving`: {REFUSAL}")
+        if self.conversion.lays_out_repository:
+            # It brings its own config.pbtxt; what `serving` does not mention is said there.
+            return self
+        limit = self.serving.max_batch_size
+        if limit and "batch_size" not in self.validation.model_fields_set:
+            size = min(limit, self.validation.batch_size)
+            self.__dict__["validation"] = self.validation.filled(batch_size=size)
+        if limit and self.validation.batch_size > limit:
+            raise ValueError(
+                f"`validation.batch_size: {self.validation.batch_size}` is above "
+                f"`serving.max_batch_size: {limit}`"
+            )
+        return self
+
+    def required_files(self) -> tuple[str, ...]:
+        """Return what must have arrived beside ready.json, as far as the release file knows names."""
+        kinds = [variant_of(self.conversion, name) for name in self.conversion.variants] or [self.conversion]
+        beside = (file for conversion in kinds for file in conversion.files())
+        return tuple(dict.fromkeys((*self.source.required_files(), *beside)))
+
+    def _require_fitting_target(self) -> None:
+        """The source fits the target, and each variant makes a conversion to the same target."""
+        for name, changed in self.conversion.variants.items():
+            try:
+                if "target" in changed or {"variants", "choose"} & changed.keys():
+                    raise ValueError("it may not change `target`, `variants` or `choose`")
+                variant_of(self.conversion, name)
+            except ValueError as error:
+                said = str(error).splitlines()
+                raise ValueError(f"`conversion.variants.{name}`: {' '.join(said[-2:])}") from error
+        conversion, source = self.conversion, self.source
+        if source.format not in conversion.source_formats:
+            raise ValueError(
+                f"`conversion.target: {conversion.target}` is made of `source.format: "
+                f"{' or '.join(conversion.source_formats)}`, not of `{source.format}`"
+            )
+        policy = self.serving.version_policy
+        if conversion.lays_out_repository and policy is not None and policy.mode != "specific":
+            raise ValueError(
+                f"`serving.version_policy`: `conversion.target: {conversion.target}` is pinned to the released "
+                f"version, with its members; leave `mode: {policy.mode}` out"
+            )
+
+
+def _of_critical(approval: Approval) -> Approval:
+    """Return the approvals of a critical model: what the file says, else a second person before the promotion."""
+    wanted = {"before_promotion": True, "by_other": True}
+    unsaid = {name: value for name, value in wanted.items() if name not in approval.model_fields_set}
+    return approval.filled(**unsaid) if unsaid else approval
+
+
+def parse_release_spec(text: str, source: str) -> ReleaseSpec:
+    """Read a release file's text; `source` is what errors call it.
+
+    Raises SpecError that names file, line and key, and for an unknown key the nearest valid one.
+    """
+    from include.model_release.spec.complaints import explain
+    from include.model_release.yaml_source import parse_yaml_mapping
+
+    parsed = parse_yaml_mapping(text, source)
+    try:
+        return _validate(parsed.data)
+    except ValidationError as error:
+        raise explain(error, ReleaseSpec, parsed) from error
+
+
+def load_release_spec(path: Path) -> ReleaseSpec:
+    """Read a release file from disk.
+
+    Raises SpecError as `parse_release_spec` does, and when it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(
+            f"{path.name} cannot be read",
+            expected="a readable UTF-8 text file",
+            found=getattr(error, "strerror", None) or str(error),
+            remedy="Check the path, its permissions and its encoding.",
+        ) from error
+    return parse_release_spec(text, path.name)
+
+
+def load_model_spec(releases_dir: Path, model: str) -> ReleaseSpec:
+    """Read the release file of `model`.
+
+    Raises UnknownModelError, which lists the known models, and SpecError when the file is wrong or is about
+    another model.
+    """
+    path = release_file(releases_dir, model)
+    spec = load_release_spec(path)
+    if spec.model != model:
+        raise SpecError(
+            f"{path.name} is about another model",
+            expected=f"`model: {model}`",
+            found=f"`model: {spec.model}`",
+            remedy="Rename the file or correct the key: they must agree.",
+        )
+    return spec
+
+
+def apply_overrides(spec: ReleaseSpec, overrides: Mapping[str, Any], source: str) -> ReleaseSpec:
+    """Return `spec` with `overrides` laid over it, checked anew: mappings merge, all else replaces.
+
+    `source` is what a SpecError calls the overrides, for example "the run's parameters".
+    """
+    from include.model_release.spec.complaints import explain
+    from include.model_release.yaml_source import YamlSource
+
+    whole = merged(spec.model_dump(mode="json", exclude_unset=True), overrides)
+    try:
+        return _validate(whole)
+    except ValidationError as error:
+        raise explain(error, ReleaseSpec, YamlSource(source, whole, {}, {})) from error
+
+
+def _validate(data: Mapping[str, Any]) -> ReleaseSpec:
+    # Strict JSON mode: lists become tuples, but "5" does not become 5 nor `true` a number.
+    return ReleaseSpec.model_validate_json(json.dumps(data))

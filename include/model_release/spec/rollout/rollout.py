@@ -1,0 +1,142 @@
+"""The release file's `rollout`: the canary, and what happens when."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from include.model_release.rollout.lease import DEFAULT_LEASE_S, LONGEST_LEASE_S
+from include.model_release.spec.parts import (
+    Count,
+    DnsLabel,
+    Milliseconds,
+    Percent,
+    Resources,
+    Seconds,
+    SpecPart,
+    Text,
+)
+from include.model_release.spec.rollout.golden_replay import TopUp
+from include.model_release.spec.rollout.metrics import Metrics
+from include.model_release.spec.rollout.mirror import Mirror
+from include.model_release.spec.rollout.preview import Preview
+
+
+class RolloutStep(SpecPart):
+    """One weight of the canary and how long it is watched there."""
+
+    weight: Annotated[int, Field(ge=1, le=99)]
+    """Percent of traffic."""
+    bake_s: Seconds
+
+
+class Analysis(SpecPart):
+    """What the judge of the canary holds against the candidate."""
+
+    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
+    """How often a candidate that is no worse may be rolled back, over a whole canary."""
+    error_margin_percent: Percent = 0.02
+    """Percentage points by which the candidate may fail more often than stable."""
+    error_ceiling_percent: Percent | None = None
+    latency_quantile: Annotated[float, Field(gt=0, lt=1)] = 0.9999
+    """Latencies are compared from the median up to here; lower it where the far tail is the machine's noise."""
+    latency_margin_percent: Annotated[float, Field(ge=0, le=1000)] = 10.0
+    latency_ceiling_ms: Milliseconds | None = None
+    minimum_candidate_requests: Count = 50
+
+
+class Approval(SpecPart):
+    """Where a person must agree."""
+
+    before_canary: bool = False
+    before_promotion: bool = False
+    """After the last step has passed; the canary goes on being watched while the person thinks."""
+    by_other: bool = False
+    """The person who agrees must be another one than who started the run."""
+
+
+class Exposure(SpecPart):
+    """The most that users may meet of a candidate before it is promoted; beyond it the canary is rolled back."""
+
+    max_requests: Count | None = None
+    max_errors: Count | None = None
+
+
+_DEFAULT_STEPS = (
+    RolloutStep(weight=5, bake_s=120),
+    RolloutStep(weight=25, bake_s=180),
+    RolloutStep(weight=50, bake_s=180),
+    RolloutStep(weight=99, bake_s=60),
+)
+
+
+class Rollout(SpecPart):
+    """The canary: where, in which steps, and what happens when."""
+
+    inference_service: DnsLabel = ""
+    """Left out: the model's name."""
+    namespace: DnsLabel = "models"
+    service_account: DnsLabel = "slipway-models"
+    deployment_mode: Literal["Knative", "Standard"] = "Knative"
+    """For a model's first deployment; later releases follow what its InferenceService is deployed as."""
+    runtime: DnsLabel = "kserve-tritonserver"
+    runtime_version: Text | None = None
+    """The tag of the Triton image; null takes the serving runtime's own, which is old."""
+    resources: Resources = Resources()
+    steps: Annotated[tuple[RolloutStep, ...], Field(min_length=1, max_length=20)] = _DEFAULT_STEPS
+    window_s: Annotated[int, Field(ge=1, le=3600)] = 10
+    """How often the judge looks."""
+    max_bake_s: Seconds = 600
+    """How long a step may be prolonged while there is too little traffic to judge by."""
+    ready_timeout_s: Seconds = 900
+    on_inconclusive: Literal["hold", "rollback", "top_up"] = "rollback"
+    """When a step cannot be judged: hold for a person, roll back, or replay golden requests before that."""
+    top_up: TopUp = TopUp()
+    lease_s: Annotated[int, Field(ge=15, le=LONGEST_LEASE_S)] = DEFAULT_LEASE_S
+    """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
+    analysis: Analysis = Analysis()
+    exposure: Exposure = Exposure()
+    metrics: Metrics = Metrics()
+    mirror: Mirror | None = None
+    """Compare the answers to mirrored requests while the candidate is shown (`preview`); null: do not."""
+    approval: Approval = Approval()
+    may_relax: tuple[Text, ...] = ()
+    """Names of the Airflow users whose runs may ask for less than this file does (steps, window); else nobody may."""
+    preview: Preview | None = None
+    """Left out: the candidate comes up with its first percent of users."""
+    on_concurrent_release: Literal["refuse", "queue"] = "queue"
+    """A release that starts during another of the same model waits for its turn, or is told to come again."""
+
+    @model_validator(mode="after")
+    def _steps_make_sense(self) -> Self:
+        weights = [step.weight for step in self.steps]
+        if any(later <= earlier for earlier, later in itertools.pairwise(weights)):
+            raise ValueError(f"the weights of `steps` must rise, but are {weights}")
+        shortest, longest = min(step.bake_s for step in self.steps), max(step.bake_s for step in self.steps)
+        if shortest < self.window_s:
+            raise ValueError(
+                f"a step of {shortest} s is shorter than `window_s: {self.window_s}`: nobody would look"
+            )
+        if longest > self.max_bake_s:
+            raise ValueError(f"a step of {longest} s is longer than `max_bake_s: {self.max_bake_s}`")
+        return self
+
+    @model_validator(mode="after")
+    def _mirror_needs_a_preview(self) -> Self:
+        if self.mirror is not None and self.preview is None:
+            raise ValueError(
+                "`mirror:` needs `preview:` (write `preview: {}`): without it there is no candidate to ask"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _replays_are_told_from_users(self) -> Self:
+        trusted = self.metrics.source == "scrape" or self.top_up.metrics_see_users_only
+        if self.on_inconclusive == "top_up" and not trusted:
+            raise ValueError(
+                "with `on_inconclusive: top_up` the queries must leave out requests to the revisions' own URLs, or "
+                "each replay counts twice; when they do, say so with `top_up: {metrics_see_users_only: true}`"
+            )
+        return self

@@ -1,0 +1,332 @@
+"""A model's configuration in Triton's JSON form: built from the release file, pinned, renamed.
+
+The keys are the field names of Triton's `ModelConfig`, as in `GET /v2/models/M/config` and in the override
+of a load.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from include.model_release.errors import ModelInvalidError
+from include.model_release.identifiers import parse_version
+from include.model_release.spec.release_file import InstanceGroup, ReleaseSpec, Serving, VersionPolicy
+from include.model_release.tensors import DATATYPES, ModelSignature, TensorSpec
+from include.model_release.triton_config.canonical import (
+    BACKENDS,
+    MODEL_FILES,
+    canonical_config,
+    config_sha256,
+    model_file,
+)
+from include.model_release.triton_config.checks.contradictions import (
+    EngineProfile,
+    require_consistent,
+    require_named,
+)
+from include.model_release.triton_config.files import platform_of
+from include.model_release.triton_config.options import (
+    Config,
+    batching_fields,
+    data_type,
+    instance_fields,
+    laid_over,
+    optimization_fields,
+    parameter_fields,
+    sequence_fields,
+)
+from include.model_release.triton_config.warmup import make_warmup
+
+__all__ = [
+    "MODEL_FILES",
+    "Config",
+    "build_config",
+    "build_model_config",
+    "canonical_config",
+    "config_sha256",
+    "pin_versions",
+    "rename_config",
+    "served_signature",
+]
+
+
+def build_config(
+    spec: ReleaseSpec,
+    signature: ModelSignature,
+    version: int,
+    *,
+    base: Mapping[str, Any] | None = None,
+    profiles: Sequence[EngineProfile] = (),
+    golden: Mapping[str, Any] | None = None,
+    files: Collection[str] = (),
+) -> Config:
+    """Return the configuration of one version of the release's model, as it is published.
+
+    See `build_model_config`.
+    """
+    return build_model_config(
+        spec.model,
+        spec.serving,
+        signature,
+        version,
+        base=base,
+        profiles=profiles,
+        golden=golden,
+        files=files,
+    )
+
+
+def build_model_config(
+    name: str,
+    serving: Serving,
+    signature: ModelSignature,
+    version: int,
+    *,
+    base: Mapping[str, Any] | None = None,
+    profiles: Sequence[EngineProfile] = (),
+    golden: Mapping[str, Any] | None = None,
+    files: Collection[str] = (),
+) -> Config:
+    """Return the configuration of one version of the model called `name`, as it is published.
+
+    `base` is what training left as config.pbtxt: the release file's options are laid over it, and what the
+    release file does not mention stays. `profiles` are those of an engine. `golden` has the golden set's
+    arrays, (rows, …) each, and is needed only for warm-up with golden rows. `files` are the names of what is
+    published in the version's folder: without a word on the platform they say which it is.
+
+    Raises ModelInvalidError, which names the field, when the signature does not suit the release file, such
+    as a fixed batch dimension, or when two fields contradict each other; GoldenSetError as `make_warmup`.
+    """
+    require_named(base or {})
+    config = _identity(name, serving, base, files)
+    config["max_batch_size"] = _max_batch_size(serving, base)
+    config.update(_tensors(serving, config, signature))
+    _set_instances(config, serving)
+    _set_version_policy(config, serving, version, base)
+    config = laid_over(config, _options(serving, base))
+    if "warmup" in serving.model_fields_set:
+        config.pop("model_warmup", None)
+    if serving.warmup:
+        config["model_warmup"] = list(make_warmup(serving.warmup, config, golden or {}).entries)
+    require_consistent(config, signature=signature, profiles=profiles, version=version, files=files)
+    return config
+
+
+def pin_versions(config: Mapping[str, Any], versions: Sequence[int]) -> Config:
+    """Return the whole `config` with a version policy that serves exactly `versions`.
+
+    A load names a model, not a version, and a minimal override leaves a model that cannot be driven: so the
+    whole goes.
+    """
+    if not versions:
+        raise ValueError("at least one version must be served")
+    pinned = copy.deepcopy(dict(config))
+    pinned["version_policy"] = {
+        "specific": {"versions": sorted(parse_version(version) for version in versions)}
+    }
+    return pinned
+
+
+def rename_config(config: Mapping[str, Any], name: str) -> Config:
+    """Return `config` for a model called `name`; the instances' names, which are made from it, go."""
+    renamed = copy.deepcopy(dict(config))
+    renamed["name"] = name
+    for group in renamed.get("instance_group", []):
+        group.pop("name", None)
+    return renamed
+
+
+def served_signature(config: Mapping[str, Any]) -> ModelSignature:
+    """Return the signature that a server tells of a model with this `config`.
+
+    It is what clients see, and may differ from the model file's own: a tensor of shape [-1] is served as
+    [-1, 1]. Raises ModelInvalidError for a tensor that lacks a name, a type that clients know, or its sizes.
+    """
+    require_named(config)
+    batch = (-1,) if config.get("max_batch_size") else ()
+    return ModelSignature(
+        inputs=tuple(_served(tensor, batch) for tensor in config.get("input", ())),
+        outputs=tuple(_served(tensor, batch) for tensor in config.get("output", ())),
+    )
+
+
+def _served(tensor: Mapping[str, Any], batch: tuple[int, ...]) -> TensorSpec:
+    datatype = str(tensor.get("data_type") or "").removeprefix("TYPE_")
+    dims = tensor.get("dims")
+    if not dims or (datatype != "STRING" and datatype not in DATATYPES):
+        raise ModelInvalidError(
+            f"the tensor `{tensor['name']}` of config.pbtxt cannot be served",
+            expected="`data_type` and `dims`",
+            found=f"{datatype or 'no type'}, {list(dims or ())}",
+            remedy="Write both in config.pbtxt.",
+        )
+    shape = (*batch, *(int(size) for size in dims))
+    return TensorSpec.model_validate(
+        {"name": tensor["name"], "datatype": "BYTES" if datatype == "STRING" else datatype, "shape": shape}
+    )
+
+
+def _says(serving: Serving, field: str, base: Mapping[str, Any] | None) -> bool:
+    """Whether the release file's value counts: always without a base, else when it is written."""
+    return base is None or field in serving.model_fields_set
+
+
+def _removes(serving: Serving, field: str) -> bool:
+    """Whether the release file says `null`."""
+    return field in serving.model_fields_set and getattr(serving, field) is None
+
+
+def _identity(name: str, serving: Serving, base: Mapping[str, Any] | None, files: Collection[str]) -> Config:
+    config: Config = copy.deepcopy(dict(base or {}))
+    if config.get("name") not in (None, "", name):
+        raise ModelInvalidError(
+            f"config.pbtxt of {name}: `name` is that of another model",
+            expected=name,
+            found=str(config["name"]),
+            remedy="Leave `name` out of the config.pbtxt that training writes, or correct it.",
+        )
+    config = {"name": name, **{key: value for key, value in config.items() if key != "name"}}
+    if _removes(serving, "platform"):
+        config = laid_over(config, {"platform": None, "backend": None})
+    told = {key: config[key] for key in ("platform", "backend") if config.get(key)}
+    if serving.platform is not None:
+        _require_same_kind(name, serving.platform, told)
+        config.update(_kind_fields(serving.platform))
+    elif not told:
+        config.update(_kind_fields(platform_of(files) or "onnxruntime_onnx"))
+    elif config.get("platform") in BACKENDS:
+        config.setdefault("backend", BACKENDS[config["platform"]])
+    file = model_file(config)
+    if file and not config.get("default_model_filename"):
+        config["default_model_filename"] = file
+    return config
+
+
+def _require_same_kind(name: str, platform: str, told: Mapping[str, str]) -> None:
+    kinds = _kind_fields(platform)
+    for key, value in told.items():
+        if kinds.get(key, value) != value:
+            raise ModelInvalidError(
+                f"config.pbtxt of {name}: `{key}` contradicts the release file",
+                expected=f"{kinds[key]}, for `serving.platform: {platform}`",
+                found=value,
+                remedy="Correct one of the two.",
+            )
+
+
+def _kind_fields(platform: str) -> Config:
+    # The backend is written out although Triton would derive it: then what is served reads as what was
+    # published.
+    if platform == "tensorrt_llm":
+        return {"backend": "tensorrtllm"}
+    if platform == "python":
+        return {"backend": "python"}
+    return {"platform": platform, **({"backend": BACKENDS[platform]} if platform in BACKENDS else {})}
+
+
+def _max_batch_size(serving: Serving, base: Mapping[str, Any] | None) -> int:
+    if base is None or "max_batch_size" in serving.model_fields_set:
+        return serving.max_batch_size
+    return int(base.get("max_batch_size") or 0)
+
+
+def _tensors(serving: Serving, config: Mapping[str, Any], signature: ModelSignature) -> Config:
+    """The base's tensors where it names them; else the model's, without what Triton itself feeds."""
+    fed, kept = _fed_by_triton(serving, config)
+    size = int(config["max_batch_size"])
+    fields: Config = {}
+    if not config.get("input"):
+        fields["input"] = [_tensor(tensor, size) for tensor in signature.inputs if tensor.name not in fed]
+    if not config.get("output"):
+        fields["output"] = [_tensor(tensor, size) for tensor in signature.outputs if tensor.name not in kept]
+    return fields
+
+
+def _fed_by_triton(serving: Serving, config: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """The names of the inputs that are controls or states, and of the outputs that are states."""
+    sequence = laid_over(config, _options(serving, config)).get("sequence_batching") or {}
+    states = sequence.get("state", ())
+    controls = {str(one["name"]) for one in sequence.get("control_input", ())}
+    return (
+        controls | {str(state["input_name"]) for state in states},
+        {str(state["output_name"]) for state in states},
+    )
+
+
+def _tensor(tensor: TensorSpec, max_batch_size: int) -> Config:
+    dims = list(tensor.shape)
+    if max_batch_size:
+        if not dims or dims[0] != -1:
+            raise ModelInvalidError(
+                f"the tensor `{tensor.name}` has no free batch dimension",
+                expected="-1 as the first size, since `serving.max_batch_size` is above 0",
+                found=str(tensor),
+                remedy="Export the model with a dynamic batch dimension, or set `max_batch_size: 0` and "
+                "`dynamic_batching: null` in the release file.",
+            )
+        dims = dims[1:]
+    kind = data_type(tensor.datatype)
+    if dims:
+        return {"name": tensor.name, "data_type": kind, "dims": dims}
+    # Triton wants at least one dimension; the model itself has none besides the batch.
+    return {"name": tensor.name, "data_type": kind, "dims": [1], "reshape": {"shape": []}}
+
+
+def _set_instances(config: Config, serving: Serving) -> None:
+    """What is written counts, then what the base has; else one instance where the model can run."""
+    if _removes(serving, "instances"):
+        config.pop("instance_group", None)
+    if serving.instances is not None:
+        config["instance_group"] = [instance_fields(group) for group in serving.instances]
+    elif not config.get("instance_group") and config.get("platform") != "ensemble":
+        group = InstanceGroup(kind="gpu" if config.get("backend") == "tensorrt" else "cpu")
+        config["instance_group"] = [instance_fields(group)]
+
+
+def _set_version_policy(
+    config: Config, serving: Serving, version: int, base: Mapping[str, Any] | None
+) -> None:
+    """A base may say `latest` or `all`; the number of a `specific` one is the release's to know."""
+    told = (base or {}).get("version_policy")
+    if "version_policy" not in serving.model_fields_set and told is not None and "specific" not in told:
+        return
+    policy = serving.version_policy or VersionPolicy()
+    config["version_policy"] = {
+        "specific": {"specific": {"versions": [parse_version(version)]}},
+        "latest": {"latest": {"num_versions": policy.count}},
+        "all": {"all": {}},
+    }[policy.mode]
+
+
+def _options(serving: Serving, base: Mapping[str, Any] | None) -> Config:
+    """What the release file says besides tensors, instances, versions and warm-up; `None` removes a field."""
+    given, whole = serving.model_fields_set, base is None
+    fields: Config = {}
+    if _says(serving, "dynamic_batching", base):
+        batching = serving.dynamic_batching
+        fields["dynamic_batching"] = None if batching is None else batching_fields(batching, whole=whole)
+    if _says(serving, "sequence_batching", base):
+        fields["sequence_batching"] = _sequence(serving, base)
+    if "optimization" in given:
+        told, wanted = (base or {}).get("optimization") or {}, serving.optimization
+        fields["optimization"] = None if wanted is None else optimization_fields(wanted, told)
+    if "response_cache" in given:
+        cached = serving.response_cache
+        fields["response_cache"] = None if cached is None else {"enable": cached}
+    if "decoupled" in given:
+        decoupled = serving.decoupled
+        fields["model_transaction_policy"] = None if decoupled is None else {"decoupled": decoupled}
+    if "parameters" in given:
+        fields["parameters"] = None if serving.parameters is None else parameter_fields(serving.parameters)
+    if "metric_tags" in given:
+        fields["metric_tags"] = serving.metric_tags
+    return fields
+
+
+def _sequence(serving: Serving, base: Mapping[str, Any] | None) -> Config | None:
+    if serving.sequence_batching is None:
+        return None
+    told = None if base is None else base.get("sequence_batching") or {}
+    return sequence_fields(serving.sequence_batching, told)

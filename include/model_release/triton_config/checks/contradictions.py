@@ -1,0 +1,288 @@
+"""Contradictions inside a configuration, and between it and the model: each is told with its field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from include.model_release.errors import ModelInvalidError
+from include.model_release.tensors import ModelSignature
+from include.model_release.triton_config.checks.case import Case, Contradiction, EngineProfile
+from include.model_release.triton_config.checks.engine import profile_contradictions
+from include.model_release.triton_config.checks.tensors import (
+    tensor_contradictions,
+    unnamed_contradictions,
+    warmup_contradictions,
+)
+from include.model_release.triton_config.files import file_contradictions
+
+__all__ = ["Contradiction", "EngineProfile", "contradictions", "require_consistent", "require_named"]
+
+_CHOICES = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
+# Of how many contradictions beside the first an error tells.
+_SHOWN = 10
+_GPU_KINDS = {"KIND_GPU", "KIND_AUTO", None}
+
+
+def contradictions(
+    config: Mapping[str, Any],
+    *,
+    signature: ModelSignature | None = None,
+    profiles: Sequence[EngineProfile] = (),
+    version: int | None = None,
+    files: Collection[str] = (),
+) -> list[Contradiction]:
+    """Return what does not fit together in `config`, and with the model and engine where they are given.
+
+    `signature` is the model file's own, with the batch dimension; `profiles` are the engine's; `files` are the
+    names of what is published in the version's folder.
+    """
+    case = Case(config, signature, profiles, version, files)
+    return [found for check in _CHECKS for found in check(case)]
+
+
+def require_consistent(
+    config: Mapping[str, Any],
+    *,
+    signature: ModelSignature | None = None,
+    profiles: Sequence[EngineProfile] = (),
+    version: int | None = None,
+    files: Collection[str] = (),
+) -> None:
+    """Raise ModelInvalidError for the first of `contradictions`; some of the others follow in its `found`."""
+    _refuse(
+        config, contradictions(config, signature=signature, profiles=profiles, version=version, files=files)
+    )
+
+
+def require_named(config: Mapping[str, Any]) -> None:
+    """Raise ModelInvalidError where a tensor, control or state has no name, or two tensors have one name."""
+    _refuse(config, list(unnamed_contradictions(Case(config, None, (), None))))
+
+
+def _refuse(config: Mapping[str, Any], found: Sequence[Contradiction]) -> None:
+    if not found:
+        return
+    first, others = found[0], found[1:]
+    also = "".join(f"; also `{other.field}` {other.what}" for other in others[:_SHOWN])
+    if len(others) > _SHOWN:
+        also += f"; and {len(others) - _SHOWN} more"
+    raise ModelInvalidError(
+        f"config.pbtxt of {config.get('name') or 'the model'}: `{first.field}` {first.what}",
+        expected=first.expected,
+        found=first.found + also,
+        remedy=first.remedy,
+    )
+
+
+def _scheduling(case: Case) -> Iterator[Contradiction]:
+    chosen = [name for name in _CHOICES if name in case.config]
+    if len(chosen) > 1:
+        yield Contradiction(
+            chosen[0],
+            f"excludes `{chosen[1]}`",
+            "one way to schedule requests",
+            " and ".join(chosen),
+            f"Write `{chosen[0]}: null` in the release file's `serving`, or remove one from config.pbtxt.",
+        )
+    if "dynamic_batching" in case.config and case.max_batch_size == 0:
+        yield Contradiction(
+            "dynamic_batching",
+            "has nothing to batch",
+            "`max_batch_size` above 0",
+            "max_batch_size 0",
+            "Write `dynamic_batching: null` in the release file's `serving`, or a `max_batch_size`.",
+        )
+    if "ensemble_scheduling" in case.config or case.config.get("platform") == "ensemble":
+        for name in ("instance_group", "optimization", "model_warmup"):
+            if case.config.get(name):
+                yield Contradiction(
+                    name,
+                    "does not go with an ensemble",
+                    "only the members of an ensemble run on something",
+                    "an ensemble",
+                    f"Set it for the members, and leave `{name}` out here.",
+                )
+
+
+def _preferred(case: Case) -> Iterator[Contradiction]:
+    places = {
+        "dynamic_batching": case.message("dynamic_batching"),
+        "sequence_batching.oldest": case.message("sequence_batching").get("oldest") or {},
+    }
+    for place, message in places.items():
+        for size in message.get("preferred_batch_size") or ():
+            if not 1 <= int(size) <= max(case.max_batch_size, 1):
+                yield Contradiction(
+                    f"{place}.preferred_batch_size",
+                    "goes above `max_batch_size`",
+                    f"sizes from 1 to {case.max_batch_size}",
+                    str(size),
+                    "Take the size out, or raise `serving.max_batch_size`.",
+                )
+
+
+def _priorities(case: Case) -> Iterator[Contradiction]:
+    batching = case.message("dynamic_batching")
+    levels, default = (int(batching.get(name) or 0) for name in ("priority_levels", "default_priority_level"))
+    if levels and not 1 <= default <= levels:
+        yield Contradiction(
+            "dynamic_batching.default_priority_level",
+            "is no priority level",
+            f"a level from 1 to {levels}",
+            str(default),
+            "Set `default_priority_level`.",
+        )
+    for level in batching.get("priority_queue_policy") or ():
+        if not 1 <= int(level) <= levels:
+            yield Contradiction(
+                f"dynamic_batching.priority_queue_policy[{level}]",
+                "is for a level that there is not",
+                f"a level from 1 to {levels}" if levels else "`priority_levels`",
+                str(level),
+                "Correct the level, or raise `priority_levels`.",
+            )
+    if batching.get("preserve_ordering"):
+        yield from _ordered(batching, levels)
+
+
+def _ordered(batching: Mapping[str, Any], levels: int) -> Iterator[Contradiction]:
+    """What would let one request overtake another."""
+    field, remedy = (
+        "dynamic_batching.preserve_ordering",
+        "Turn one of the two off in the release file's `serving`.",
+    )
+    if levels > 1:
+        yield Contradiction(
+            field, "does not go with priorities", "one priority level", f"priority_levels {levels}", remedy
+        )
+    policies = [batching.get("default_queue_policy"), *(batching.get("priority_queue_policy") or {}).values()]
+    if any(
+        policy
+        and policy.get("timeout_action") == "DELAY"
+        and int(policy.get("default_timeout_microseconds") or 0)
+        for policy in policies
+    ):
+        yield Contradiction(
+            field, "does not go with requests that are delayed", "REJECT", "timeout_action DELAY", remedy
+        )
+
+
+def _responses(case: Case) -> Iterator[Contradiction]:
+    cached = case.message("response_cache").get("enable")
+    if cached and case.message("model_transaction_policy").get("decoupled"):
+        yield Contradiction(
+            "response_cache",
+            "does not go with a decoupled model",
+            "one response to each request",
+            "model_transaction_policy.decoupled: true",
+            "Turn one of the two off in the release file's `serving`.",
+        )
+    if cached and "sequence_batching" in case.config:
+        yield Contradiction(
+            "response_cache",
+            "does not go with sequences",
+            "responses that hang on the request alone",
+            "sequence_batching",
+            "Turn the cache off: it would answer from another sequence.",
+        )
+
+
+def _instances(case: Case) -> Iterator[Contradiction]:
+    for index, group in enumerate(case.entries("instance_group")):
+        place, kind = f"instance_group[{index}]", group.get("kind") or "KIND_AUTO"
+        if kind == "KIND_CPU" and _is_engine(case.config):
+            yield Contradiction(
+                f"{place}.kind",
+                "does not go with an engine",
+                "KIND_GPU",
+                kind,
+                "Write `instances: [{kind: gpu}]`.",
+            )
+        if group.get("gpus") and kind not in ("KIND_GPU", "KIND_AUTO"):
+            yield Contradiction(
+                f"{place}.gpus", "needs `kind: KIND_GPU`", "KIND_GPU", kind, "Correct `instances`."
+            )
+        stocks: dict[str, bool] = {}
+        for resource in (group.get("rate_limiter") or {}).get("resources") or ():
+            shared = bool(resource.get("global"))
+            if stocks.setdefault(str(resource.get("name")), shared) != shared:
+                yield Contradiction(
+                    f"{place}.rate_limiter.resources",
+                    f"has `{resource.get('name')}` both global and for each device",
+                    "one of the two",
+                    "both",
+                    "Give the two resources different names.",
+                )
+        for profile in group.get("profile") or ():
+            if case.profiles and not (str(profile).isdecimal() and int(profile) < len(case.profiles)):
+                yield Contradiction(
+                    f"{place}.profile",
+                    "names an optimisation profile that the engine lacks",
+                    f"a number from 0 to {len(case.profiles) - 1}",
+                    str(profile),
+                    "Correct `profiles` of the instances, or build the engine with one more profile.",
+                )
+
+
+def _is_engine(config: Mapping[str, Any]) -> bool:
+    return config.get("backend") == "tensorrt" or config.get("platform") == "tensorrt_plan"
+
+
+def _accelerated(case: Case) -> Iterator[Contradiction]:
+    kinds = {group.get("kind") for group in case.entries("instance_group")} or {None}
+    if kinds & _GPU_KINDS:
+        return
+    optimization = case.message("optimization")
+    flags = {
+        "optimization.cuda.graphs": (optimization.get("cuda") or {}).get("graphs"),
+        "optimization.execution_accelerators.gpu_execution_accelerator": (
+            optimization.get("execution_accelerators") or {}
+        ).get("gpu_execution_accelerator"),
+    }
+    for field, value in flags.items():
+        if value:
+            yield Contradiction(
+                field,
+                "does nothing without a GPU",
+                "an instance of kind gpu",
+                ", ".join(sorted(str(kind) for kind in kinds)),
+                "Take it out, or put instances on a GPU.",
+            )
+
+
+def _versions(case: Case) -> Iterator[Contradiction]:
+    policy = case.message("version_policy")
+    served = (policy.get("specific") or {}).get("versions")
+    if (
+        "specific" in policy
+        and case.version is not None
+        and case.version not in [int(v) for v in served or ()]
+    ):
+        yield Contradiction(
+            "version_policy.specific",
+            "leaves out the version that is released",
+            str(case.version),
+            str(list(served or ())),
+            "Leave `version_policy` to the release.",
+        )
+    if "latest" in policy and int((policy["latest"] or {}).get("num_versions") or 0) < 1:
+        yield Contradiction(
+            "version_policy.latest.num_versions", "serves no version", "1 or more", "0", "Set a number."
+        )
+
+
+_CHECKS: tuple[Callable[[Case], Iterator[Contradiction]], ...] = (
+    unnamed_contradictions,
+    file_contradictions,
+    _scheduling,
+    profile_contradictions,
+    _preferred,
+    _priorities,
+    _responses,
+    _instances,
+    _accelerated,
+    _versions,
+    tensor_contradictions,
+    warmup_contradictions,
+)
