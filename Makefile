@@ -35,7 +35,7 @@ help: ## Show this list
 
 $(VENV)/slipway.stamp: requirements-dev.txt
 	@command -v python3 >/dev/null || { echo 'No python3 on PATH: install Python 3.11 or 3.12.'; exit 1; }
-	@$(or $(PYTHON),python3) -m include.sandbox.bootstrap $(if $(PYTHON),--python $(PYTHON))
+	@$(or $(PYTHON),python3) -m include.sandbox.host.bootstrap $(if $(PYTHON),--python $(PYTHON))
 
 setup: $(VENV)/slipway.stamp ## Everything that is needed, once: environment, pod environments, Triton, database
 	@$(SANDBOX) setup

@@ -21,10 +21,10 @@ from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.triton_config.build import build_config
 from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.sandbox.demo.training import train
-from include.sandbox.processes import SessionRecord, find_sandbox_processes
-from include.sandbox.settings import MARKER, PROJECT_ROOT, SandboxSettings
-from include.sandbox.supervise import session_file
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.host.processes import SessionRecord, find_sandbox_processes
+from include.sandbox.host.settings import MARKER, PROJECT_ROOT, SandboxSettings
+from include.sandbox.host.supervise import session_file
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 
 REVISIONS = 2
 """Beside the staging Triton: as many as there are during a canary."""

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.publishing_process import BUCKET, airflow
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.settings import PROJECT_ROOT
+from include.sandbox.host.settings import PROJECT_ROOT
 
 EVENTS, ATTEMPTS, WINDOW_S = 26_000, 3, 10.0
 MODEL, VERSION, WEIGHT = "digits", 3, 5
@@ -35,8 +35,8 @@ _STABLE_URI, _CANDIDATE_URI = (f"s3://{BUCKET}/models/{MODEL}/{number}/repositor
 def fill(endpoint: str) -> dict[str, Any]:
     """Appends three attempts to release one version; the canary of the last was ended after a day."""
     with airflow(endpoint):
-        from slipway.hooks.record import ReleaseRecord
-        from slipway.hooks.store import ModelStoreHook
+        from slipway.hooks.s3_store import ModelStoreHook
+        from slipway.release_record.record import ReleaseRecord
 
         store, at = ModelStoreHook(BUCKET), datetime(2026, 1, 2, tzinfo=UTC)
         began, count = time.monotonic(), 0
@@ -96,9 +96,9 @@ def conclude(endpoint: str) -> dict[str, Any]:
     """Runs the operator as the task of the last attempt does."""
     with airflow(endpoint):
         import matplotlib.figure  # noqa: F401  a worker's import, which is not the record's doing
-        from slipway.hooks.store import ModelStoreHook
+        from slipway.hooks.s3_store import ModelStoreHook
         from slipway.operators import release
-        from slipway.ticket import ReleaseTicket, StableVersion
+        from slipway.release_run import ReleaseTicket, StableVersion
 
         ticket = ReleaseTicket(
             release_id=f"attempt-{ATTEMPTS - 1}",

@@ -16,7 +16,7 @@ from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.main import s3_client
 from include.sandbox.demo.records import Records
 from include.sandbox.demo.training import upload_training_artifacts
-from include.sandbox.settings import SandboxSettings
+from include.sandbox.host.settings import SandboxSettings
 
 MODEL, VERSION = "digits", 1
 RELEASE_DAG, CHAIN_DAG = "model_release", "empty_chain"

@@ -36,7 +36,7 @@ def main() -> None:
 def upload(endpoint: str, folder: Path) -> float:
     """Brings the files of a folder into S3 as converters do, and leaves their result; returns the seconds it took."""
     os.environ["AWS_ENDPOINT_URL"] = endpoint
-    from slipway_pod.store import Store
+    from slipway_pod.storage.s3 import Store
 
     store = Store()
     store.delete(f"s3://{BUCKET}/{WORK}/result.json")  # as converters begin; it also opens the connection
@@ -55,8 +55,8 @@ def upload(endpoint: str, folder: Path) -> float:
 def publish(endpoint: str) -> float:
     """Publishes what a converter has left, as the task `publish` does; returns the seconds it took."""
     with airflow(endpoint):
-        from slipway.hooks.registry import ModelRegistry, StoredSource
-        from slipway.hooks.store import ModelStoreHook
+        from slipway.hooks.s3_store import ModelStoreHook
+        from slipway.registry.registry import ModelRegistry, StoredSource
 
         from include.model_release.publishing.conversion_result import parse_converted
         from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from benchmarks.figure import MeasureError
 from include.sandbox import lifecycle
-from include.sandbox.airflow import AirflowError
-from include.sandbox.progress import Steps
-from include.sandbox.settings import PROJECT_ROOT, ROOT_VARIABLE, SandboxSettings, SettingsError
+from include.sandbox.host.progress import Steps
+from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE, SandboxSettings, SettingsError
+from include.sandbox.services.airflow import AirflowError
 
 __all__ = ["PROJECT_ROOT", "WORLD", "own_environment", "sandbox"]
 

@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from slipway.canary_journal import WatchState
-from slipway.hooks.kserve import KServeHook
+from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.rollout_driver import Turn, drive, first_deploy
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic.checkpoint import WatchState
+from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.reconciler import Turn, drive, first_deploy
 from slipway.triggers.canary import CanaryStepTrigger
-from slipway.wheel import Wheel
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
-from include.sandbox.lab.load import START_LIMIT_S, OpenLoad
 from include.sandbox.lab.models import publish
 from include.sandbox.lab.world import Lab
-from include.sandbox.object_store import client
+from include.sandbox.load.clients import START_LIMIT_S, OpenLoad
+from include.sandbox.services.object_store import client
 
 MODEL = "moody"
 STABLE_VERSION = 1

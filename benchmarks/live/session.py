@@ -12,9 +12,9 @@ from unittest.mock import patch
 from benchmarks.figure import MeasureError
 from benchmarks.world import PROJECT_ROOT
 from include.model_release.errors import SlipwayError
+from include.sandbox.host.settings import SettingsError
 from include.sandbox.lab.world import Lab
 from include.sandbox.lifecycle import LifecycleError
-from include.sandbox.settings import SettingsError
 
 if TYPE_CHECKING:
     from benchmarks.live.canary import LabModel

@@ -23,10 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.arguments import s3_url, whole
-from slipway_pod.errors import PodError, first_line
-from slipway_pod.golden import read_arrays
-from slipway_pod.load import (
+from slipway_pod.benchmark.load import (
     Bench,
     Round,
     Subject,
@@ -38,8 +35,11 @@ from slipway_pod.load import (
     refused,
     run_benchmark,
 )
-from slipway_pod.progress import say
-from slipway_pod.store import Store
+from slipway_pod.errors import PodError, first_line
+from slipway_pod.models.golden import read_arrays
+from slipway_pod.program.arguments import s3_url, whole
+from slipway_pod.program.progress import say
+from slipway_pod.storage.s3 import Store
 
 PACKAGES = ("genai-perf", "tokenizers", "transformers", "tritonclient")
 PROMPTS = "text_input"

@@ -22,10 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.arguments import s3_url
-from slipway_pod.golden import read_golden
-from slipway_pod.latency import nearest_rank
-from slipway_pod.load import (
+from slipway_pod.benchmark.load import (
     Bench,
     Round,
     Subject,
@@ -36,10 +33,13 @@ from slipway_pod.load import (
     measure_in_turns,
     run_benchmark,
 )
-from slipway_pod.progress import say
-from slipway_pod.sending import MEBIBYTE
-from slipway_pod.store import Store
-from slipway_pod.tensors import Tensor
+from slipway_pod.models.golden import read_golden
+from slipway_pod.models.latency import nearest_rank
+from slipway_pod.models.tensors import Tensor
+from slipway_pod.program.arguments import s3_url
+from slipway_pod.program.progress import say
+from slipway_pod.storage.s3 import Store
+from slipway_pod.storage.sending import MEBIBYTE
 
 PACKAGES = ("numpy", "tritonclient")
 MAX_ROWS = 256

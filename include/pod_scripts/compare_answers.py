@@ -29,15 +29,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from slipway_pod.arguments import http_url, new_parser, not_negative, positive, s3_url, whole
 from slipway_pod.errors import PodError
-from slipway_pod.mirror_answers import Answer, Tensor, read_grpc_answer, read_http_answer
-from slipway_pod.mirror_requests import MARK, MAX_REQUEST_BYTES, Inbox, Request, is_asked_twice_at_a_cost
-from slipway_pod.mirror_tally import Tally, compare
-from slipway_pod.progress import say
-from slipway_pod.result import run_to_result
-from slipway_pod.software import tool_versions
-from slipway_pod.store import Store
+from slipway_pod.mirror.answers import Answer, Tensor, read_grpc_answer, read_http_answer
+from slipway_pod.mirror.requests import MARK, MAX_REQUEST_BYTES, Inbox, Request, is_asked_twice_at_a_cost
+from slipway_pod.mirror.tally import Tally, compare
+from slipway_pod.program.arguments import http_url, new_parser, not_negative, positive, s3_url, whole
+from slipway_pod.program.progress import say
+from slipway_pod.program.result import run_to_result
+from slipway_pod.program.software import tool_versions
+from slipway_pod.storage.s3 import Store
 
 if TYPE_CHECKING:
     import grpc

@@ -23,10 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.passthrough import Checked, pass_through, passthrough_parser
-from slipway_pod.progress import say
-from slipway_pod.tensors import Signature, Tensor
-from slipway_pod.triton_files import (
+from slipway_pod.conversion.passthrough import Checked, pass_through, passthrough_parser
+from slipway_pod.models.tensors import Signature, Tensor
+from slipway_pod.models.triton_files import (
     CONFIG,
     config_text,
     declared_tensors,
@@ -36,6 +35,7 @@ from slipway_pod.triton_files import (
     read_config,
     read_program,
 )
+from slipway_pod.program.progress import say
 
 # A parameter whose key ends so tells a program which model to call; what it names is a member, too.
 CALLED_BY_PARAMETER = "model_name"

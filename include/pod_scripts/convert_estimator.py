@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.comparison import keep_reference, read_golden_of
-from slipway_pod.conversion import converter_parser, run_onnx_converter
+from slipway_pod.conversion.frame import converter_parser, run_onnx_converter
+from slipway_pod.conversion.run import MODEL_FILE, Run
 from slipway_pod.errors import PodError, first_line
-from slipway_pod.onnx_files import load_checked, open_session, read_signature, save
-from slipway_pod.progress import say
-from slipway_pod.run import MODEL_FILE, Run
+from slipway_pod.models.onnx_files import load_checked, open_session, read_signature, save
+from slipway_pod.parity.comparison import keep_reference, read_golden_of
+from slipway_pod.program.progress import say
 
 PACKAGES = ("numpy", "onnx", "onnxruntime")
 PICKLES = (".pkl", ".pickle", ".joblib")

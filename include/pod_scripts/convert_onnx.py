@@ -14,11 +14,16 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from slipway_pod.comparison import keep_onnx_reference
-from slipway_pod.conversion import converter_parser, run_onnx_converter
-from slipway_pod.precision import PRECISIONS, check_precision, fetch_calibration, precision_arguments
-from slipway_pod.rewrite import rewrite
-from slipway_pod.run import Run
+from slipway_pod.conversion.frame import converter_parser, run_onnx_converter
+from slipway_pod.conversion.precision import (
+    PRECISIONS,
+    check_precision,
+    fetch_calibration,
+    precision_arguments,
+)
+from slipway_pod.conversion.rewrite import rewrite
+from slipway_pod.conversion.run import Run
+from slipway_pod.parity.comparison import keep_onnx_reference
 
 PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxslim")
 

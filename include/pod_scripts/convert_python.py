@@ -21,11 +21,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.conversion.passthrough import Checked, pass_through, passthrough_parser
 from slipway_pod.errors import first_line
-from slipway_pod.passthrough import Checked, pass_through, passthrough_parser
-from slipway_pod.progress import say
-from slipway_pod.tensors import Signature
-from slipway_pod.triton_files import (
+from slipway_pod.models.tensors import Signature
+from slipway_pod.models.triton_files import (
     CONFIG,
     config_text,
     declared_tensors,
@@ -35,6 +34,7 @@ from slipway_pod.triton_files import (
     read_config,
     read_program,
 )
+from slipway_pod.program.progress import say
 
 PROGRAM = "model.py"
 MODULE_OF_TRITON = "triton_python_backend_utils"

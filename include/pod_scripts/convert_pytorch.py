@@ -27,18 +27,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.answers import BATCH_ROWS, require_batch, rows_error
-from slipway_pod.arguments import json_object, names, s3_url
-from slipway_pod.comparison import keep_reference, read_golden_of
-from slipway_pod.conversion import converter_parser, run_onnx_converter
+from slipway_pod.conversion.frame import converter_parser, run_onnx_converter
+from slipway_pod.conversion.precision import (
+    PRECISIONS,
+    check_precision,
+    fetch_calibration,
+    precision_arguments,
+)
+from slipway_pod.conversion.rewrite import rewrite
+from slipway_pod.conversion.run import GOLDEN_FILE, Run
 from slipway_pod.errors import PodError, first_line
-from slipway_pod.golden import read_arrays, require_columns
-from slipway_pod.onnx_files import open_session, read_signature, save
-from slipway_pod.precision import PRECISIONS, check_precision, fetch_calibration, precision_arguments
-from slipway_pod.progress import say
-from slipway_pod.rewrite import rewrite
-from slipway_pod.run import GOLDEN_FILE, Run
-from slipway_pod.tensors import Signature
+from slipway_pod.models.answers import BATCH_ROWS, require_batch, rows_error
+from slipway_pod.models.golden import read_arrays, require_columns
+from slipway_pod.models.onnx_files import open_session, read_signature, save
+from slipway_pod.models.tensors import Signature
+from slipway_pod.parity.comparison import keep_reference, read_golden_of
+from slipway_pod.program.arguments import json_object, names, s3_url
+from slipway_pod.program.progress import say
 
 PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxscript", "onnxslim", "torch")
 # The lowest that torch's own exporter writes; the exporter for TorchScript knows it too.

@@ -27,18 +27,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.arguments import new_parser, positive, s3_url, share, whole
+from slipway_pod.conversion.gpu import Gpu, read_gpu, timing_cache_url
 from slipway_pod.errors import PodError
-from slipway_pod.gpu import Gpu, read_gpu, timing_cache_url
-from slipway_pod.limits import Limits
-from slipway_pod.programs import run_builder
-from slipway_pod.progress import say
-from slipway_pod.result import run_to_result
-from slipway_pod.software import tool_versions, upload_software_list
-from slipway_pod.store import Store
-from slipway_pod.templates import fill_templates
-from slipway_pod.tensors import Signature
-from slipway_pod.triton_files import config_text, declared_tensors
+from slipway_pod.models.templates import fill_templates
+from slipway_pod.models.tensors import Signature
+from slipway_pod.models.triton_files import config_text, declared_tensors
+from slipway_pod.program.arguments import new_parser, positive, s3_url, share, whole
+from slipway_pod.program.limits import Limits
+from slipway_pod.program.progress import say
+from slipway_pod.program.result import run_to_result
+from slipway_pod.program.software import tool_versions, upload_software_list
+from slipway_pod.program.subprograms import run_builder
+from slipway_pod.storage.s3 import Store
 
 PACKAGES = ("protobuf", "tensorrt", "tensorrt_llm", "tritonclient")
 # Where the image has NVIDIA's scripts and templates, at the tag of its TensorRT-LLM.

@@ -27,15 +27,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
-from slipway_pod.arguments import new_parser, positive, whole
 from slipway_pod.errors import PodError, unexpected
-from slipway_pod.placing import filled, writing_errors
-from slipway_pod.progress import say
-from slipway_pod.result import stop
-from slipway_pod.signature import load_public_keys, require_signed
-from slipway_pod.store import Store
-from slipway_pod.supervision import Progress, supervised
-from slipway_pod.version_manifest import (
+from slipway_pod.program.arguments import new_parser, positive, whole
+from slipway_pod.program.progress import say
+from slipway_pod.program.result import stop
+from slipway_pod.program.supervision import Progress, supervised
+from slipway_pod.storage.placing import filled, writing_errors
+from slipway_pod.storage.s3 import Store
+from slipway_pod.verification.signature import load_public_keys, require_signed
+from slipway_pod.verification.version_manifest import (
     MANIFEST_FILE,
     MANIFEST_LIMIT_BYTES,
     REMEDY,

@@ -15,18 +15,24 @@ from rich.console import Console
 from rich.table import Table
 
 from include.sandbox import lifecycle
-from include.sandbox.airflow import AirflowError, read_health
+from include.sandbox.host.progress import Steps
+from include.sandbox.host.settings import (
+    IMAGES_VARIABLE,
+    MARKER,
+    SandboxSettings,
+    SettingsError,
+    sandbox_root,
+)
+from include.sandbox.host.supervise import Supervisor, SupervisorError
 from include.sandbox.lifecycle import LifecycleError
-from include.sandbox.progress import Steps
-from include.sandbox.settings import IMAGES_VARIABLE, MARKER, SandboxSettings, SettingsError, sandbox_root
-from include.sandbox.supervise import Supervisor, SupervisorError
+from include.sandbox.services.airflow import AirflowError, read_health
 
 INTERRUPTED = 130
 
 
 def _setup(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     from include.model_release.errors import SlipwayError
-    from include.sandbox.images import ImageError
+    from include.sandbox.host.images import ImageError
     from include.sandbox.setup import images_dir_from, set_up
 
     try:

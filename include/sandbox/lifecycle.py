@@ -16,10 +16,10 @@ from urllib.request import Request, urlopen
 
 import psutil
 
-from include.sandbox import airflow, object_store, processes
-from include.sandbox.processes import SessionRecord
-from include.sandbox.progress import Steps, WaitFailedError
-from include.sandbox.settings import (
+from include.sandbox.host import processes
+from include.sandbox.host.processes import SessionRecord
+from include.sandbox.host.progress import Steps, WaitFailedError
+from include.sandbox.host.settings import (
     LOOPBACK,
     MARKER,
     PROJECT_ROOT,
@@ -29,7 +29,14 @@ from include.sandbox.settings import (
     sandbox_root,
     write_private,
 )
-from include.sandbox.supervise import Program, Supervisor, SupervisorError, session_file, start_supervisor
+from include.sandbox.host.supervise import (
+    Program,
+    Supervisor,
+    SupervisorError,
+    session_file,
+    start_supervisor,
+)
+from include.sandbox.services import airflow, object_store
 
 UP_TIMEOUT_S = 180.0
 SHUT_DOWN_TIMEOUT_S = 20.0
@@ -63,9 +70,10 @@ def programs(settings: SandboxSettings) -> list[Program]:
     )
     staging_ports = {"http": ports.staging_http, "grpc": ports.staging_grpc, "metrics": ports.staging_metrics}
     return [
-        Program("object-store", (*module, "include.sandbox.object_store")),
+        Program("object-store", (*module, "include.sandbox.services.object_store")),
         Program(
-            "router", (*module, "include.sandbox.router", *router, "--admin-port", str(ports.router_admin))
+            "router",
+            (*module, "include.sandbox.services.router", *router, "--admin-port", str(ports.router_admin)),
         ),
         *(Program(name, tuple(command)) for name, command in airflow.component_commands(settings).items()),
         Program(
@@ -76,7 +84,7 @@ def programs(settings: SandboxSettings) -> list[Program]:
         Program(
             "staging-triton",
             (
-                *(*module, "include.sandbox.triton", *staging),
+                *(*module, "include.sandbox.services.triton", *staging),
                 *(part for name, port in staging_ports.items() for part in (f"--{name}-port", str(port))),
             ),
             autostart=False,

@@ -22,8 +22,8 @@ from include.model_release.record.arrivals import (
     version_folders,
 )
 from include.model_release.record.segment import parse_segment_name
-from slipway.hooks.listing import Listing
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_listing import Listing
+from slipway.hooks.s3_store import ModelStoreHook
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.serving.sequences import as_released, require_no_sequences
 from include.model_release.triton_config.build import Config
 from include.model_release.triton_config.pbtxt import from_pbtxt
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 
 # None is larger that people write; what is, is looked at when it is published.
 _LARGEST_BYTES = 2**20

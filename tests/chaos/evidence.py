@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from include.model_release.record.fold import Event, RecordError, ReleaseState, fold
-from include.sandbox.lab.answers import Answer
+from include.sandbox.load.answers import Answer
 from tests.chaos.excuses import Excuse, Excuses
 from tests.chaos.gates import Write
 from tests.chaos.plan import SERVICES, Plan

@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
-from slipway.hooks.registry import ModelRegistry
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
+from slipway.registry.registry import ModelRegistry
 
 from include.model_release.record.requirements import requirements_of
-from include.sandbox.triton import end_with_parent
+from include.sandbox.services.triton import end_with_parent
 from tests.chaos.job import Job
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from include.model_release.rollout.next_action import Observed, inference_servic
 from include.model_release.rollout.observation import Dialect
 from include.model_release.rollout.standard.view import backend_name, predictor_name
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.lab.answers import Answer
-from include.sandbox.lab.load import OpenLoad
 from include.sandbox.lab.models import publish
 from include.sandbox.lab.world import Lab
+from include.sandbox.load.answers import Answer
+from include.sandbox.load.clients import OpenLoad
 
 NAMESPACE = "models"
 RATE_RPS = 60.0

@@ -15,9 +15,9 @@ from urllib.error import HTTPError, URLError
 from include.model_release.errors import SlipwayError
 from include.model_release.record.fold import Event
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
-from include.sandbox.lab.answers import Answer
 from include.sandbox.lab.world import PARTS, Lab
-from include.sandbox.object_store import client
+from include.sandbox.load.answers import Answer
+from include.sandbox.services.object_store import client
 from tests.chaos.attempts import Attempts, context
 from tests.chaos.evidence import Evidence
 from tests.chaos.faults import Faults

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from include.sandbox import lifecycle
-from include.sandbox.airflow import read_health
-from include.sandbox.processes import SessionRecord, find_sandbox_processes
-from include.sandbox.progress import Steps
-from include.sandbox.settings import PROJECT_ROOT, SandboxSettings
-from include.sandbox.supervise import Supervisor, session_file
+from include.sandbox.host.processes import SessionRecord, find_sandbox_processes
+from include.sandbox.host.progress import Steps
+from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings
+from include.sandbox.host.supervise import Supervisor, session_file
+from include.sandbox.services.airflow import read_health
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
-from include.sandbox.airflow import component_commands
-from include.sandbox.settings import SandboxSettings
-from include.sandbox.supervise import Supervisor
+from include.sandbox.host.settings import SandboxSettings
+from include.sandbox.host.supervise import Supervisor
+from include.sandbox.services.airflow import component_commands
 
 TRIGGERER, SCHEDULER = "airflow-triggerer", "airflow-scheduler"
 

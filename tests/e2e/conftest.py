@@ -18,8 +18,8 @@ import pytest
 from rich.console import Console
 
 from include.sandbox import lifecycle
-from include.sandbox.progress import Steps
-from include.sandbox.settings import PROJECT_ROOT, ROOT_VARIABLE
+from include.sandbox.host.progress import Steps
+from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
 from tests.e2e.outage_stories import OutageStory
 from tests.e2e.release_files import write_release_files
 from tests.e2e.stories import (

@@ -27,8 +27,8 @@ from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.records import Records
 from include.sandbox.demo.traffic import TrafficClient
 from include.sandbox.demo.training import golden_set, train
-from include.sandbox.object_store import READY_SUFFIX, client
-from include.sandbox.settings import SandboxSettings
+from include.sandbox.host.settings import SandboxSettings
+from include.sandbox.services.object_store import READY_SUFFIX, client
 
 RELEASE_DAG = "model_release"
 ROLLBACK_DAG = "model_rollback"

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from aiohttp import web
 
-from include.sandbox.cluster.api import build_app
-from include.sandbox.cluster.archive import Archive
+from include.sandbox.cluster.api.server import build_app
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
-from include.sandbox.cluster.pod_logs import PodLogs
-from include.sandbox.cluster.pods import PodRunner
+from include.sandbox.cluster.node.pod_logs import PodLogs
+from include.sandbox.cluster.node.pods import PodRunner
 from include.sandbox.cluster.settings import ClusterConfigError, ClusterSettings, load_settings
-from include.sandbox.cluster.store import ObjectStore
+from include.sandbox.cluster.storage.archive import Archive
+from include.sandbox.cluster.storage.store import ObjectStore
 
 log = logging.getLogger("slipway.cluster")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.sandbox.images import IMAGE_SOURCES
+from include.sandbox.host.images import IMAGE_SOURCES
 
 
 class ClusterConfigError(Exception):

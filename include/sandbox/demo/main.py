@@ -16,7 +16,6 @@ from rich.markup import escape
 
 from include.model_release.errors import SlipwayError
 from include.sandbox import lifecycle
-from include.sandbox.airflow import AirflowError
 from include.sandbox.demo.airflow_client import AirflowClient
 from include.sandbox.demo.chapters import CHAPTERS, MODEL, problems
 from include.sandbox.demo.narrator import Narrator
@@ -24,14 +23,15 @@ from include.sandbox.demo.records import Records
 from include.sandbox.demo.story import Story
 from include.sandbox.demo.summary import print_summary, report, write_report
 from include.sandbox.demo.traffic import TrafficClient
-from include.sandbox.progress import Steps
-from include.sandbox.settings import (
+from include.sandbox.host.progress import Steps
+from include.sandbox.host.settings import (
     REGION,
     SandboxSettings,
     SettingsError,
     sandbox_root,
 )
-from include.sandbox.supervise import Supervisor
+from include.sandbox.host.supervise import Supervisor
+from include.sandbox.services.airflow import AirflowError
 
 RATE_RPS = 50.0
 OTHERWISE = 1

@@ -31,7 +31,7 @@ from include.sandbox.demo.counts import (
 )
 from include.sandbox.demo.images import LiveImages, live_images
 from include.sandbox.demo.protocols import Answer, DigitsClient, GrpcDigitsClient, HttpDigitsClient
-from include.sandbox.settings import MARKER
+from include.sandbox.host.settings import MARKER
 
 WORKERS_PER_PROTOCOL = 2
 """Two, so that one slow answer does not silence a protocol."""

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.sandbox.cluster.errors import ApiError
-from include.sandbox.kserve.gateway import OtherRoutes
-from include.sandbox.kserve.knative_worker import KnativeWorker
+from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
-from include.sandbox.kserve.standard_worker import StandardWorker
+from include.sandbox.kserve.standard.gateway import OtherRoutes
+from include.sandbox.kserve.standard.worker import StandardWorker
 from include.sandbox.kserve.worker import KIND, ServiceWorker, Surroundings
-from include.sandbox.router import Router, Routing
-from include.sandbox.triton import TritonInstall
+from include.sandbox.services.router import Router, Routing
+from include.sandbox.services.triton import TritonInstall
 
 __all__ = ["KServeController", "KServeSettings"]
 

@@ -23,7 +23,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 
 log = logging.getLogger(__name__)
 

@@ -12,16 +12,17 @@ import psutil
 from rich.console import Console
 
 from include.model_release.errors import SlipwayError
-from include.sandbox import lifecycle, processes
-from include.sandbox.progress import Steps, WaitFailedError
-from include.sandbox.settings import (
+from include.sandbox import lifecycle
+from include.sandbox.host import processes
+from include.sandbox.host.progress import Steps, WaitFailedError
+from include.sandbox.host.settings import (
     IMAGES_VARIABLE,
     PROJECT_ROOT,
     SandboxSettings,
     connection_environment,
     sandbox_environment,
 )
-from include.sandbox.triton import end_with_parent
+from include.sandbox.services.triton import end_with_parent
 
 PARTS = ("object-store", "router", "cluster")
 """In the order in which they are started."""

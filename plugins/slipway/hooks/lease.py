@@ -28,7 +28,7 @@ from include.model_release.rollout.lease import (
     renewal,
 )
 from include.model_release.rollout.lease_holder import LeaseHolder
-from slipway.hooks.cluster_object import ClusterObjectHook
+from slipway.hooks.kubernetes_object import ClusterObjectHook
 
 # How often a change is decided anew while others change the lease in between, and the pause before the second time.
 ATTEMPTS = 6

@@ -15,7 +15,7 @@ from include.model_release.raise_permission import is_other_person
 from include.model_release.reports.approval import approval_body
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
-from slipway.ticket import TICKET_TEMPLATE
+from slipway.release_run import TICKET_TEMPLATE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

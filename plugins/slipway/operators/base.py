@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput, Task
 
 from include.model_release.errors import GateInconclusiveError, GateRefusedError, SlipwayError
 from slipway.failures import airflow_failures
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
-from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import TICKET_TEMPLATE, ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -12,11 +12,11 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.gates.benchmark import BenchmarkResult, judge_benchmark, require_benchmark
 from include.model_release.spec.release_file import Benchmark, TextGeneration
-from slipway.hooks.registry import GOLDEN_FILE
 from slipway.hooks.triton import TritonHook
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
-from slipway.ticket import ReleaseTicket
+from slipway.registry.registry import GOLDEN_FILE
+from slipway.release_run import ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

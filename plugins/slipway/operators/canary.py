@@ -15,11 +15,11 @@ from include.model_release.errors import (
     SlipwayError,
 )
 from include.model_release.rollout.lease_holder import Stage
-from slipway.canary_journal import WatchState
 from slipway.failures import airflow_failures
 from slipway.operators.base import recorded_stage
 from slipway.operators.traffic import TrafficOperator, attempt_of
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.checkpoint import WatchState
 from slipway.triggers.canary import CanaryStepTrigger
 from slipway.triggers.first_deploy import FirstDeployTrigger
 

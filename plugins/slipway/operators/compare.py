@@ -28,7 +28,7 @@ from slipway.hooks.ingress import IngressHook
 from slipway.hooks.mirror import MirrorHook
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import MANIFEST_TEMPLATE
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -27,8 +27,8 @@ from include.model_release.publishing.variants import (
 from include.model_release.spec.release_file import Conversion
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.pod import ReleasePodOperator
-from slipway.reuse import already_published
-from slipway.ticket import ReleaseTicket
+from slipway.registry.reuse import already_published
+from slipway.release_run import ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

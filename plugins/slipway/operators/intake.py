@@ -15,7 +15,7 @@ from include.model_release.identifiers import validate_model_name
 from include.model_release.intake import IncomingVersion, IntakeResult, message_bodies, parse_messages
 from include.model_release.record.arrivals import Arrival, Kept, kept_as_json, kept_from
 from slipway.failures import airflow_failures
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.intake_sweep import LIST_PAGES, Look, ModelLook, look_at_models
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from include.model_release.rollout.pause import PauseOutcome, pause_outcome
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, require_known
 from slipway.failures import airflow_failures
-from slipway.hooks.kserve import KServeHook
+from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.rollout_driver import look
+from slipway.traffic.reconciler import look
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -17,8 +17,8 @@ from urllib3.exceptions import HTTPError
 from include.model_release.errors import SlipwayError
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
-from slipway.pod_failures import PodLimits, refused_or_away, silent_end
-from slipway.pod_manifest import (
+from slipway.pods.failures import PodLimits, refused_or_away, silent_end
+from slipway.pods.manifest import (
     PART_OF,
     PART_OF_LABEL,
     STAGE_LABEL,
@@ -27,7 +27,7 @@ from slipway.pod_manifest import (
     variables,
     volumes,
 )
-from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
+from slipway.release_run import TICKET_TEMPLATE, ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60
-# boto's arguments, as JSON; `slipway_pod.store` reads it.
+# boto's arguments, as JSON; `slipway_pod.storage.s3` reads it.
 _ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
 
 

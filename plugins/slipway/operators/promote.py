@@ -13,8 +13,8 @@ from slipway.failures import airflow_failures
 from slipway.operators.base import recorded_stage
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.traffic import attempt_of
-from slipway.rollout_driver import first_deploy
-from slipway.wheel import Wheel
+from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.reconciler import first_deploy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

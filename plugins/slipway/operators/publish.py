@@ -40,13 +40,13 @@ from include.model_release.triton_config.ensemble import (
 from include.model_release.triton_config.files import named_files
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from include.model_release.triton_config.warmup import make_warmup, needs_golden
-from slipway.hooks.registry import GOLDEN_FILE, ModelRegistry, StoredSource
-from slipway.hooks.signing import load_signing_key, sign
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.convert import RESULT_FILE
 from slipway.project import project_commit, project_version
-from slipway.reuse import recipe_for, require_published
-from slipway.ticket import ReleaseTicket
+from slipway.registry.registry import GOLDEN_FILE, ModelRegistry, StoredSource
+from slipway.registry.reuse import recipe_for, require_published
+from slipway.registry.signing import load_signing_key, sign
+from slipway.release_run import ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -30,13 +30,13 @@ from include.model_release.rollout.lease_terms import require_lease_outlasts_tak
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.failures import airflow_failures
-from slipway.hooks.kserve import KServeHook
-from slipway.hooks.lock import LockOwner, ReleaseLock
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.inference_service import KServeHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
-from slipway.rollout_driver import look
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.release_record.lock import LockOwner, ReleaseLock
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic.reconciler import look
 from slipway.training_configs import require_stateless_source
 from slipway.triggers.lock import LockFreedTrigger
 

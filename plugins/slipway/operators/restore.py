@@ -9,16 +9,16 @@ from include.model_release.errors import ForeignChangeError
 from include.model_release.record.fold import ReleaseState
 from include.model_release.rollout.next_action import RollBack, Withdraw
 from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
-from slipway.hooks.metrics import metrics_source
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.signing import load_signing_key
-from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.verification import require_published_repository
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.metrics.source import metrics_source
 from slipway.operators.base import recorded_stage
 from slipway.operators.traffic import TrafficOperator
-from slipway.rollback_notes import RollbackNotes
-from slipway.rollout_driver import Turn, look
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import load_signing_key
+from slipway.registry.verification import require_published_repository
+from slipway.release_record.record import ReleaseRecord
+from slipway.traffic.reconciler import Turn, look
+from slipway.traffic.rollback_notes import RollbackNotes
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -22,18 +22,18 @@ from include.model_release.rollout.observation import STABLE_URI, Observed
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 from slipway.failures import airflow_failures
-from slipway.hooks.kserve import KServeHook
+from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.hooks.lock import LockOwner
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.signing import load_signing_key
-from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.verification import require_published_repository
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import model_lock, triggered_by
 from slipway.operators.restore import RestoreStableOperator
-from slipway.rollout_driver import drive, look
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import load_signing_key
+from slipway.registry.verification import require_published_repository
+from slipway.release_record.lock import LockOwner
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic.reconciler import drive, look
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -18,12 +18,12 @@ from include.model_release.triton_config.ensemble import Configs, load_order, pi
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from include.model_release.triton_config.staged_paths import SERVING_ROOT, names_files, on_staging
 from slipway.failures import airflow_failures
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.signing import load_signing_key
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.operators.triton import TritonLoadModelOperator
-from slipway.ticket import TICKET_TEMPLATE, ReleaseTicket
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import load_signing_key
+from slipway.release_run import TICKET_TEMPLATE, ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

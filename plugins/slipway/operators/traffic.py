@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.rollout.observation import Observed
-from slipway.hooks.kserve import KServeHook
+from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.hooks.metrics import DEFAULT_METRICS_CONN_ID
+from slipway.metrics.source import DEFAULT_METRICS_CONN_ID
 from slipway.operators.base import ReleaseOperator
-from slipway.raise_permit import RaisePermit
-from slipway.rollback_address import RollbackAddress
-from slipway.rollout_driver import Turn, drive, look
-from slipway.wheel import Wheel
+from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.raise_permit import RaisePermit
+from slipway.traffic.reconciler import Turn, drive, look
+from slipway.traffic.rollback_address import RollbackAddress
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

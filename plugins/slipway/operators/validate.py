@@ -23,12 +23,12 @@ from include.model_release.reports.signature_report import (
 )
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.tensors import signature_from_metadata
-from slipway.hooks.registry import ModelRegistry
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.staging import StagedModel, Staging
 from slipway.quality import run_expectations
-from slipway.ticket import ReleaseTicket
+from slipway.registry.registry import ModelRegistry
+from slipway.release_run import ReleaseTicket
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,20 +10,20 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from include.model_release.canary.judge import CanaryPlan
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.lease_holder import Stage
-from slipway.canary_cluster import CanaryCluster
-from slipway.canary_journal import CanaryJournal, JournalKeeper, WatchState
-from slipway.canary_watch import StepWatch
+from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.ingress import IngressHook
-from slipway.hooks.kserve import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.hooks.metrics import metrics_source
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
-from slipway.replay import GoldenReplay
-from slipway.shield import CanaryShield
-from slipway.ticket import ReleaseTicket
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.metrics.source import metrics_source
+from slipway.registry.registry import ModelRegistry
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
+from slipway.traffic.golden_replay import GoldenReplay
+from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.shield import CanaryShield
+from slipway.traffic.step_cluster import CanaryCluster
+from slipway.traffic.step_watcher import StepWatch
 from slipway.triggers.timing import Pace
-from slipway.wheel import Wheel
 
 # Of one request about the watch's journal.
 STORE_TIMEOUT_S = 2.0

@@ -8,10 +8,10 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import SlipwayError
-from slipway.hooks.kserve import KServeHook
+from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
-from slipway.rollout_driver import drive_in_lane, first_deploy
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.reconciler import drive_in_lane, first_deploy
 from slipway.triggers.timing import Pace
 
 # A server takes seconds to come up, and nobody serves users better for seeing it sooner.

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kubernetes.client import models
 
-from include.sandbox.cluster import schemas
-from include.sandbox.cluster.structure import Record
+from include.sandbox.cluster.admission import schemas
+from include.sandbox.cluster.admission.structure import Record
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from include.sandbox.cluster.admission.pod_rules import quantity_value
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.merge import merge_patched
-from include.sandbox.cluster.pod_rules import quantity_value
-from include.sandbox.cluster.store import ObjectStore
+from include.sandbox.cluster.storage.store import ObjectStore
 from tests.contract.cluster.emulator import inference_service, pod
 
 JSON = st.recursive(

@@ -12,7 +12,7 @@ import pytest
 
 from include.sandbox.demo.images import live_images
 from include.sandbox.demo.training import RECIPES, golden_set, train
-from include.sandbox.images import build_image, image_python
+from include.sandbox.host.images import build_image, image_python
 
 # Runs in the image's environment: answers the golden set whole, and the live images one by one.
 PROGRAM = """

@@ -13,7 +13,7 @@ from kubernetes.client import rest
 
 from include.guard.cluster import Cluster, connect
 from include.guard.watch import Guard, Terms
-from include.sandbox.settings import PROJECT_ROOT
+from include.sandbox.host.settings import PROJECT_ROOT
 from tests.contract.cluster.emulator import Emulator, wait_until
 from tests.contract.guard.stage import Stage
 from tests.unit.guard.world import service_manifest

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from include.model_release.errors import SlipwayError
-from include.sandbox.lab.answers import failed_elsewhere, harm_by
+from include.sandbox.load.answers import failed_elsewhere, harm_by
 from tests.contract.serving.clients import wait_for
 
 if TYPE_CHECKING:

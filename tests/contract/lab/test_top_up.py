@@ -20,7 +20,7 @@ from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.lab.world import Lab
 
 if TYPE_CHECKING:
-    from slipway.ticket import ReleaseTicket
+    from slipway.release_run import ReleaseTicket
 
     from benchmarks.live.canary import LabModel
 
@@ -44,7 +44,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabModel]:
     """A model with version 1 live, whose revisions have URLs of their own and whose users are away."""
     root = tmp_path_factory.mktemp("lab")
     with Lab(root) as lab, patch.dict(os.environ, lab.environment(root / "airflow")):
-        from slipway.rollout_driver import first_deploy
+        from slipway.traffic.reconciler import first_deploy
 
         from benchmarks.live.canary import LabModel
         from include.model_release.rollout.next_action import FirstDeploy
@@ -58,8 +58,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabModel]:
 
 def golden_published(ticket: ReleaseTicket) -> None:
     """What publishing leaves beside the repository: manifest and golden set, of the one row that the model takes."""
-    from slipway.hooks.registry import ModelRegistry, golden_key
-    from slipway.hooks.store import ModelStoreHook
+    from slipway.hooks.s3_store import ModelStoreHook
+    from slipway.registry.registry import ModelRegistry, golden_key
 
     from include.model_release.bucket_layout import repository_paths
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from slipway.hooks.metrics import MetricsSource, metrics_source
+from slipway.metrics.source import MetricsSource, metrics_source
 
 from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.samples import Reading, Sample, Window, reading_delta, window_between

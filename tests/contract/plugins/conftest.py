@@ -21,7 +21,7 @@ from moto.server import ThreadedMotoServer
 
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
 from include.model_release.tensors import ModelSignature, TensorSpec
-from include.sandbox.object_store import make_conditional_writes_atomic
+from include.sandbox.services.object_store import make_conditional_writes_atomic
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.
 _home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
@@ -30,9 +30,9 @@ if "airflow" not in sys.modules:
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 if TYPE_CHECKING:
-    from slipway.hooks.registry import StoredSource
-    from slipway.hooks.store import ModelStoreHook
+    from slipway.hooks.s3_store import ModelStoreHook
     from slipway.hooks.triton import TritonHook
+    from slipway.registry.registry import StoredSource
 
 LOOPBACK = "127.0.0.1"
 _CREDENTIALS = {"login": "slipway-test", "password": "slipway-test"}
@@ -101,7 +101,7 @@ def connections(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def store(bucket: str, connections: None) -> ModelStoreHook:
     """The hook on this test's bucket."""
-    from slipway.hooks.store import ModelStoreHook
+    from slipway.hooks.s3_store import ModelStoreHook
 
     return ModelStoreHook(bucket)
 
@@ -109,7 +109,7 @@ def store(bucket: str, connections: None) -> ModelStoreHook:
 @pytest.fixture
 def cut_off_store(bucket: str, monkeypatch: pytest.MonkeyPatch) -> ModelStoreHook:
     """The hook on a bucket whose server does not listen."""
-    from slipway.hooks.store import ModelStoreHook
+    from slipway.hooks.s3_store import ModelStoreHook
 
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(f"http://{LOOPBACK}:{free_port()}"))
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -128,7 +128,7 @@ class Publication:
 @pytest.fixture
 def prepare_version(store: ModelStoreHook) -> Callable[..., Publication]:
     """Lays the converted model and the golden set of `digits` into the bucket, as the stages before publishing do."""
-    from slipway.hooks.registry import StoredSource
+    from slipway.registry.registry import StoredSource
 
     def prepare(
         version: int = 1, model: bytes = b"an onnx model", config: bytes = b"name", weight_files: int = 0
@@ -162,11 +162,12 @@ def prepare_version(store: ModelStoreHook) -> Callable[..., Publication]:
 @pytest.fixture
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files above 8 MiB are copied in parts of 5 MiB; S3's limits are 5 GiB and 5 MiB."""
-    from slipway.hooks import publisher, transfer
+    from slipway.hooks import s3_transfer
+    from slipway.registry import publisher
 
-    for module in (transfer, publisher):
+    for module in (s3_transfer, publisher):
         monkeypatch.setattr(module, "SINGLE_COPY_LIMIT_BYTES", 8 * 2**20)
-    monkeypatch.setattr(transfer, "PART_BYTES", 5 * 2**20)
+    monkeypatch.setattr(s3_transfer, "PART_BYTES", 5 * 2**20)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 from include.sandbox.demo.images import training_and_held_out
 from include.sandbox.demo.training import golden_set
 from include.sandbox.demo.training import train as train_digits
-from include.sandbox.images import build_image, is_built
+from include.sandbox.host.images import build_image, is_built
 from tests.contract.pods.networks import train_network
 from tests.contract.pods.support import npz, train
 
@@ -98,7 +98,7 @@ def leaves(folder: Path) -> Trained:
 def digits_network(folder: Path) -> Trained:
     """A network on handwritten digits as TorchScript. Its image is the largest: it is not built here."""
     if not is_built("pytorch"):
-        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.images pytorch")
+        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.host.images pytorch")
     network = train_network(folder / "network")
     return Trained({"model.pt": network.script}, network.golden, network.answers)
 

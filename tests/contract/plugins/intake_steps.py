@@ -11,12 +11,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from slipway.hooks.record import ReleaseRecord
 from slipway.operators.intake import SET_ASIDE_KEY, FindNewVersionsOperator
+from slipway.release_record.record import ReleaseRecord
 from structlog.testing import capture_logs
 
 if TYPE_CHECKING:
-    from slipway.hooks.store import ModelStoreHook
+    from slipway.hooks.s3_store import ModelStoreHook
 
 EVENT, SWEEP = "an event told of it", "the sweep found it"
 _RECORDED_AT = datetime(2026, 1, 2, tzinfo=UTC)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
-from slipway.ticket import ReleaseTicket
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.registry import ModelRegistry
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket
 
 from include.model_release.record.requirements import requirements_of
 

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator, Staging
 from slipway.operators.triton import TritonLoadModelOperator
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.registry.registry import ModelRegistry
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
 
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.publishing.variants import ONLY
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.images import build_image, image_name
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.host.images import build_image, image_name
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.plugins.conftest import triton_connection
 
 POD_SCRIPTS = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"

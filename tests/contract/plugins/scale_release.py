@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import numpy as np
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
 
 from include.model_release.publishing.manifest import FileEntry
 from include.model_release.record.fold import ReleaseState

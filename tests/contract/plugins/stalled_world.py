@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseTicket, StableVersion
 
 from include.model_release.spec.release_file import parse_release_spec
 from tests.contract.cluster.emulator import ROOT, Emulator, wait_until

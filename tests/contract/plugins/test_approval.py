@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.approval import ApproveReleaseOperator
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.registry.registry import ModelRegistry
+from slipway.release_run import ReleaseTicket, StableVersion
 
 from include.model_release.record.fold import ReleaseState
 from include.model_release.spec.release_file import parse_release_spec

@@ -21,9 +21,7 @@ import pytest
 import tenacity
 from airflow.providers.cncf.kubernetes import kubernetes_helper_functions
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.canary_journal import WatchState
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.convert import ConvertModelOperator
@@ -34,7 +32,9 @@ from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator, StagedModel, Staging
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic.checkpoint import WatchState
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge

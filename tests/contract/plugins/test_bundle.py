@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
+from slipway.registry.registry import ModelRegistry
 
 from include.model_release.errors import LoadRefusedError, ModelInvalidError, SlipwayError
 from include.model_release.triton_config.ensemble import bundle_config_sha256

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 
-from include.sandbox.cluster.store import ObjectStore
+from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.kserve.controller import KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy
 from tests.contract.plugins.test_bundle import ENSEMBLE, Release, published

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from slipway.hooks.ingress import Endpoint
-from slipway.hooks.metrics import EnvoyMetricsHook
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.metrics.source import EnvoyMetricsHook
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
 from slipway.operators.preview import ShowCandidateOperator, curl_line
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.traffic import TrafficOperator
-from slipway.rollout_driver import drive, take_turn
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.registry.registry import ModelRegistry
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic.reconciler import drive, take_turn
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge

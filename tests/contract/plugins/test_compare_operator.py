@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes import client
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.compare import CompareAnswersOperator
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
 
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.triton import TritonServer
+from include.sandbox.services.triton import TritonServer
 from tests.contract.cluster.emulator import NAMESPACE, Emulator
 from tests.contract.plugins.conftest import LOOPBACK, free_port
 from tests.contract.plugins.pod_steps import first_event, pod_cluster, task_context

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperator
 from slipway.operators.publish import PublishModelOperator
-from slipway.ticket import ReleaseTicket
+from slipway.registry.registry import ModelRegistry
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import (

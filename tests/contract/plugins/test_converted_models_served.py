@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tritonclient.http as triton_http
 from numpy.typing import NDArray
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.convert import ChooseVariantOperator
 from tritonclient.utils import np_to_triton_dtype
@@ -22,9 +22,9 @@ from include.model_release.bucket_layout import repository_paths
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.publishing.variants import variant_names, with_variant
 from include.model_release.spec.conversion.targets import ParityRule
-from include.sandbox.triton import TritonServer
-from slipway_pod.parity import compare_output
-from slipway_pod.rules import Rule
+from include.sandbox.services.triton import TritonServer
+from slipway_pod.parity.outputs import compare_output
+from slipway_pod.parity.rules import Rule
 from tests.contract.plugins.conftest import aws_connection, make_bucket
 from tests.contract.plugins.converted_models import CASES, QUEUE_DELAY_S, Case, Trained
 from tests.contract.plugins.release_steps import CONTEXT, Release, staging_server

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slipway.hooks import signing as signing_module
-from slipway.hooks.publisher import read_decision
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.signing import SigningKey, sign
-from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.transfer import OversizedError, read_whole
-from slipway.hooks.verification import require_published_repository, verify_version
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.s3_transfer import OversizedError, read_whole
+from slipway.registry import signing as signing_module
+from slipway.registry.publisher import read_decision
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import SigningKey, sign
+from slipway.registry.verification import require_published_repository, verify_version
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import (

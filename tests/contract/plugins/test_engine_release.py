@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ChooseVariantOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import PrepareStagingOperator
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.registry.registry import ModelRegistry
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
 
 from include.model_release.errors import GateRefusedError, LoadRefusedError, ModelInvalidError
 from include.model_release.publishing.manifest import Manifest

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from botocore.httpsession import URLLib3Session
 from moto.s3.models import FakeKey, s3_backends
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.errors import TransientError
 from tests.contract.plugins.conftest import LOOPBACK, aws_connection, make_bucket

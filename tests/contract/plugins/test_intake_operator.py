@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from slipway.hooks.lock import LockOwner, ReleaseLock
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.lock import LockOwner, ReleaseLock
 
 from include.model_release.errors import StoreUnavailableError
 from tests.contract.plugins.intake_steps import (

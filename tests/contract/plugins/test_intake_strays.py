@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.record.arrivals import Upload

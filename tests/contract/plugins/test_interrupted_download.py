@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.images import build_image
+from include.sandbox.host.images import build_image
 from tests.contract.plugins.verified_download import Initializer, own_s3, put_version, wait_until
 
 pytestmark = pytest.mark.timeout(180)

@@ -13,14 +13,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.triton import TritonLoadModelOperator
 from slipway.operators.validate import ValidateModelOperator
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
 
 from include.model_release.errors import (
     GoldenSetError,
@@ -34,8 +34,8 @@ from include.model_release.errors import (
 )
 from include.model_release.record.fold import Stage
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.images import build_image
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.host.images import build_image
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.plugins.conftest import LOOPBACK
 from tests.contract.serving.text_model import text_ensemble_files, text_model_files
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.validate import ValidateModelOperator
-from slipway.ticket import ReleaseTicket
+from slipway.registry.registry import ModelRegistry
+from slipway.release_run import ReleaseTicket
 
 from tests.contract.plugins import scale_release
 from tests.contract.plugins.release_steps import load_of

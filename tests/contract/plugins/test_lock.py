@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
-from slipway.hooks import lock as lock_module
-from slipway.hooks.lock import LockOwner, LockUnreadableError, ReleaseLock, lock_key
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record import lock as lock_module
+from slipway.release_record.lock import LockOwner, LockUnreadableError, ReleaseLock, lock_key
 from slipway.triggers import lock as lock_trigger
 from slipway.triggers.lock import LockFreedTrigger
 

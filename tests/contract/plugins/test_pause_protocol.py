@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.hooks.kserve import KServeHook
+from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.operators import pause as pausing
 from slipway.operators.pause import PauseCanaryOperator
-from slipway.rollout_driver import Turn, drive
-from slipway.ticket import ReleaseTicket, StableVersion
-from slipway.wheel import Wheel
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.reconciler import Turn, drive
 
 from include.model_release.errors import CanaryPausedError, TimedOutError
 from include.model_release.rollout.next_action import Promote, StartCanary

@@ -6,7 +6,7 @@ import asyncio
 from urllib.parse import urlsplit
 
 import pytest
-from slipway.rollout_driver import look
+from slipway.traffic.reconciler import look
 
 from include.model_release.errors import AlreadyReleasedError, ForeignChangeError, SpecError
 from include.model_release.rollout.next_action import (

@@ -6,11 +6,11 @@ from typing import Any, NoReturn
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.preview import ShowCandidateOperator
-from slipway.raise_permit import RaisePermit
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic.raise_permit import RaisePermit
 
 from include.model_release.errors import CanaryRefusedError
 from include.model_release.spec.release_file import parse_release_spec

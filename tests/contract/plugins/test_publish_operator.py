@@ -15,17 +15,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from slipway import project
-from slipway.hooks import publisher
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.signing import SigningKey
-from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.verification import verify_version
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import release
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.operators.staging import PrepareStagingOperator
-from slipway.ticket import ReleaseTicket
+from slipway.registry import publisher
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import SigningKey
+from slipway.registry.verification import verify_version
+from slipway.release_run import ReleaseTicket
 
 from include.model_release.errors import SlipwayError, UserError
 from include.model_release.publishing.manifest import FileEntry, Manifest

@@ -15,11 +15,11 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from slipway.hooks.listing import StoredObject
-from slipway.hooks.registry import ModelRegistry, StoredSource
-from slipway.hooks.signing import sign
-from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.verification import verify_version
+from slipway.hooks.s3_listing import StoredObject
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.registry import ModelRegistry, StoredSource
+from slipway.registry.signing import sign
+from slipway.registry.verification import verify_version
 
 from include.model_release.errors import SlipwayError, VersionConflictError
 from include.model_release.publishing.intent import PartsDigest

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from slipway.failures import airflow_failures
-from slipway.hooks import record_reader
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import recorded_stage
+from slipway.release_record import record_reader
+from slipway.release_record.record import ReleaseRecord
 
 from include.model_release.errors import (
     BenchmarkInconclusiveError,
@@ -164,7 +164,9 @@ def test_strays_are_skipped_and_named(store: ModelStoreHook, caplog: pytest.LogC
     record(store).append("release_started")
     one = record(store)
     assert kinds(one) == kinds(one) == [(1, "release_started")]
-    told = [line.getMessage() for line in caplog.records if line.name == "slipway.hooks.record_reader"]
+    told = [
+        line.getMessage() for line in caplog.records if line.name == "slipway.release_record.record_reader"
+    ]
     assert sum("8 objects that are no events" in line for line in told) == 1
     assert any("records/digits/2/README" in line or "records/digits/2/'" in line for line in told)
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from slipway.concurrency import each
-from slipway.hooks import record_reader
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record import record_reader
+from slipway.release_record.record import ReleaseRecord
 
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.record import segment as record_segment

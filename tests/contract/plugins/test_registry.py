@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from slipway.hooks.registry import ModelRegistry, golden_key
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.registry import ModelRegistry, golden_key
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
 from include.model_release.publishing.manifest import FileEntry, Manifest

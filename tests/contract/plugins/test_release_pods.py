@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes import client
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ConvertModelOperator
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
 
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 from tests.contract.cluster.emulator import NAMESPACE, Emulator, wait_until

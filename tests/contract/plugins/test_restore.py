@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.hooks.metrics import EnvoyMetricsHook
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.metrics.source import EnvoyMetricsHook
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.restore import RestoreStableOperator
 from slipway.operators.traffic import TrafficOperator
-from slipway.rollback_address import RollbackAddress
-from slipway.rollout_driver import drive
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.registry.registry import ModelRegistry
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic.reconciler import drive
+from slipway.traffic.rollback_address import RollbackAddress
 
 from include.model_release.errors import InputMissingError, SlipwayError
 from include.model_release.record.events import SEQ_LIMIT

@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
-from slipway.hooks.lock import LockOwner
-from slipway.hooks.record import ReleaseRecord
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import rollback as operators
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.rollback import (
@@ -21,8 +18,11 @@ from slipway.operators.rollback import (
     TryRollbackOperator,
 )
 from slipway.operators.traffic import TrafficOperator
-from slipway.rollout_driver import drive
-from slipway.ticket import ReleaseTicket
+from slipway.registry.registry import ModelRegistry
+from slipway.release_record.lock import LockOwner
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.reconciler import drive
 
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.rollout.next_action import Promote, StartCanary

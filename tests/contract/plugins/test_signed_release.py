@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from cryptography.hazmat.primitives.asymmetric import ec
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.signing import SigningKey, load_signing_key, sign
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
-from slipway.hooks.verification import verify_version
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.restore import ArmRollbackOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.traffic import TrafficOperator
-from slipway.ticket import ReleaseTicket
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import SigningKey, load_signing_key, sign
+from slipway.registry.verification import verify_version
+from slipway.release_run import ReleaseTicket
 
 from include.model_release.errors import (
     GateRefusedError,

@@ -15,9 +15,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from model_signing.verifying import Config as StandardVerifier
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.signing import SigningKey, load_signing_key, require_signature, sign
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import SigningKey, load_signing_key, require_signature, sign
 
 from include.model_release.errors import SigningRefusedError, UserError
 from include.model_release.publishing.manifest import FileEntry, Manifest

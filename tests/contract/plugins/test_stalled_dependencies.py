@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseHook
-from slipway.canary_journal import WatchState
-from slipway.canary_watch import StepWatch
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.checkpoint import WatchState
+from slipway.traffic.step_watcher import StepWatch
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from slipway.hooks.kserve import KServeHook
-from slipway.rollout_driver import Turn, drive, look
+from slipway.hooks.inference_service import KServeHook
+from slipway.traffic.reconciler import Turn, drive, look
 
 from include.model_release.errors import ForeignChangeError
 from include.model_release.rollout.next_action import (

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.http as triton_http
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.verification import verify_version
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import PrepareStagingOperator
-from slipway.ticket import ReleaseTicket
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.verification import verify_version
+from slipway.release_run import ReleaseTicket
 
 from include.model_release.errors import InputMissingError, ModelInvalidError
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.images import build_image
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.host.images import build_image
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.serving.models import table_model
 
 pytestmark = pytest.mark.timeout(120)

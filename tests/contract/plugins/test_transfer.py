@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from slipway.hooks import transfer
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.verification import verify_version
+from slipway.hooks import s3_transfer
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.verification import verify_version
 
 from include.model_release.errors import StoreUnavailableError
 from tests.contract.plugins.conftest import Publication, aws_connection
@@ -36,7 +36,7 @@ def faulty(
     store: ModelStoreHook, s3_endpoint: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ModelStoreHook]:
     """The test's bucket, reached through the proxy, with as many attempts as users have; pauses are short."""
-    monkeypatch.setattr(transfer, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(s3_transfer, "_FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr(
         "botocore.retries.standard.ExponentialBackoff.delay_amount", lambda self, context: 0.0
     )
@@ -124,7 +124,7 @@ def test_condition_that_stays_undecided_is_never_an_answer(
     store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where S3 never says who was first, nobody is told that he was, nor that he was not."""
-    monkeypatch.setattr("slipway.hooks.store._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("slipway.hooks.s3_store._FIRST_PAUSE_S", 0.001)
     faults.plan = ["409"] * 100
     with pytest.raises(StoreUnavailableError, match="ConditionalRequestConflict"):
         faulty.write_once("k", BODY)

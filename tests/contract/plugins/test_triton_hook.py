@@ -27,7 +27,7 @@ from include.model_release.errors import (
 )
 from include.model_release.tensors import signature_from_metadata
 from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.plugins.conftest import LOOPBACK, free_port, triton_connection
 from tests.contract.serving.models import table_model, write_repository
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slipway import verify
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.store import ModelStoreHook
-from slipway.hooks.transfer import ObjectFacts
-from slipway.hooks.verification import require_published_repository, verify_version
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.s3_transfer import ObjectFacts
+from slipway.registry import __main__
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.verification import require_published_repository, verify_version
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
 from include.model_release.publishing.manifest import FileEntry
@@ -188,20 +188,20 @@ def test_program_demands_the_signature_that_the_release_file_names(
 ) -> None:
     """The key is the release file's; a model that has none any more is verified without."""
     where = ["digits", "1", "--bucket", published.bucket, "--releases", str(tmp_path)]
-    assert verify.main(where) == 0
+    assert __main__.main(where) == 0
     key_of(tmp_path)
     signing = f"publish: {{signing: {{private_key_file: {tmp_path}/key.pem}}}}"
     (tmp_path / "digits.yaml").write_text(f"model: digits\nsource: {{format: onnx}}\n{signing}\n")
-    assert verify.main(where) == 1
+    assert __main__.main(where) == 1
     assert f"{ROOT}model.sig: expected a signature" in capsys.readouterr().out
 
 
 def test_program(published: ModelStoreHook, capsys: pytest.CaptureFixture[str]) -> None:
     """The program's exit code and lines say what was found: 0 nothing, 1 differences, 2 it could not be told."""
     where = ["--bucket", published.bucket]
-    assert verify.main(["digits", "1", *where]) == 0
+    assert __main__.main(["digits", "1", *where]) == 0
     published.delete(f"{ROOT}golden.npz")
-    assert verify.main(["digits", "1", *where]) == 1
+    assert __main__.main(["digits", "1", *where]) == 1
     assert f"{ROOT}golden.npz: expected 12 bytes" in capsys.readouterr().out
-    assert verify.main(["digits", "7", *where]) == 2
+    assert __main__.main(["digits", "7", *where]) == 2
     assert "version 7 of 'digits' is not published" in capsys.readouterr().err

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import yaml
-from slipway.hooks import signing as signing_module
-from slipway.hooks.registry import ModelRegistry
-from slipway.hooks.signing import SigningKey, sign
-from slipway.hooks.store import ModelStoreHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry import signing as signing_module
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import SigningKey, sign
 
 from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, canonical_json
-from include.sandbox.images import build_image
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.host.images import build_image
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.cluster.emulator import NAMESPACE, Emulator, pod
 from tests.contract.cluster.emulator import wait_until as cluster_wait
 from tests.contract.plugins.conftest import Publication

@@ -9,8 +9,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from include.sandbox.images import build_image, is_built
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.host.images import build_image, is_built
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.pods.support import BUCKET, ObjectStore, Pod
 
 
@@ -68,7 +68,7 @@ def sklearn_pod(store: ObjectStore) -> Pod:
 def pytorch_pod(store: ObjectStore) -> Pod:
     """Not built here: it is the largest image of all, and `make images` has built it where all tests are run."""
     if not is_built("pytorch"):
-        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.images pytorch")
+        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.host.images pytorch")
     return Pod(build_image("pytorch"), store)
 
 
@@ -81,7 +81,7 @@ def perf_pod(store: ObjectStore) -> Pod:
 def genai_pod(store: ObjectStore) -> Pod:
     """Not built here: the image is large, and only these tests want it."""
     if not is_built("genai-perf"):
-        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.images genai-perf")
+        pytest.skip("NOT TESTED, image not built: python -m include.sandbox.host.images genai-perf")
     return Pod(build_image("genai-perf"), store)
 
 

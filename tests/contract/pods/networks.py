@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from include.sandbox.demo.images import training_and_held_out
 from include.sandbox.demo.training import golden_set
-from include.sandbox.images import build_image
+from include.sandbox.host.images import build_image
 from tests.contract.pods.support import npz, train
 
 

@@ -18,9 +18,9 @@ import pytest
 import tritonclient.http as triton_http
 
 from include.model_release.gates.mirror_comparison import MirrorReport
-from include.sandbox.images import build_image
-from include.sandbox.router import Backend, Ingress, Mirror, Routing
-from include.sandbox.triton import TritonPorts, TritonServer
+from include.sandbox.host.images import build_image
+from include.sandbox.services.router import Backend, Ingress, Mirror, Routing
+from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.contract.pods.support import POD_SCRIPTS, ObjectStore, Pod, closed_port
 from tests.contract.serving.clients import HOST, ask_grpc, ask_http, body_of, grpc_client
 from tests.contract.serving.conftest import Envoy, running_envoy

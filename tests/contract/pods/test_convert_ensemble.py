@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from include.sandbox.images import build_image
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.host.images import build_image
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.pods.support import ObjectStore, Pod, PodRun, check_software_list
 from tests.contract.serving.ensembles import PROGRAM, TENSORS, ensemble_files, write_files
 

@@ -10,7 +10,7 @@ import pytest
 
 from include.model_release.publishing.engine import EngineBuild, engine_of
 from include.model_release.triton_config.checks.contradictions import contradictions
-from include.sandbox.images import build_image
+from include.sandbox.host.images import build_image
 from tests.contract.pods.doubles import TensorRtDouble
 from tests.contract.pods.support import ObjectStore, Pod, PodRun
 from tests.contract.pods.test_convert_onnx import ROWS, classifier

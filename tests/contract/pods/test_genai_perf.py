@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from include.model_release.gates.benchmark import BenchmarkResult
-from include.sandbox.triton import TritonServer
+from include.sandbox.services.triton import TritonServer
 from tests.contract.pods.support import ObjectStore, Pod, PodRun
 
 pytestmark = [pytest.mark.genai, pytest.mark.slow]

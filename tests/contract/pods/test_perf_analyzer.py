@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from include.model_release.gates.benchmark import BenchmarkResult
-from include.sandbox.triton import TritonServer
+from include.sandbox.services.triton import TritonServer
 from tests.contract.pods.support import POD_SCRIPTS, ObjectStore, Pod, PodRun, closed_port
 
 SCRIPT = "benchmark_perf_analyzer.py"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slipway_pod import store as module
 from slipway_pod.errors import PodError
-from slipway_pod.sending import MEBIBYTE
-from slipway_pod.store import Store, store_errors
+from slipway_pod.storage import s3 as module
+from slipway_pod.storage.s3 import Store, store_errors
+from slipway_pod.storage.sending import MEBIBYTE
 from tests.contract.pods.support import BUCKET, ObjectStore, closed_port
 
 

@@ -30,8 +30,8 @@ from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from slipway.pools import STAGING_POOL, make_missing_pools
 from sqlalchemy import select, update
 
-from include.sandbox.airflow import database_template, program
-from include.sandbox.settings import PROJECT_ROOT
+from include.sandbox.host.settings import PROJECT_ROOT
+from include.sandbox.services.airflow import database_template, program
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from include.sandbox.router import Router, envoy_argv
-from include.sandbox.triton import TritonInstall, end_with_parent
+from include.sandbox.services.router import Router, envoy_argv
+from include.sandbox.services.triton import TritonInstall, end_with_parent
 from tests.contract.serving.models import write_repository
 
 

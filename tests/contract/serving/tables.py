@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from include.sandbox.images import build_image
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.host.images import build_image
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.serving.models import model_of_table, write_repository
 
 DOUBLE = [2.0] * 10

@@ -18,11 +18,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
-from include.sandbox.cluster.store import ObjectStore
+from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.kserve.controller import KServeController, KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy, download_repository
-from include.sandbox.router import Mirror
-from include.sandbox.triton import TritonPorts
+from include.sandbox.services.router import Mirror
+from include.sandbox.services.triton import TritonPorts
 from tests.contract.serving.clients import HOST, Load, ask_grpc, ask_http, grpc_client
 from tests.contract.serving.conftest import Envoy
 from tests.contract.serving.models import table_model

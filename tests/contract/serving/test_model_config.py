@@ -16,7 +16,7 @@ from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.triton_config.build import build_model_config, canonical_config, config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from include.model_release.triton_config.warmup import make_warmup
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -14,9 +14,9 @@ from aiohttp.test_utils import TestServer
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError
 from include.model_release.metrics.queries import QUERY_SETS
-from include.sandbox.router import Backend, Ingress, Mirror, Router, Routing, envoy_program
-from include.sandbox.settings import PROJECT_ROOT
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.host.settings import PROJECT_ROOT
+from include.sandbox.services.router import Backend, Ingress, Mirror, Router, Routing, envoy_program
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.serving.clients import HOST, Load, ask_grpc, ask_http, body_of, grpc_client
 from tests.contract.serving.conftest import Envoy
 from tests.contract.serving.models import table_model, write_repository

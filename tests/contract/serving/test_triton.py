@@ -16,7 +16,7 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError
-from include.sandbox.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.serving.clients import wait_for
 from tests.contract.serving.models import table_model, write_repository
 
@@ -157,7 +157,7 @@ def test_ends_with_its_parent(install: TritonInstall, repository: Path, tmp_path
     """The command becomes the server, which ends by itself when its parent is killed outright."""
     ports = TritonPorts.free()
     server = TritonServer(install, repository, ports)
-    command = [sys.executable, "-m", "include.sandbox.triton", "--repository", str(repository)]
+    command = [sys.executable, "-m", "include.sandbox.services.triton", "--repository", str(repository)]
     command += [f"--http-port={ports.http}", f"--grpc-port={ports.grpc}", f"--metrics-port={ports.metrics}"]
     program = (
         "import subprocess, sys, time; "

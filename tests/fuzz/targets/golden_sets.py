@@ -18,8 +18,8 @@ from include.model_release.gates.validation.golden_file import read_arrays
 from include.model_release.gates.validation.golden_set import Kind, golden_from_arrays
 from include.model_release.tensors import ModelSignature
 from slipway_pod.errors import PodError
-from slipway_pod.golden import read_golden
-from slipway_pod.tensors import Tensor
+from slipway_pod.models.golden import read_golden
+from slipway_pod.models.tensors import Tensor
 from tests.fuzz import mutate
 from tests.fuzz.target import Target
 

@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import Any
 
-from slipway.canary_journal import CanaryJournal, WatchState
+from slipway.traffic.checkpoint import CanaryJournal, WatchState
 
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.policy import AnalysisPolicy

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from slipway.hooks.prometheus_series import RevisionData, parse_answer, parse_series, shared_series
-from slipway.hooks.scrape import counters_by_revision
+from slipway.metrics.envoy import counters_by_revision
+from slipway.metrics.prometheus_series import RevisionData, parse_answer, parse_series, shared_series
 
 from include.model_release.errors import SlipwayError
 from include.model_release.metrics.queries import check_selector

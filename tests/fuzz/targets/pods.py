@@ -17,7 +17,7 @@ from include.model_release.gates.parity import parse_parity, require_parity, wor
 from include.model_release.publishing.conversion_result import parse_converted, require_same_service
 from include.model_release.spec.release_file import Benchmark
 from slipway_pod.errors import PodError
-from slipway_pod.source_files import _unpack
+from slipway_pod.storage.source_files import _unpack
 from tests.fuzz import mutate
 from tests.fuzz.documents import json_bytes
 from tests.fuzz.target import Target

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import yaml
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
 
 from include.model_release.canary.recordings import read_policy
 from include.model_release.spec.release_file import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from include.model_release.record.fold import EventWriter
-from include.sandbox.lab.answers import Answer
+from include.sandbox.load.answers import Answer
 from tests.chaos.evidence import GUARD, SLACK_S, Evidence, Outage, violations
 from tests.chaos.excuses import CLUSTER, ROUTER, Excuse
 from tests.chaos.gates import Write

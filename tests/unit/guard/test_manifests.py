@@ -13,9 +13,9 @@ import yaml
 from kubernetes.client import ApiClient
 
 from include.guard import __main__ as program
-from include.sandbox.cluster.schemas import POD_SPEC
-from include.sandbox.cluster.structure import Findings, pruned
-from include.sandbox.settings import PROJECT_ROOT
+from include.sandbox.cluster.admission.schemas import POD_SPEC
+from include.sandbox.cluster.admission.structure import Findings, pruned
+from include.sandbox.host.settings import PROJECT_ROOT
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "guard"
 FILES = sorted(FOLDER.glob("*.yaml"))

@@ -21,8 +21,8 @@ from include.model_release.rollout.next_action import (
     observe,
 )
 from include.sandbox.cluster.errors import ApiError
-from include.sandbox.cluster.store import ObjectStore
-from include.sandbox.kserve import knative
+from include.sandbox.cluster.storage.store import ObjectStore
+from include.sandbox.kserve.knative import machine as knative
 
 NAMESPACE, NAME, RELEASE = "models", "digits", "digits-3"
 STABLE_URI = "s3://slipway/models/digits/2/repository"

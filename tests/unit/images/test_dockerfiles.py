@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from slipway.pod_manifest import USER_ID
+from slipway.pods.manifest import USER_ID
 
-from include.sandbox.settings import PROJECT_ROOT
+from include.sandbox.host.settings import PROJECT_ROOT
 
 DOCKERFILES = sorted((PROJECT_ROOT / "include" / "images").glob("*/Dockerfile"))
 NAMED = [pytest.param(path, id=path.parent.name) for path in DOCKERFILES]

@@ -13,7 +13,7 @@ from include.model_release.bucket_layout import repository_paths
 from include.model_release.publishing.build_fingerprint import RECIPE_FILE
 from include.model_release.publishing.intent import decision_key, origin_prefix
 from include.model_release.publishing.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
-from include.sandbox.settings import PROJECT_ROOT
+from include.sandbox.host.settings import PROJECT_ROOT
 
 POLICY = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "policy.json").read_text())
 PUBLISHER, COLLECTOR, OTHER = "slipway-publisher", "slipway-collector", "training"

@@ -13,7 +13,7 @@ from kubernetes.client import ApiClient
 from slipway.hooks.mirror import Listening
 from slipway.operators.compare import MIRROR_LABEL
 
-from include.sandbox.settings import PROJECT_ROOT
+from include.sandbox.host.settings import PROJECT_ROOT
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "mirror"
 (SERVICE,) = yaml.safe_load_all((FOLDER / "service.yaml").read_text(encoding="utf-8"))

@@ -14,10 +14,10 @@ from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.compare import CompareAnswersOperator
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.pod import ReleasePodOperator
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
 
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.settings import PROJECT_ROOT
+from include.sandbox.host.settings import PROJECT_ROOT
 
 MANIFESTS = PROJECT_ROOT / "include" / "manifests"
 POLICIES: dict[str, dict[str, Any]] = {

@@ -8,8 +8,8 @@ import yaml
 
 from include.model_release.bucket_layout import repository_paths
 from include.pod_scripts import verify_repository
-from include.sandbox.settings import PROJECT_ROOT
-from slipway_pod.version_manifest import parse_source
+from include.sandbox.host.settings import PROJECT_ROOT
+from slipway_pod.verification.version_manifest import parse_source
 
 FOLDER = PROJECT_ROOT / "include" / "manifests" / "verify"
 SPEC: dict[str, Any] = yaml.safe_load((FOLDER / "cluster-storage-container.yaml").read_text())["spec"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.cluster.merge import merge_patched
-from include.sandbox.kserve import standard
+from include.sandbox.kserve.standard import machine as standard
 from tests.unit.model_release.foresight import ConflictError
 
 Json = dict[str, Any]

@@ -17,7 +17,7 @@ import pytest
 from include.model_release.errors import GoldenSetError
 from include.model_release.gates.validation.golden_file import read_arrays
 from slipway_pod.errors import PodError
-from slipway_pod.golden import read_arrays as read_in_pod
+from slipway_pod.models.golden import read_arrays as read_in_pod
 
 Reader = Callable[[bytes, int], Any]
 MIB = 1024 * 1024

@@ -15,8 +15,8 @@ from include.model_release.rollout.lease import LONGEST_LEASE_S
 from include.model_release.rollout.lease_holder import STAGES, LeaseHolder
 from include.model_release.rollout.lease_terms import needed_lease_s, require_lease_outlasts_take_over
 from include.model_release.spec.release_file import load_release_spec
-from include.sandbox.airflow import configuration
-from include.sandbox.settings import PROJECT_ROOT, SandboxSettings
+from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings
+from include.sandbox.services.airflow import configuration
 
 AIRFLOWS_DEFAULT_S, HEARTBEAT_S = 30.0, 5.0
 MARGIN_S = 15.0

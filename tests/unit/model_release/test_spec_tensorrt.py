@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from include.model_release.spec.conversion.tensorrt import TensorRtLlmOptions, TensorRtOptions
-from slipway_pod import calibration
+from slipway_pod.conversion import calibration
 
 _PLACES = ["--source", "s3://bkt/m.onnx", "--golden", "s3://bkt/g.npz", "--destination", "s3://bkt/work"]
 

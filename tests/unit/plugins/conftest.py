@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from slipway import canary_cluster, rollout_driver, window_reader
-from slipway.canary_journal import WatchState
-from slipway.ticket import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic import reconciler, step_cluster, window_reader
+from slipway.traffic.checkpoint import WatchState
 
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
@@ -179,8 +179,8 @@ class ReplayDouble:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Readings and turns follow each other at once."""
     monkeypatch.setattr(window_reader, "READING_INTERVAL_S", 0.01)
-    monkeypatch.setattr(canary_cluster, "PAUSED_POLL_S", 0.01)
-    monkeypatch.setattr(rollout_driver, "POLL_INTERVAL_S", 0.001)
+    monkeypatch.setattr(step_cluster, "PAUSED_POLL_S", 0.01)
+    monkeypatch.setattr(reconciler, "POLL_INTERVAL_S", 0.001)
 
 
 @pytest.fixture

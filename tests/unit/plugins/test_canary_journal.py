@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from slipway.canary_journal import CanaryJournal, WatchState
-from slipway.hooks.prometheus_series import parse_answer
-from slipway.ticket import ReleaseTicket
+from slipway.metrics.prometheus_series import parse_answer
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.checkpoint import CanaryJournal, WatchState
 
 from include.model_release.errors import MetricsUnavailableError, UserError
 from include.model_release.json_source import parse_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
 
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,

@@ -7,9 +7,9 @@ import threading
 from dataclasses import replace
 
 import pytest
-from slipway import shield
-from slipway.canary_journal import WatchState
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
+from slipway.traffic import shield
+from slipway.traffic.checkpoint import WatchState
 
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,

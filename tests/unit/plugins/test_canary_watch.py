@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from slipway import canary_watch
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
+from slipway.traffic import step_watcher
 
 from include.model_release.canary.judge import CanaryStep
 from include.model_release.errors import (
@@ -106,7 +106,7 @@ async def test_a_long_step_reports_what_it_saw_so_far(
     ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bake is not silent for longer than the reporting interval."""
-    monkeypatch.setattr(canary_watch, "REPORT_INTERVAL_S", 0.1)
+    monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.1)
     long = replace(PLAN, steps=(CanaryStep(20, 60.0),), max_bake_s=60.0)
     watched, _, _ = watch(ticket, live(), HEALTHY, plan=long)
     assert await watched.run() == "continue"
@@ -177,7 +177,7 @@ async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
     ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A trigger made anew from what Airflow kept takes over what its predecessor saved after its last window."""
-    monkeypatch.setattr(canary_watch, "REPORT_INTERVAL_S", 0.1)
+    monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.1)
     long = replace(PLAN, steps=(CanaryStep(20, 60.0),), max_bake_s=60.0)
     model, journal, lease = live(), JournalDouble(), LeaseDouble()
     died, _, metrics = watch(ticket, model, HEALTHY, plan=long, journal=journal, lease=lease)

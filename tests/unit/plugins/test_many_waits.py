@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, cast
 
 import pytest
-from slipway.hooks.kserve import KServeHook
-from slipway.ticket import ReleaseTicket
+from slipway.hooks.inference_service import KServeHook
+from slipway.release_run import ReleaseTicket
 from slipway.triggers import first_deploy
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.triton import TritonLoadModelTrigger

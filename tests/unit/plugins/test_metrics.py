@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from slipway.hooks.metrics import MetricsSource, metrics_source
-from slipway.hooks.prometheus import PrometheusMetricsHook
-from slipway.hooks.scrape import EnvoyMetricsHook
+from slipway.metrics.envoy import EnvoyMetricsHook
+from slipway.metrics.prometheus import PrometheusMetricsHook
+from slipway.metrics.source import MetricsSource, metrics_source
 
 from include.model_release.spec.release_file import parse_release_spec
 

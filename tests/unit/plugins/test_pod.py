@@ -9,11 +9,11 @@ import pytest
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from kubernetes.client import ApiClient
 from slipway.operators.convert import ConvertModelOperator
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
 
 from include.model_release.errors import SpecError
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
-from include.sandbox.cluster.pod_security import violations
+from include.sandbox.cluster.admission.pod_security import violations
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
 _LANGUAGE_MODEL = parse_release_spec(

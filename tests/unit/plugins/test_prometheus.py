@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slipway.hooks.prometheus import PrometheusMetricsHook
-from slipway.hooks.prometheus_series import RawSeries, RevisionData
+from slipway.metrics.prometheus import PrometheusMetricsHook
+from slipway.metrics.prometheus_series import RawSeries, RevisionData
 
 from include.model_release.errors import MetricsUnavailableError, UserError
 from include.model_release.metrics.queries import QuerySet

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from aiohttp import web
 from slipway.hooks.ingress import Endpoint, IngressHook
-from slipway.hooks.registry import ModelRegistry
-from slipway.replay import LATENCY_BOUNDS_MS, GoldenReplay, load_requests
-from slipway.ticket import ReleaseTicket
+from slipway.registry.registry import ModelRegistry
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.golden_replay import LATENCY_BOUNDS_MS, GoldenReplay, load_requests
 
 from include.model_release.errors import StoreUnavailableError, UserError
 from include.model_release.metrics.samples import Window

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from slipway import rollout_driver
-from slipway.hooks.kserve import KServeHook
-from slipway.rollout_driver import Turn, drive
+from slipway.hooks.inference_service import KServeHook
+from slipway.traffic import reconciler
+from slipway.traffic.reconciler import Turn, drive
 
 from include.model_release.errors import TimedOutError
 from include.model_release.rollout.next_action import RollBack, StartCanary, next_action
@@ -36,8 +36,8 @@ class UnnotedCanary:
 def canary(monkeypatch: pytest.MonkeyPatch) -> UnnotedCanary:
     """The service, looked at without an API."""
     service = UnnotedCanary()
-    monkeypatch.setattr(rollout_driver, "look", lambda hook: hook.model.read())
-    monkeypatch.setattr(rollout_driver, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(reconciler, "look", lambda hook: hook.model.read())
+    monkeypatch.setattr(reconciler, "POLL_INTERVAL_S", 0.01)
     return service
 
 
@@ -55,7 +55,7 @@ def test_without_that_patience_it_would_wait_for_ever(
     canary: UnnotedCanary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mind alone never removes it: it knows no time."""
-    monkeypatch.setattr(rollout_driver, "replace", lambda goal, **_: goal)
+    monkeypatch.setattr(reconciler, "replace", lambda goal, **_: goal)
     with pytest.raises(TimedOutError):
         drive(cast(KServeHook, canary), RollBack(V2, V3), timeout_s=0.2)
     assert canary.model.read().canary_percent == 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from slipway.hooks.scrape import EnvoyMetricsHook, counters_by_revision
+from slipway.metrics.envoy import EnvoyMetricsHook, counters_by_revision
 
 from include.model_release.errors import MetricsUnavailableError, UserError
 from include.model_release.metrics.samples import reading_delta

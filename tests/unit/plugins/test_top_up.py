@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from slipway import canary_watch
-from slipway.canary_watch import StepWatch
-from slipway.ticket import ReleaseTicket
+from slipway.release_run import ReleaseTicket
+from slipway.traffic import step_watcher
+from slipway.traffic.step_watcher import StepWatch
 
 from include.model_release.metrics.samples import Reading
 from tests.unit.model_release.knative_model import KnativeModel
@@ -128,7 +128,7 @@ async def test_a_watch_that_is_made_anew_goes_on_replaying(
     ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows longer than the reporting interval make a watch each; the judge still knows what it lacked."""
-    monkeypatch.setattr(canary_watch, "REPORT_INTERVAL_S", 0.0)
+    monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.0)
     model, journal, lease = live(), JournalDouble(), LeaseDouble()
     lasting = replace(TOP_UP, max_bake_s=30.0)
     for _ in range(40):

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from slipway.canary_cluster import CanaryCluster
-from slipway.canary_journal import CanaryJournal, JournalKeeper, WatchState
-from slipway.canary_watch import StepWatch
-from slipway.hooks.kserve import KServeHook
+from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.replay import GoldenReplay
-from slipway.shield import CanaryShield
-from slipway.ticket import ReleaseTicket
-from slipway.wheel import Wheel
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
+from slipway.traffic.golden_replay import GoldenReplay
+from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.shield import CanaryShield
+from slipway.traffic.step_cluster import CanaryCluster
+from slipway.traffic.step_watcher import StepWatch
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
 from include.model_release.rollout.lease import Lease

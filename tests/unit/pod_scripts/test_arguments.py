@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slipway_pod.arguments import (
+from slipway_pod.program.arguments import (
     http_url,
     json_object,
     names,

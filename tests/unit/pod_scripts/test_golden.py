@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from slipway_pod.errors import PodError
-from slipway_pod.golden import read_arrays, read_golden
-from slipway_pod.tensors import Signature, Tensor, fixed_batch
+from slipway_pod.models.golden import read_arrays, read_golden
+from slipway_pod.models.tensors import Signature, Tensor, fixed_batch
 
 PIXELS = Tensor("pixels", "FP32", (-1, 4))
 WORDS = Tensor("words", "BYTES", (-1, 1))

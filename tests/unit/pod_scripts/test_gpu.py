@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from slipway_pod.conversion.gpu import Gpu, read_gpu, timing_cache_url
 from slipway_pod.errors import PodError
-from slipway_pod.gpu import Gpu, read_gpu, timing_cache_url
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slipway_pod.errors import PodError
-from slipway_pod.limits import Limits, is_out_of_memory
+from slipway_pod.program.limits import Limits, is_out_of_memory
 
 
 def refuse() -> None:

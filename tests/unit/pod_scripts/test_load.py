@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from slipway_pod import load
-from slipway_pod.errors import PodError
-from slipway_pod.load import (
+from slipway_pod.benchmark import load
+from slipway_pod.benchmark.load import (
     Bench,
     Deadline,
     Round,
@@ -21,7 +20,8 @@ from slipway_pod.load import (
     load_parser,
     measure_in_turns,
 )
-from slipway_pod.programs import Ended
+from slipway_pod.errors import PodError
+from slipway_pod.program.subprograms import Ended
 
 COMMAND = ["--server", "h:1", "--candidate", "new", "--candidate-version", "2", "--destination", "s3://b/out"]
 BASELINE = ["--baseline", "old", "--baseline-version", "1"]

@@ -15,8 +15,8 @@ from hypothesis.extra import numpy as arrays
 from include.model_release.gates.parity import parse_parity
 from include.model_release.spec.conversion.targets import ParityRules
 from slipway_pod.errors import PodError
-from slipway_pod.parity import compare_output, require_parity
-from slipway_pod.rules import Rule, rule_for
+from slipway_pod.parity.outputs import compare_output, require_parity
+from slipway_pod.parity.rules import Rule, rule_for
 
 COMMAND = ["--source", "s3://b/m", "--golden", "s3://b/g", "--destination", "s3://b/d"]
 SOURCE = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]])

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from slipway_pod.errors import PodError
-from slipway_pod.limits import Limits
-from slipway_pod.programs import run_builder, run_program
+from slipway_pod.program.limits import Limits
+from slipway_pod.program.subprograms import run_builder, run_program
 
 PYTHON = sys.executable
 
@@ -74,7 +74,7 @@ def test_a_late_program_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_program_that_hangs_after_it_gave_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that has said that it failed is not waited for until the limit."""
-    monkeypatch.setattr("slipway_pod.programs.HANG_GRACE_S", 0.2)
+    monkeypatch.setattr("slipway_pod.program.subprograms.HANG_GRACE_S", 0.2)
     program = script(tmp_path, "import time\nprint('thread [0] had error', flush=True)\ntime.sleep(60)")
     started = time.monotonic()
     ended = run_program([program], 50, gives_up=re.compile("had error"))
@@ -92,7 +92,7 @@ def test_a_program_dies_with_its_parent(tmp_path: Path) -> None:
         "part.write_text(str(os.getpid())); part.rename(path)\n"
         "time.sleep(60)",
     )
-    outer = f"from slipway_pod.programs import run_program; run_program([{inner!r}], 60)"
+    outer = f"from slipway_pod.program.subprograms import run_program; run_program([{inner!r}], 60)"
     package = Path(sys.modules["slipway_pod"].__path__[0]).parent
     with subprocess.Popen([PYTHON, "-c", outer], cwd=package) as parent:
         while not place.exists():

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from slipway_pod import result as module
 from slipway_pod.errors import PodError
-from slipway_pod.result import run_to_result
+from slipway_pod.program import result as module
+from slipway_pod.program.result import run_to_result
 
 PLACE = "s3://bucket/work"
 UNAVAILABLE = PodError("StoreUnavailableError", "S3 does not answer")

@@ -6,7 +6,7 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any
 
-from slipway_pod.software import software_list, tool_versions, upload_software_list
+from slipway_pod.program.software import software_list, tool_versions, upload_software_list
 
 
 class FakeStore:

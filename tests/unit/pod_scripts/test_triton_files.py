@@ -10,9 +10,9 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from slipway_pod.errors import PodError
-from slipway_pod.templates import fill_templates
-from slipway_pod.tensors import Tensor
-from slipway_pod.triton_files import CONFIG, config_text, declared_tensors, read_config, read_program
+from slipway_pod.models.templates import fill_templates
+from slipway_pod.models.tensors import Tensor
+from slipway_pod.models.triton_files import CONFIG, config_text, declared_tensors, read_config, read_program
 
 
 def config_of(text: str) -> Any:

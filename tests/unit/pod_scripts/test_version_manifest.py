@@ -14,7 +14,7 @@ from include.model_release.errors import UserError
 from include.model_release.publishing.manifest import SIGNATURE_FILE, FileEntry, Manifest
 from include.model_release.publishing.manifest_identity import require_identity, signed_sha256
 from slipway_pod.errors import PodError
-from slipway_pod.version_manifest import Version, parse_manifest, parse_source
+from slipway_pod.verification.version_manifest import Version, parse_manifest, parse_source
 from tests.unit.model_release.test_manifest import _manifest
 from tests.unit.model_release.test_manifest_identity import DOCUMENT, ENTRY, HOSTILE, OWN
 

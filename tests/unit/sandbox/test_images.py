@@ -1,4 +1,4 @@
-"""include.sandbox.images: environments that stand for images."""
+"""include.sandbox.host.images: environments that stand for images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox import images
+from include.sandbox.host import images
 
 
 @pytest.fixture

@@ -11,13 +11,20 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from include.sandbox.kserve import standard
-from include.sandbox.kserve.knative import Target
-from include.sandbox.kserve.knative_worker import KnativeWorker
+from include.sandbox.kserve.knative.machine import Target
+from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings
-from include.sandbox.kserve.standard_worker import StandardWorker
+from include.sandbox.kserve.standard import machine
+from include.sandbox.kserve.standard.worker import StandardWorker
 from include.sandbox.kserve.worker import ServiceWorker, Surroundings
-from include.sandbox.router import Backend, Ingress, Mirror, Routing, cluster_documents, route_document
+from include.sandbox.services.router import (
+    Backend,
+    Ingress,
+    Mirror,
+    Routing,
+    cluster_documents,
+    route_document,
+)
 
 MIRROR = Mirror(9000, 9001)
 OLD, NEW = "digits-predictor-00001", "digits-predictor-00002"
@@ -71,13 +78,13 @@ async def test_users_are_mirrored_while_a_candidate_is_shown(
 async def test_standard_mode_mirrors_likewise(make: Make, percent: int, mirrored: bool) -> None:
     """Standard: as long as the routes name a Deployment that runs and has no users."""
     worker = make(StandardWorker)
-    pods = standard.Pods("template", 1, "s3://b/m", phase="ready")
+    pods = machine.Pods("template", 1, "s3://b/m", phase="ready")
     names = ("digits-predictor", "digits-two-predictor")
-    worker.predictor = standard.Predictor(
-        workloads=tuple(standard.Workload(name, 1, (pods,)) for name in names)
+    worker.predictor = machine.Predictor(
+        workloads=tuple(machine.Workload(name, 1, (pods,)) for name in names)
     )
     worker.runs = {f"{name}-1": SimpleNamespace() for name in names}
-    worker._routed = (standard.Backend(names[0], 100 - percent), standard.Backend(names[1], percent))
+    worker._routed = (machine.Backend(names[0], 100 - percent), machine.Backend(names[1], percent))
     users, *services = worker.ingresses()
     assert users.mirror == (MIRROR if mirrored else None)
     assert [(one.tag, one.mirror) for one in services] == [("service", None)] * 2

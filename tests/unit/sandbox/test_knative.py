@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.sandbox.kserve import knative
-from include.sandbox.kserve.knative import Predictor
+from include.sandbox.kserve.knative import machine as knative
+from include.sandbox.kserve.knative.machine import Predictor
 
 
 @dataclass

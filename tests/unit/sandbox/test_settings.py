@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.lifecycle import cluster_configuration
-from include.sandbox.preflight import PORT_VARIABLES
-from include.sandbox.settings import (
+from include.sandbox.host.preflight import PORT_VARIABLES
+from include.sandbox.host.settings import (
     Ports,
     SandboxSettings,
     SettingsError,
@@ -18,6 +17,7 @@ from include.sandbox.settings import (
     connection_environment,
     sandbox_environment,
 )
+from include.sandbox.lifecycle import cluster_configuration
 
 
 @pytest.fixture

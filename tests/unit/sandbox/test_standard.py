@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from include.sandbox.kserve import standard
-from include.sandbox.kserve.standard import Backend, Predictor
+from include.sandbox.kserve.standard import machine as standard
+from include.sandbox.kserve.standard.machine import Backend, Predictor
 
 V1, V2 = "s3://b/v1", "s3://b/v2"
 STABLE, CANARY = "digits-predictor", "digits-c-predictor"

@@ -11,10 +11,9 @@ import psutil
 import pytest
 
 from include.sandbox import lifecycle
-from include.sandbox.airflow import configuration as airflow_configuration
-from include.sandbox.processes import SessionRecord, end_processes, find_sandbox_processes
-from include.sandbox.settings import MARKER, SandboxSettings
-from include.sandbox.supervise import (
+from include.sandbox.host.processes import SessionRecord, end_processes, find_sandbox_processes
+from include.sandbox.host.settings import MARKER, SandboxSettings
+from include.sandbox.host.supervise import (
     GROUP,
     Program,
     Supervisor,
@@ -22,6 +21,7 @@ from include.sandbox.supervise import (
     configuration,
     socket_path,
 )
+from include.sandbox.services.airflow import configuration as airflow_configuration
 
 SLEEP = "import time; time.sleep(300)"
 

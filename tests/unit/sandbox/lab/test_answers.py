@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.lab.answers import Answer, Harm, failed_elsewhere, harm_by, rate_rps, read_answers
+from include.sandbox.load.answers import Answer, Harm, failed_elsewhere, harm_by, rate_rps, read_answers
 
 STABLE, CANDIDATE = "moody-predictor-00001", "moody-predictor-00002"
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from include.sandbox.lab.answers import Answer
-from include.sandbox.lab.load import Outcome, offer
+from include.sandbox.load.answers import Answer
+from include.sandbox.load.clients import Outcome, offer
 
 
 class Slow:

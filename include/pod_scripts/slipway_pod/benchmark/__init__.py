@@ -1,0 +1,1 @@
+"""What the programs that drive a load generator share."""

@@ -1,0 +1,80 @@
+"""What every converter of single models is: its arguments, its run, and how the model is handed over."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, Run
+from slipway_pod.parity.comparison import examine
+from slipway_pod.parity.outputs import require_parity
+from slipway_pod.parity.rules import add_rule_arguments
+from slipway_pod.program.arguments import new_parser, positive, s3_url, whole
+from slipway_pod.program.limits import Limits
+from slipway_pod.program.progress import say
+from slipway_pod.program.result import run_to_result
+from slipway_pod.program.software import tool_versions, upload_software_list
+from slipway_pod.storage.s3 import Store
+
+Result = dict[str, Any]
+
+
+def converter_parser(about: str | None, precisions: Sequence[str] = ("fp32",)) -> argparse.ArgumentParser:
+    """The arguments that every converter has."""
+    parser = new_parser(about)
+    add = parser.add_argument
+    add("--source", required=True, type=s3_url, help="the trained model, s3://BUCKET/KEY")
+    add("--golden", required=True, type=s3_url, help="the golden set, s3://BUCKET/KEY.npz")
+    add("--destination", required=True, type=s3_url, help="where to write, s3://BUCKET/PREFIX")
+    add("--precision", choices=precisions, default="fp32", help="of the converted model (%(default)s)")
+    add_rule_arguments(parser)
+    text = "limit for all tools together, in seconds (%(default)s)"
+    add("--timeout-s", type=positive, default=600.0, metavar="N", help=text)
+    text = "limit for each tool's own memory, in MiB (%(default)s)"
+    add("--memory-mib", type=whole, default=1792, metavar="N", help=text)
+    return parser
+
+
+def run_converter(
+    options: argparse.Namespace, convert: Callable[[Run, Result], None], packages: Iterable[str]
+) -> int:
+    """Runs `convert`, which fills in the result and hands a model over; returns the program's exit code.
+
+    `packages` are those whose versions the result names.
+    """
+
+    def work(store: Store, result: Result) -> None:
+        result["precision"] = options.precision
+        with tempfile.TemporaryDirectory(prefix="convert-") as folder:
+            limits = Limits(options.timeout_s, options.memory_mib)
+            convert(Run(options, store, Path(folder), limits), result)
+
+    def versions() -> dict[str, str]:
+        return tool_versions(packages)
+
+    return run_to_result(options.destination, work, tools=versions, last=upload_software_list)
+
+
+def run_onnx_converter(
+    options: argparse.Namespace, make: Callable[[Run], Result], packages: Iterable[str]
+) -> int:
+    """Runs a converter whose `make` leaves `model.onnx` and the reference, and returns its part of the result."""
+
+    def convert(run: Run, result: Result) -> None:
+        run.fetch(options.golden, GOLDEN_FILE)
+        result.update(make(run))
+        result.update(run.tool("compare", lambda: examine(run)))
+        hand_over(run, result, run.folder / MODEL_FILE)
+
+    return run_converter(options, convert, packages)
+
+
+def hand_over(run: Run, result: Result, model: Path) -> None:
+    """Uploads the model, if it answers as its source does; its parity table is in the result. Raises PodError."""
+    require_parity(result["parity"], run.options)
+    say("parity", f"{result['parity'][0]['rows']} rows alike in {len(result['parity'])} outputs")
+    result["model"] = run.put(model)
+    result["files"] = [result["model"]]

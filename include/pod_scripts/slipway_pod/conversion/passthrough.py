@@ -1,0 +1,90 @@
+"""What the converters share that check a source's files and pass them through into a Triton model repository."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from slipway_pod.models.golden import read_golden
+from slipway_pod.models.tensors import Signature
+from slipway_pod.program.arguments import new_parser, plain_name, positive, s3_url
+from slipway_pod.program.limits import Limits
+from slipway_pod.program.progress import say
+from slipway_pod.program.result import run_to_result
+from slipway_pod.program.software import tool_versions, upload_software_list
+from slipway_pod.storage.s3 import Store
+from slipway_pod.storage.sending import MEBIBYTE
+from slipway_pod.storage.source_files import ARCHIVES, fetch_source
+
+READY = "ready.json"
+PACKAGES = ("numpy", "protobuf", "tritonclient")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check has found: each model's config.pbtxt by name, what clients send and get, and what else to tell."""
+
+    configs: dict[str, str]
+    signature: Signature
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+# Checks the files in the first folder and moves them to where they belong in the second, a model repository.
+# Raises PodError.
+Check = Callable[[Path, Path, argparse.Namespace], Checked]
+
+
+def passthrough_parser(about: str | None, *, max_size_mib: float) -> argparse.ArgumentParser:
+    """The arguments that these converters have."""
+    parser = new_parser(about)
+    add, archives = parser.add_argument, ", ".join(ARCHIVES)
+    add("--source", required=True, type=s3_url, help=f"a folder, or an archive ({archives}), in S3")
+    add("--golden", required=True, type=s3_url, help="the golden set, s3://BUCKET/….npz")
+    add("--destination", required=True, type=s3_url, help="where to write, s3://BUCKET/PREFIX")
+    add("--model", required=True, type=plain_name, help="the name under which clients address it")
+    add("--version", required=True, type=int, help="the version under which all of it will be served")
+    add("--max-size-mib", type=positive, default=max_size_mib, help="for all files together (%(default)s)")
+    add("--timeout-s", type=positive, default=600.0, help="limit for the checks, in seconds (%(default)s)")
+    return parser
+
+
+def pass_through(options: argparse.Namespace, check: Check) -> int:
+    """Fetches, checks, uploads; leaves the result and the list of software; returns the exit code."""
+    return run_to_result(
+        options.destination,
+        partial(_work, options, check),
+        tools=lambda: tool_versions(PACKAGES),
+        last=upload_software_list,
+    )
+
+
+def _work(options: argparse.Namespace, check: Check, store: Store, result: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory(prefix="convert-") as text:
+        folder = Path(text)
+        source, repository, golden = folder / "source", folder / "repository", folder / "golden.npz"
+        source.mkdir()
+        result["left_out"] = fetch_source(
+            store,
+            options.source,
+            source,
+            limit_bytes=int(options.max_size_mib * MEBIBYTE),
+            but=(READY, options.golden.removeprefix(f"{options.source}/")),
+        )
+        store.download(options.golden, golden)
+
+        def all_checks() -> tuple[Checked, int]:
+            checked = check(source, repository, options)
+            columns = read_golden(golden, options.golden, checked.signature.inputs)
+            return checked, len(next(iter(columns.values())))
+
+        # A stranger's files are read, and perhaps run, in a process that may crash or loop.
+        checked, rows = Limits(options.timeout_s).run("check", all_checks)
+        files = store.upload_folder(repository, f"{options.destination}/repository")
+        say("store", f"{options.destination}/repository, {len(files)} files")
+    result["repository"] = {"files": files, "configs": checked.configs}
+    result |= {"signature": checked.signature.to_json(), **checked.more, "golden_rows": rows}

@@ -1,0 +1,1 @@
+"""Mirrored requests: read, asked of both versions, and the answers compared."""

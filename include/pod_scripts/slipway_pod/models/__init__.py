@@ -1,0 +1,1 @@
+"""Models and their data as files: ONNX, config.pbtxt, templates, tensors, golden sets, and what models answer."""

@@ -1,0 +1,1 @@
+"""Parity: the converted model's outputs held against the source's."""

@@ -1,0 +1,74 @@
+"""What an output is held to, as the command line says it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from slipway_pod.program.arguments import not_negative, share, whole
+
+MEASURES = ("tolerance", "cosine", "top_k")
+RULE_TYPES: dict[str, Callable[[str], Any]] = {
+    "abs_tolerance": not_negative,
+    "rel_tolerance": not_negative,
+    "within_min": share,
+    "cosine_min": share,
+    "top_k": whole,
+    "agreement_min": share,
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an output is held to; one `measure` decides, the others are only reported.
+
+    tolerance: at least `within_min` of the rows have |source - converted| <= abs + rel * |source| in every
+    element. cosine: each row's vector has a cosine similarity of at least `cosine_min` with the source's.
+    top_k: in at least `agreement_min` of the rows the `top_k` best classes are the source's. Outputs that are
+    no vectors of fractions (labels, text, one number a row) are held to equality or to the tolerance.
+    """
+
+    measure: str = "tolerance"
+    abs_tolerance: float = 1e-4
+    rel_tolerance: float = 1e-3
+    within_min: float = 1.0
+    cosine_min: float = 0.999
+    top_k: int = 1
+    agreement_min: float = 0.99
+
+
+def add_rule_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say what outputs are held to."""
+    add, default = parser.add_argument, Rule()
+    add("--parity-measure", choices=MEASURES, default=default.measure, help="what decides (%(default)s)")
+    for key, kind in RULE_TYPES.items():
+        name = f"--{key.replace('_', '-')}"
+        add(name, type=kind, default=getattr(default, key), metavar="N", help="of the measure (%(default)s)")
+    text = 'another rule for one output: {"output": NAME, "measure": …, "cosine_min": …}; may be repeated'
+    add("--output-parity", action="append", type=output_rule, default=[], metavar="JSON", help=text)
+
+
+def output_rule(text: str) -> dict[str, Any]:
+    """An argument such as `{"output": "label", "measure": "top_k", "agreement_min": 0.99}`."""
+    try:
+        given = json.loads(text)
+        checked = {key: RULE_TYPES[key](str(given[key])) for key in given.keys() & RULE_TYPES}
+        known = given.keys() <= {"output", "measure", *RULE_TYPES} and isinstance(given["output"], str)
+        if not known or given.get("measure", MEASURES[0]) not in MEASURES:
+            raise ValueError(text)
+    except (ValueError, AttributeError, KeyError) as error:
+        keys = f"measure ({', '.join(MEASURES)}), {', '.join(RULE_TYPES)}"
+        raise argparse.ArgumentTypeError(f"expected a JSON object with output and any of {keys}") from error
+    return {**given, **checked}
+
+
+def rule_for(output: str, options: argparse.Namespace) -> Rule:
+    """What an output is held to: the release's rule, with what is said of this output alone."""
+    rule = {key: getattr(options, key) for key in RULE_TYPES} | {"measure": options.parity_measure}
+    for given in options.output_parity:
+        if given["output"] == output:
+            rule |= {key: value for key, value in given.items() if key != "output"}
+    return Rule(**rule)

@@ -1,0 +1,72 @@
+"""How every program ends: `result.json` is written whatever happened, as long as S3 answers."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from slipway_pod.errors import PodError, unexpected
+from slipway_pod.program.progress import say
+from slipway_pod.storage.s3 import Store
+
+NAME = "result.json"
+REFUSED = 4
+
+
+def run_to_result(
+    destination: str,
+    work: Callable[[Store, dict[str, Any]], None],
+    *,
+    tools: Callable[[], Mapping[str, str]],
+    subject: str = "converter",
+    done: str = "pass",
+    last: Callable[[Store, str, dict[str, Any]], None] | None = None,
+) -> int:
+    """Runs `work`, which fills in the result as it goes; writes the result; returns the exit code.
+
+    The result has `outcome` (`done`, `refused` or `error`), `error`, what `work` filled in, `inputs` (what was read),
+    `tools` (versions) and `seconds`. `last` is called before it is written, also after a failure, unless S3 does not
+    answer: converters add their list of software there.
+    """
+    signal.signal(signal.SIGTERM, stop)
+    started = time.monotonic()
+    result: dict[str, Any] = {}
+    store: Store | None = None
+    failure: PodError | None = None
+
+    def seconds() -> float:
+        return round(time.monotonic() - started, 3)
+
+    try:
+        store = Store()
+        # A result of an earlier attempt must never be taken for this one's.
+        store.delete(f"{destination}/{NAME}")
+        work(store, result)
+    except PodError as error:
+        failure = error
+    except Exception as error:  # whatever it is, the result must tell
+        failure = unexpected(error, subject)
+    if store is not None and (failure is None or failure.kind != "StoreUnavailableError"):
+        outcome = done if failure is None else "refused" if failure.exit_code == REFUSED else "error"
+        head = {"outcome": outcome, "error": failure.to_json() if failure else None}
+        try:
+            if last is not None:
+                last(store, destination, result)
+            about = {"inputs": store.inputs, "tools": dict(tools()), "seconds": seconds()}
+            told = {**head, **result, **about}
+            store.write_json(told, f"{destination}/{NAME}")
+        except PodError as error:
+            failure = failure or error
+    if failure is not None:
+        print(f"error: {failure}", file=sys.stderr, flush=True)
+        return failure.exit_code
+    say("done", f"{seconds()} s")
+    return 0
+
+
+def stop(number: int, _: object) -> None:
+    """Ends by way of every `finally`, so that what was started here goes too; without a result."""
+    raise SystemExit(128 + number)

@@ -1,0 +1,1 @@
+"""Files between the pod and S3: read, sent, unpacked, placed in one go."""

@@ -1,0 +1,1 @@
+"""A published version read with distrust: its manifest and its signature."""

@@ -1,0 +1,1 @@
+"""Admission: what an object must be like before it is stored, by schemas, KServe's webhooks and Pod Security."""

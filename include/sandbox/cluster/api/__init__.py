@@ -1,0 +1,1 @@
+"""The API server: addresses, verbs, watches and pods' logs, answered as the real one answers."""

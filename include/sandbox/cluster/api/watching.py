@@ -1,0 +1,48 @@
+"""A watch: changes of a collection, one JSON object a line, for as long as the client stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from aiohttp import web
+
+from include.sandbox.cluster.api.requests import number
+from include.sandbox.cluster.errors import ApiError, bad_request
+from include.sandbox.cluster.resources import Resource
+from include.sandbox.cluster.selectors import Matcher
+from include.sandbox.cluster.storage.store import ObjectStore
+
+_DEFAULT_LIMIT_S = 1800
+
+
+async def stream_changes(
+    request: web.Request, store: ObjectStore, resource: Resource, namespace: str | None, matches: Matcher
+) -> web.StreamResponse:
+    """Answers a watch; from `resourceVersion` on, or from the present objects when it is missing or 0.
+
+    A version that the history no longer holds is told as an ERROR event with a Status of code 410.
+    """
+    version = request.query.get("resourceVersion", "")
+    if version and not version.isdecimal():
+        raise bad_request(f"resourceVersion: Invalid value: {version!r}: must be what the server gave out")
+    since = None if version in ("", "0") else int(version)
+    limit_s = number(request, "timeoutSeconds") or _DEFAULT_LIMIT_S
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    try:
+        async with asyncio.timeout(limit_s):
+            async for event, obj in store.watch(resource.plural, namespace, since=since, matches=matches):
+                await _write(response, event, obj)
+    except TimeoutError:
+        # The time the client asked for is over; that is the regular end.
+        pass
+    except ApiError as error:
+        await _write(response, "ERROR", error.body())
+    await response.write_eof()
+    return response
+
+
+async def _write(response: web.StreamResponse, event: str, obj: dict[str, Any]) -> None:
+    await response.write(json.dumps({"type": event, "object": obj}).encode() + b"\n")

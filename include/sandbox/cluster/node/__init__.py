@@ -1,0 +1,1 @@
+"""The node: pods as local processes, their containers, logs and images."""

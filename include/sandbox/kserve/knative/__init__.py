@@ -1,0 +1,1 @@
+"""KServe's Knative mode, emulated: a pure state machine, and the worker that carries it out."""

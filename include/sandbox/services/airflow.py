@@ -1,0 +1,267 @@
+"""Airflow for the sandbox: its configuration, its database, its four components, its health.
+
+Four separate components on loopback, never `airflow standalone`: that one's log servers listen on all
+interfaces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from include.sandbox.host.settings import (
+    LOOPBACK,
+    PROJECT_ROOT,
+    SandboxSettings,
+    sandbox_environment,
+    write_private,
+)
+
+MIGRATION_TIMEOUT_S = 300
+COMPONENTS = ("scheduler", "triggerer", "dag_processor")
+# How many tasks run at once: each is a process of 150 MiB or so, and a laptop has few cores.
+PARALLELISM = 4
+
+LOCAL_SETTINGS = Path(__file__).with_name("airflow_local_settings.py")
+
+
+class AirflowError(Exception):
+    """Airflow cannot be set up or asked; the message says what was expected, found, and what to do."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """What Airflow says of itself.
+
+    `dags` counts the DAGs it has read, `import_errors` the files it could not (both 0 unless all is
+    healthy).
+    """
+
+    unhealthy: tuple[str, ...]
+    dags: int
+    import_errors: int
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether all components are alive."""
+        return not self.unhealthy
+
+
+def program(name: str) -> str:
+    """The path of a program of this environment (`airflow`, `supervisord`)."""
+    return str(Path(sys.executable).with_name(name))
+
+
+def component_commands(settings: SandboxSettings) -> dict[str, list[str]]:
+    """The command line of each component, by its name under the supervisor."""
+    airflow = program("airflow")
+    api = [airflow, "api-server", "--host", LOOPBACK, "--port", str(settings.ports.airflow), "--workers", "1"]
+    return {
+        "airflow-api-server": api,
+        "airflow-scheduler": [airflow, "scheduler", "--skip-serve-logs"],
+        "airflow-dag-processor": [airflow, "dag-processor"],
+        "airflow-triggerer": [airflow, "triggerer", "--skip-serve-logs"],
+    }
+
+
+def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dict[str, str]]:
+    """The sections and options of `airflow.cfg` that differ from Airflow's own defaults."""
+    home = settings.airflow_home
+    return {
+        "core": {
+            "dags_folder": str(dags_folder),
+            "plugins_folder": str(PROJECT_ROOT / "plugins"),
+            "executor": "LocalExecutor",
+            "parallelism": str(PARALLELISM),
+            "load_examples": "False",
+            "dags_are_paused_at_creation": "False",
+            "execution_api_server_url": f"{settings.airflow_url}/execution/",
+            "simple_auth_manager_users": f"{settings.airflow_user}:admin",
+            "simple_auth_manager_passwords_file": str(home / "passwords.json"),
+            "fernet_key": settings.secrets.fernet_key,
+            # The default asks the resolver for a full name, which takes seconds where there is none.
+            "hostname_callable": "socket.gethostname",
+            "min_serialized_dag_update_interval": "5",
+            # On a busy machine the DAGs take longer to import than 30 s, and a release would lose its DAG half-way.
+            "dagbag_import_timeout": "180",
+        },
+        "database": {
+            "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}",
+            "sql_alchemy_connect_args": "airflow_local_settings.SQLITE_CONNECT_ARGS",
+        },
+        "api": {
+            "host": LOOPBACK,
+            "port": str(settings.ports.airflow),
+            "base_url": settings.airflow_url,
+            "workers": "1",
+            "secret_key": settings.secrets.api_secret,
+            "instance_name": "Slipway sandbox",
+        },
+        "api_auth": {"jwt_secret": settings.secrets.jwt_secret},
+        "logging": {
+            "base_log_folder": str(settings.log_dir / "airflow"),
+            "dag_processor_child_process_log_directory": str(settings.log_dir / "airflow" / "dag_processor"),
+            "colored_console_log": "False",
+        },
+        # How soon one task follows another, and how soon a changed file or a lost process is noticed.
+        "scheduler": {
+            "scheduler_idle_sleep_time": "0.2",
+            "scheduler_heartbeat_sec": "2",
+            "job_heartbeat_sec": "2",
+            "trigger_timeout_check_interval": "5",
+            "task_instance_heartbeat_timeout": "60",
+            "orphaned_tasks_check_interval": "30",
+        },
+        # On a busy machine an answer may take longer than the default of 5 s, and a report that was taken but is
+        # sent again makes Airflow run the task again.
+        # A supervisor may notice the end of its task only at its next heartbeat. If the trigger of a task that has
+        # deferred fires before, the scheduler takes the task for dead and runs it again.
+        "workers": {"execution_api_timeout": "30", "min_heartbeat_interval": "1"},
+        # Until a triggerer counts as dead nobody takes over its canaries, whose leases run on
+        # (include/model_release/rollout/lease_terms.py says how the two must fit).
+        "triggerer": {
+            "job_heartbeat_sec": "2",
+            "capacity": "100",
+            "triggerer_health_check_threshold": "15",
+        },
+        "dag_processor": {
+            "refresh_interval": "10",
+            "min_file_process_interval": "60",
+            "parsing_processes": "1",
+            # Above the import's own limit, which tells which file it was.
+            "dag_file_processor_timeout": "240",
+            "print_stats_interval": "300",
+        },
+    }
+
+
+def airflow_environment(
+    settings: SandboxSettings, inherited: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """The environment in which the components, and any `airflow` command for this sandbox, run."""
+    return sandbox_environment(settings, inherited) | {
+        "AIRFLOW_HOME": str(settings.airflow_home),
+        "AIRFLOW_CONFIG": str(settings.airflow_home / "airflow.cfg"),
+        "GX_ANALYTICS_ENABLED": "False",
+        # Tasks are small; without this, each process keeps a pool of threads with their buffers for linear
+        # algebra.
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def write_home(settings: SandboxSettings, dags_folder: Path) -> None:
+    """Writes AIRFLOW_HOME.
+
+    Configuration and password (readable by the owner only), local settings, empty database.
+    """
+    home = settings.airflow_home
+    lines: list[str] = []
+    for section, options in configuration(settings, dags_folder).items():
+        lines.append(f"[{section}]")
+        # The file is read with interpolation: a percent sign is written twice.
+        lines.extend(f"{name} = {value.replace('%', '%%')}" for name, value in options.items())
+        lines.append("")
+    write_private(home / "airflow.cfg", "\n".join(lines))
+    write_private(
+        home / "passwords.json", json.dumps({settings.airflow_user: settings.airflow_password}) + "\n"
+    )
+    (home / "config").mkdir(exist_ok=True)
+    shutil.copyfile(LOCAL_SETTINGS, home / "config" / "airflow_local_settings.py")
+    shutil.copyfile(database_template(settings.images_dir.parent), home / "airflow.db")
+
+
+def database_template(folder: Path) -> Path:
+    """An empty, migrated database of this Airflow; made once below `folder`, then copied.
+
+    Raises AirflowError.
+    """
+    identity = f"{version('apache-airflow')} {version('apache-airflow-core')} {version('sqlalchemy')} 1"
+    path = folder / "airflow-database" / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}.db"
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(f".{os.getpid()}")
+    _migrate(fresh)
+    # Kept by the file itself from now on: readers do not wait for the writer.
+    with sqlite3.connect(fresh) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    fresh.replace(path)
+    return path
+
+
+def _migrate(database: Path) -> None:
+    home = database.with_suffix(".home")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON"))}
+    environment = kept | {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}",
+    }
+    command = [program("airflow"), "db", "migrate"]
+    try:
+        answer = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=MIGRATION_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise AirflowError(
+            f"`airflow db migrate` did not end. Expected an answer within {MIGRATION_TIMEOUT_S} s; try "
+            "again on a calmer machine."
+        ) from None
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    if answer.returncode != 0:
+        raise AirflowError(
+            f"`airflow db migrate` failed with exit code {answer.returncode}. Expected an empty database "
+            f"at {database}; "
+            f"found: {answer.stderr.strip()[-800:]}. Run `make clean`, then `make setup`."
+        )
+
+
+def log_in(settings: SandboxSettings, timeout_s: float = 10.0) -> str:
+    """An access token for the REST API; raises URLError or HTTPError."""
+    body = json.dumps({"username": settings.airflow_user, "password": settings.airflow_password}).encode()
+    request = Request(
+        f"{settings.airflow_url}/auth/token", data=body, headers={"Content-Type": "application/json"}
+    )
+    with urlopen(request, timeout=timeout_s) as answer:
+        token: str = json.load(answer)["access_token"]
+    return token
+
+
+def read_health(settings: SandboxSettings, timeout_s: float = 10.0) -> Health | None:
+    """How Airflow is, or None while its API does not answer."""
+    try:
+        monitor = _get(settings, "/api/v2/monitor/health", None, timeout_s)
+        unhealthy = [
+            one for one in ("metadatabase", *COMPONENTS) if monitor.get(one, {}).get("status") != "healthy"
+        ]
+        if unhealthy:
+            return Health(tuple(unhealthy), 0, 0)
+        token = log_in(settings, timeout_s)
+        dags = _get(settings, "/api/v2/dags?limit=1", token, timeout_s)
+        errors = _get(settings, "/api/v2/importErrors?limit=1", token, timeout_s)
+    except (URLError, HTTPError, OSError, ValueError):
+        return None
+    return Health((), int(dags["total_entries"]), int(errors["total_entries"]))
+
+
+def _get(settings: SandboxSettings, path: str, token: str | None, timeout_s: float) -> dict[str, Any]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with urlopen(Request(settings.airflow_url + path, headers=headers), timeout=timeout_s) as answer:
+        document: dict[str, Any] = json.load(answer)
+    return document

@@ -1,0 +1,452 @@
+"""A real `tritonserver` from the wheel nvidia-pytriton, as a process on loopback.
+
+The wheel's server does not run from where it is installed: it wants a backend folder of its own, the Python
+stub of the right minor version, and libpython on the loader's path. `TritonInstall.prepare` builds such a
+folder once; `TritonServer` is one process that runs from it.
+
+    python -m include.sandbox.services.triton --repository s3://… --http-port … --grpc-port … --metrics-port … --mode
+    explicit
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError, TimedOutError
+
+PROJECT_ROOT = Path(__file__).resolve().parents[3]
+BACKENDS = Path(__file__).resolve().parent / "backends"
+LOOPBACK = "127.0.0.1"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps shared memory
+# Of the caller's environment these would reach into Triton's own interpreter or loader.
+FOREIGN_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_PRELOAD", "LD_LIBRARY_PATH")
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+Mode = Literal["none", "explicit"]
+
+
+@dataclass(frozen=True)
+class TritonInstall:
+    """A private server folder: `directory` holds bin/, backends/, caches/; `venv` is the stub's Python."""
+
+    directory: Path
+    venv: Path
+    library_path: str
+    version: str
+
+    @classmethod
+    def prepare(cls, root: Path | None = None, venv: Path | None = None) -> TritonInstall:
+        """Build the folder under `root` unless it is there, check that it can start, and return it.
+
+        `root` defaults to `.sandbox/triton`, `venv` to `.sandbox/images/triton`. The folder is named by what
+        went into it, so a change of the wheel or of a backend never touches the files of a running server.
+        Raises `SlipwayError` where the environment, its libpython or a library is missing.
+        """
+        root = root or PROJECT_ROOT / ".sandbox" / "triton"
+        venv = venv or PROJECT_ROOT / ".sandbox" / "images" / "triton"
+        interpreter = _interpreter(venv)
+        site = Path(interpreter["site"])
+        source = site / "pytriton" / "tritonserver"
+        stub = source / "python_backend_stubs" / interpreter["version"] / "triton_python_backend_stub"
+        if not stub.is_file():
+            raise SlipwayError(
+                f"The Triton environment {venv} has no stub for Python {interpreter['version']}",
+                expected=f"the file {stub}",
+                remedy="Build the image again: python -m include.sandbox.host.images triton",
+            )
+        library_path = os.pathsep.join(
+            [str(site / "nvidia_pytriton.libs"), _libpython_directory(interpreter)]
+        )
+        digest = _digest(site, interpreter["version"])
+        directory = root / digest
+        with _locked(root / "lock"):
+            if not directory.is_dir():
+                _build(directory, source, stub)
+        install = cls(directory, venv, library_path, _wheel_version(site))
+        install.check()
+        return install
+
+    @property
+    def stub(self) -> Path:
+        """The program that runs a Python model."""
+        return self.directory / "backends" / "python" / "triton_python_backend_stub"
+
+    def check(self) -> None:
+        """Ask the loader whether server and stub find every library; raises `SlipwayError` that names the
+        missing.
+
+        A stub without libpython hangs every load for a minute and makes the server deaf to SIGTERM.
+        """
+        for program in (self.directory / "bin" / "tritonserver", self.stub):
+            result = subprocess.run(
+                ["ldd", str(program)],
+                env={"LD_LIBRARY_PATH": self.library_path, "PATH": os.defpath},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            missing = [line.split()[0] for line in result.stdout.splitlines() if "not found" in line]
+            if missing or result.returncode != 0:
+                raise SlipwayError(
+                    f"{program.name} cannot start here",
+                    expected="every shared library found",
+                    found=", ".join(missing) or result.stderr.strip(),
+                    remedy="Use glibc 2.35 or later and an interpreter that brings its shared library "
+                    "(uv python install 3.11), then: python -m include.sandbox.host.images triton",
+                )
+
+
+@dataclass(frozen=True)
+class TritonPorts:
+    """The three ports of a server, all on 127.0.0.1."""
+
+    http: int
+    grpc: int
+    metrics: int
+
+    @classmethod
+    def free(cls) -> TritonPorts:
+        """Return three ports that nobody listens on now."""
+        with contextlib.ExitStack() as stack:
+            sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
+            for one in sockets:
+                one.bind((LOOPBACK, 0))
+            return cls(*(one.getsockname()[1] for one in sockets))
+
+    def require_free(self) -> None:
+        """Raise `ServerUnavailableError` that names the port if one is taken."""
+        for name, port in (("http", self.http), ("grpc", self.grpc), ("metrics", self.metrics)):
+            with socket.socket() as probe:
+                # As the server itself does: a port in TIME_WAIT is free.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((LOOPBACK, port))
+                except OSError as error:
+                    raise ServerUnavailableError(
+                        f"Triton's {name} port {LOOPBACK}:{port} is taken",
+                        found=error.strerror,
+                        remedy="End the program that listens there, or give another port.",
+                    ) from None
+
+
+class TritonServer:
+    """One tritonserver process over `repository`, a folder or an `s3://` URL.
+
+    `mode` "none" loads everything at start and exits if that fails; "explicit" loads what the model-control
+    API asks for. `environment` is added to the process's own (AWS_* for a repository in S3). The process ends
+    with its parent.
+    """
+
+    def __init__(
+        self,
+        install: TritonInstall,
+        repository: str | Path,
+        ports: TritonPorts,
+        *,
+        mode: Mode = "none",
+        environment: Mapping[str, str] | None = None,
+        log_path: Path | None = None,
+        exit_timeout_s: int = 15,
+        auto_complete_config: bool = False,
+    ) -> None:
+        self.install = install
+        self.repository = str(repository)
+        self.ports = ports
+        self.mode: Mode = mode
+        self.environment = dict(environment or {})
+        self.log_path = log_path
+        self.exit_timeout_s = exit_timeout_s
+        self.auto_complete_config = auto_complete_config
+        self.process: subprocess.Popen[bytes] | None = None
+        self._prefix_base = f"slipway-{ports.http}-"
+        # Two servers that share a prefix would share, and corrupt, each other's shared memory.
+        self._prefix = f"{self._prefix_base}{uuid.uuid4().hex[:8]}-"
+
+    def argv(self) -> list[str]:
+        """Return the command line."""
+        directory = self.install.directory
+        options = {
+            "model-repository": self.repository,
+            "model-control-mode": self.mode,
+            "backend-directory": directory / "backends",
+            "cache-directory": directory / "caches",
+            "http-address": LOOPBACK,
+            "http-port": self.ports.http,
+            "http-thread-count": 4,
+            "grpc-address": LOOPBACK,
+            "grpc-port": self.ports.grpc,
+            "metrics-address": LOOPBACK,
+            "metrics-port": self.ports.metrics,
+            "allow-gpu-metrics": "false",
+            "backend-config": f"python,shm-region-prefix-name={self._prefix}",
+            "exit-timeout-secs": self.exit_timeout_s,
+            "exit-on-error": "true",
+        }
+        flags = [] if self.auto_complete_config else ["--disable-auto-complete-config"]
+        program = str(directory / "bin" / "tritonserver")
+        return [program, *(f"--{name}={value}" for name, value in options.items()), *flags]
+
+    def env(self) -> dict[str, str]:
+        """Return the process's environment: the caller's, less what would disturb Triton's interpreter."""
+        inherited = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
+        path = os.pathsep.join([str(self.install.venv / "bin"), inherited.get("PATH", os.defpath)])
+        return {
+            **inherited,
+            **self.environment,
+            "PATH": path,
+            "LD_LIBRARY_PATH": self.install.library_path,
+            "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ in a model's folder
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def start(self) -> None:
+        """Start the process; raises `ServerUnavailableError` if one of its ports is taken. See `wait_ready`.
+
+        Call it from a thread that lives on: to the kernel, the parent whose death ends the process is that
+        thread.
+        """
+        self.ports.require_free()
+        self._sweep_shared_memory()
+        with contextlib.ExitStack() as stack:
+            output: int | object = subprocess.DEVNULL
+            if self.log_path is not None:
+                self.log_path.parent.mkdir(parents=True, exist_ok=True)
+                output = stack.enter_context(self.log_path.open("wb"))
+            self.process = subprocess.Popen(
+                self.argv(),
+                env=self.env(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,  # type: ignore[arg-type]
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=end_with_parent,  # safe among threads: one system call, no lock, no import
+            )
+
+    def exec(self) -> None:
+        """Become the server: replaces this process, for a supervisor that wants to own it."""
+        self.ports.require_free()
+        self._sweep_shared_memory()
+        end_with_parent()
+        os.execve(self.argv()[0], self.argv(), self.env())  # noqa: S606 - a list, no shell
+
+    def is_ready(self, timeout_s: float = 1.0) -> bool:
+        """Ask once whether the server, and in mode "none" every model of its repository, is ready."""
+        connection = http.client.HTTPConnection(LOOPBACK, self.ports.http, timeout=timeout_s)
+        try:
+            connection.request("GET", "/v2/health/ready")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            # A connection left open would hold SIGTERM for the whole exit timeout.
+            connection.close()
+
+    def exit_code(self) -> int | None:
+        """Return the exit code, or None while the process runs."""
+        return None if self.process is None else self.process.poll()
+
+    def require_alive(self) -> None:
+        """Raise `LoadRefusedError` with the server's own words if the process has ended."""
+        code = self.exit_code()
+        if code is not None:
+            raise LoadRefusedError(
+                f"Triton ended while it loaded {self.repository}",
+                expected="a server that stays up",
+                found=f"exit code {code}; {self.failure()}",
+            )
+
+    def wait_ready(self, timeout_s: float = 60.0) -> None:
+        """Wait until ready; raises `LoadRefusedError` if the process ends, `TimedOutError` at the limit."""
+        limit = time.monotonic() + timeout_s
+        while not self.is_ready():
+            self.require_alive()
+            if time.monotonic() > limit:
+                raise TimedOutError(
+                    f"Triton over {self.repository} is not ready",
+                    expected=f"ready within {timeout_s:g} s",
+                    found=self.failure(),
+                )
+            time.sleep(0.05)
+
+    def failure(self) -> str:
+        """Return what the log says went wrong: the load errors, or else its last line."""
+        if self.log_path is None or not self.log_path.is_file():
+            return "no log was kept"
+        text = self.log_path.read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        return "; ".join(load_failures(text)) or (lines[-1].strip() if lines else "an empty log")
+
+    def stop(self, grace_s: float | None = None) -> int | None:
+        """End the process and return its exit code: SIGTERM, and after `grace_s` SIGKILL to its whole group.
+
+        In-flight requests are answered first. Close keep-alive connections before: an open one holds the
+        server for its whole exit timeout. `grace_s` defaults to a little more than that timeout.
+        """
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(self.exit_timeout_s + 5 if grace_s is None else grace_s)
+        # The group, always: a stub whose server was killed would linger for some seconds.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        code = self.process.wait()
+        self._sweep_shared_memory()
+        return code
+
+    def _sweep_shared_memory(self) -> None:
+        """Remove what a killed server on the same port left in shared memory; the port is free by now."""
+        for region in SHARED_MEMORY.glob(f"{self._prefix_base}*"):
+            region.unlink(missing_ok=True)
+
+
+def end_with_parent() -> None:
+    """Ask the kernel to send this process SIGTERM when its parent dies; survives exec."""
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def load_failures(log: str) -> list[str]:
+    """Return what the log says about each model version that did not load, without duplicates, in order."""
+    found = re.findall(r"failed to load '([^']+)' version (\d+): (.+?)\"?$", log, flags=re.MULTILINE)
+    # A Python traceback follows the message in the same line; it is in the log for whoever wants it.
+    failures = [
+        f"{model} version {version}: {reason.partition(chr(92) + 'n')[0]}" for model, version, reason in found
+    ]
+    failures += re.findall(r"Poll failed for model directory .+?(?=\"?$)", log, flags=re.MULTILINE)
+    return list(dict.fromkeys(failures))
+
+
+def _interpreter(venv: Path) -> dict[str, str]:
+    """Ask the environment's own Python about itself."""
+    python = venv / "bin" / "python"
+    program = (
+        "import json, sys, sysconfig as s; v = s.get_config_var; "
+        "print(json.dumps({'version': '%d.%d' % sys.version_info[:2], 'site': s.get_path('purelib'), "
+        "'directory': v('LIBDIR') or '', 'multiarch': v('MULTIARCH') or '', 'prefix': sys.base_prefix}))"
+    )
+    if not python.exists():
+        raise SlipwayError(
+            "The environment of the Triton image is not built",
+            expected=f"the interpreter {python}",
+            remedy="Build it: python -m include.sandbox.host.images triton",
+        )
+    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
+    answer = subprocess.run(
+        [str(python), "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    facts: dict[str, str] = json.loads(answer.stdout)
+    return facts
+
+
+def _libpython_directory(interpreter: Mapping[str, str]) -> str:
+    library = f"libpython{interpreter['version']}.so.1.0"
+    directory = Path(interpreter["directory"])
+    candidates = [directory, directory / interpreter["multiarch"], Path(interpreter["prefix"]) / "lib"]
+    for candidate in candidates:
+        if (candidate / library).is_file():
+            return str(candidate)
+    raise SlipwayError(
+        f"Python {interpreter['version']} comes without its shared library",
+        expected=f"{library} in {' or '.join(map(str, dict.fromkeys(candidates)))}",
+        remedy="Use an interpreter that has it, for example uv's own (uv python install "
+        f"{interpreter['version']}), or install the package libpython{interpreter['version']}.",
+    )
+
+
+def _wheel_version(site: Path) -> str:
+    names = sorted(path.name for path in site.glob("nvidia_pytriton-*.dist-info"))
+    return names[0].removeprefix("nvidia_pytriton-").removesuffix(".dist-info") if names else "unknown"
+
+
+def _digest(site: Path, python_version: str) -> str:
+    content = hashlib.sha256(f"{_wheel_version(site)} {python_version}".encode())
+    for path in sorted(BACKENDS.rglob("*.py")):
+        content.update(str(path.relative_to(BACKENDS)).encode() + b"\0" + path.read_bytes())
+    return content.hexdigest()[:12]
+
+
+def _build(directory: Path, source: Path, stub: Path) -> None:
+    """Lay the folder out beside its place and move it there whole."""
+    partial = directory.with_name(f"{directory.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    for name in ("bin", "backends", "caches"):
+        shutil.copytree(source / name, partial / name)
+    shutil.copy2(stub, partial / "backends" / "python" / stub.name)
+    ignored = shutil.ignore_patterns("__pycache__")
+    for backend in sorted(path for path in BACKENDS.iterdir() if (path / "model.py").is_file()):
+        shutil.copytree(backend, partial / "backends" / backend.name, ignore=ignored)
+    for program in (partial / "bin" / "tritonserver", partial / "backends" / "python" / stub.name):
+        program.chmod(0o755)
+    partial.rename(directory)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _arguments(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m include.sandbox.services.triton", description="Run tritonserver here."
+    )
+    parser.add_argument("--repository", help="a folder or s3://… URL that holds the models")
+    parser.add_argument("--http-port", type=int, default=8000)
+    parser.add_argument("--grpc-port", type=int, default=8001)
+    parser.add_argument("--metrics-port", type=int, default=8002)
+    parser.add_argument("--mode", choices=("none", "explicit"), default="none", help="the model control mode")
+    parser.add_argument("--exit-timeout-s", type=int, default=15)
+    parser.add_argument("--venv", type=Path, help="the environment of the Triton image")
+    parser.add_argument("--install-root", type=Path, help="where the private server folder is built")
+    parser.add_argument(
+        "--check", action="store_true", help="build and check the server folder, start nothing"
+    )
+    parsed = parser.parse_args(arguments)
+    if not parsed.check and not parsed.repository:
+        parser.error("--repository is needed")
+    return parsed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prepare the server folder and become the server; with `--check` only say whether that would work."""
+    parsed = _arguments(arguments)
+    try:
+        install = TritonInstall.prepare(parsed.install_root, parsed.venv)
+        if parsed.check:
+            print(f"Triton from nvidia-pytriton {install.version} can start: {install.directory}")
+            return 0
+        ports = TritonPorts(parsed.http_port, parsed.grpc_port, parsed.metrics_port)
+        TritonServer(
+            install, parsed.repository, ports, mode=parsed.mode, exit_timeout_s=parsed.exit_timeout_s
+        ).exec()
+    except SlipwayError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

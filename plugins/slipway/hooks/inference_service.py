@@ -1,0 +1,88 @@
+"""InferenceServices through the Kubernetes API, by the official client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
+from kubernetes.client import ApiException
+
+from include.model_release.rollout.preflight import ClusterConfig, cluster_config
+from include.model_release.rollout.standard.candidate_route import route_name
+from slipway.hooks.http_route import HTTPRouteHook
+from slipway.hooks.kubernetes_object import REQUEST_TIMEOUT_S, ClusterObjectHook
+
+_CONFIG_MAP = ("inferenceservice-config", "kserve")
+
+
+class KServeHook(ClusterObjectHook):
+    """One InferenceService, and the HTTPRoutes that lead to it.
+
+    "Could not read" (`ClusterUnavailableError`) is never reported as "is absent" (`None`).
+
+    :param name: its name.
+    :param namespace: its namespace.
+    :param kubernetes_conn_id: an Airflow connection of type ``kubernetes``.
+    """
+
+    group: ClassVar[str] = "serving.kserve.io"
+    api_version: ClassVar[str] = "v1beta1"
+    plural: ClassVar[str] = "inferenceservices"
+    kind: ClassVar[str] = "InferenceService"
+    invalid_remedy: ClassVar[str] = "correct the release file's `rollout`"
+
+    def get(self) -> dict[str, Any] | None:
+        """The object as the API gives it, or None where there is no such InferenceService."""
+        return self._read()
+
+    def create(self, manifest: Mapping[str, Any]) -> bool:
+        """Creates the InferenceService; False: there is one of this name already."""
+        return self._create(manifest) is not None
+
+    def patch(self, body: Mapping[str, Any]) -> bool:
+        """Applies a merge patch; False: the object has changed since it was read (409), or is gone: look again.
+
+        :param body: a mapping with ``metadata.resourceVersion``.
+        """
+        return self._patch(body) is not None
+
+    def delete(self, uid: str, resource_version: str) -> bool:
+        """Deletes the very object that was read; False: it has changed since (409), so look again."""
+        return self._delete(uid, resource_version)
+
+    def routes(self) -> list[dict[str, Any]]:
+        """The HTTPRoutes of the InferenceService in Standard mode, as the API gives them.
+
+        KServe makes two, the service's own and its predictor's; the third is slipway's, of a candidate that can be
+        tried. One that does not exist is left out, as all are in a cluster without Gateway API.
+        """
+        names = (self.name, f"{self.name}-predictor", route_name(self.name))
+        found = (self._route(name).get() for name in names)
+        return [route for route in found if route is not None]
+
+    def expose(self, manifest: Mapping[str, Any]) -> bool:
+        """Has the candidate's own HTTPRoute in the cluster; False: somebody wrote it in between, look again.
+
+        :raises ForeignChangeError: somebody else has a route of its name.
+        """
+        return self._route(route_name(self.name)).put(manifest, self.name)
+
+    def conceal(self) -> None:
+        """Takes the candidate's own HTTPRoute away, if there is one."""
+        self._route(route_name(self.name)).remove(self.name)
+
+    def cluster_config(self) -> ClusterConfig | None:
+        """What KServe's ConfigMap says of routes; None where it cannot be seen, which not everybody may."""
+        client = KubernetesHook(conn_id=self.kubernetes_conn_id).core_v1_client
+        with self._translated("reading KServe's ConfigMap for"):
+            try:
+                found = client.read_namespaced_config_map(*_CONFIG_MAP, _request_timeout=REQUEST_TIMEOUT_S)
+            except ApiException as error:
+                if error.status in (403, 404):
+                    return None
+                raise
+        return cluster_config(found.data or {})
+
+    def _route(self, name: str) -> HTTPRouteHook:
+        return HTTPRouteHook(name, self.namespace, self.kubernetes_conn_id).sharing_client_of(self)

@@ -1,0 +1,76 @@
+"""Reads a published version again and says what differs from its manifest.
+
+    python -m slipway.registry MODEL VERSION [--bucket NAME]
+
+It runs where Airflow is configured (`PYTHONPATH=.:plugins`): bucket and credentials are Airflow's. Exit codes: 0 the
+version is what was published; 1 it is not, each difference on a line; 2 it could not be told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from airflow.sdk import Variable
+
+from include.model_release.errors import SlipwayError, UnknownModelError
+from include.model_release.identifiers import parse_version
+from include.model_release.spec.release_file import load_model_spec
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.signing import SigningKey, load_signing_key
+from slipway.registry.verification import verify_version
+
+BUCKET_VARIABLE = "slipway_bucket"
+_RELEASES = Path(__file__).parents[3] / "include" / "releases"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program; returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m slipway.registry",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model")
+    parser.add_argument("version")
+    parser.add_argument("--bucket", help=f"default: the Airflow variable {BUCKET_VARIABLE}")
+    parser.add_argument("--aws-conn-id", default="aws_default", help="default: %(default)s")
+    parser.add_argument(
+        "--releases",
+        type=Path,
+        default=Path(os.environ.get("SLIPWAY_RELEASES_DIR", _RELEASES)),
+        help="the release files; the model's says whose signature is demanded; default: %(default)s",
+    )
+    options = parser.parse_args(argv)
+    try:
+        version = parse_version(options.version)
+        store = ModelStoreHook(options.bucket or Variable.get(BUCKET_VARIABLE), options.aws_conn_id)
+        key = _key(options.releases, options.model)
+        findings = verify_version(store, options.model, version, key)
+    except SlipwayError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for finding in findings:
+        print(finding)
+    if not findings:
+        signed = (
+            "signed as demanded" if key is not None else "no key is named, its signature was not looked at"
+        )
+        print(f"{options.model} version {version} is what was published; {signed}")
+    return 1 if findings else 0
+
+
+def _key(releases: Path, model: str) -> SigningKey | None:
+    """The key that the model's release file names; none where the model has no release file any more."""
+    try:
+        signing = load_model_spec(releases, model).publish.signing
+    except UnknownModelError:
+        return None
+    return None if signing is None else load_signing_key(signing)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,277 @@
+"""Published versions: decided, laid in place, sealed by the manifest; read manifest first and checked against it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+from include.model_release.bucket_layout import (
+    RepositoryPaths,
+    config_files,
+    repository_paths,
+    staged_key,
+    staged_prefixes,
+)
+from include.model_release.errors import (
+    InputMissingError,
+    ModelInvalidError,
+    SigningRefusedError,
+    VersionConflictError,
+)
+from include.model_release.publishing.manifest import (
+    GOLDEN_FILE,
+    MANIFEST_LIMIT_BYTES,
+    SIGNATURE_FILE,
+    SIGNATURE_LIMIT_BYTES,
+    FileEntry,
+    Manifest,
+    attachment,
+    require_same_content,
+)
+from include.model_release.publishing.manifest_identity import require_identity
+from include.model_release.spec.release_file import Publishing
+from slipway.concurrency import each
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.publisher import Publisher, StoredSource
+from slipway.registry.signing import SigningKey, require_signature
+
+_CONFIG_LIMIT_BYTES = 16 * 2**20
+_SMALL_BYTES = 2**20  # up to here a file that is not its manifest's is read all the same, to say what it is
+
+__all__ = ["GOLDEN_FILE", "ModelRegistry", "StoredSource", "golden_key"]
+
+
+class ModelRegistry:
+    """The versions of models below ``models/`` in one bucket.
+
+    A version exists when its manifest does. It never changes: the same bytes again are a no-op, other bytes
+    under the same number are an error.
+
+    :param workers: how many files are on their way at once.
+    """
+
+    def __init__(self, store: ModelStoreHook, *, workers: int = 8) -> None:
+        self._store = store
+        self._workers = workers
+
+    def storage_uri(self, model: str, version: int) -> str:
+        """What an InferenceService is given as storageUri: the Triton model repository."""
+        return repository_paths(model, version).storage_uri(self._store.bucket)
+
+    def manifest(self, model: str, version: int) -> Manifest | None:
+        """The version's manifest, or None where the version was never published.
+
+        :raises UserError: what lies there is no manifest.
+        :raises VersionConflictError: it is another model's or version's.
+        """
+        body = self._document(model, version)
+        return None if body is None else self._parsed(body, model, version)
+
+    def require(self, model: str, version: int) -> Manifest:
+        """The version's manifest.
+
+        :raises InputMissingError: the version was never published.
+        :raises UserError: what lies there is no manifest.
+        :raises VersionConflictError: it is another model's or version's.
+        """
+        return self.require_with_digest(model, version)[0]
+
+    def require_with_digest(self, model: str, version: int) -> tuple[Manifest, str]:
+        """The version's manifest and the SHA-256, in hex, of its bytes: by it a gate's pass is held to this manifest.
+
+        :raises InputMissingError: the version was never published.
+        :raises UserError: what lies there is no manifest.
+        :raises VersionConflictError: it is another model's or version's.
+        """
+        body = self._document(model, version)
+        if body is None:
+            raise InputMissingError(
+                f"version {version} of {model!r} is not published",
+                expected=self._store.uri(repository_paths(model, version).manifest),
+                found="none",
+                remedy="release the version first",
+            )
+        return self._parsed(body, model, version), hashlib.sha256(body).hexdigest()
+
+    def publish(
+        self,
+        manifest: Manifest,
+        sources: Mapping[str, bytes | StoredSource],
+        golden: str,
+        *,
+        attachments: Mapping[str, bytes | StoredSource] | None = None,
+        settings: Publishing | None = None,
+        sign: Callable[[Manifest], bytes] | None = None,
+    ) -> bool:
+        """Decides for these bytes, lays every file in place and checks it there, then writes the manifest.
+
+        What an earlier publisher of this version has left half done is finished first, whatever its bytes: it had
+        decided.
+
+        :param sources: where each of the manifest's files comes from, by its path.
+        :param golden: key of the golden set, which is kept beside the repository for later validations.
+        :param attachments: what else is kept beside the repository, by its name there.
+        :param sign: makes the signature of a manifest that has every other attachment; None: it is not signed.
+        :return: whether this call wrote the manifest; False: these very bytes are published already.
+        :raises VersionConflictError: other bytes are published, or decided on, under this version.
+        """
+        require_identity(manifest, manifest.model, manifest.version, "the manifest to be published")
+        publisher = Publisher(self._store, settings or Publishing(), self._workers)
+        measured = manifest.source.files.get(GOLDEN_FILE)
+        beside = {GOLDEN_FILE: StoredSource(golden, measured), **(attachments or {})}
+        published, written = self.manifest(manifest.model, manifest.version), False
+        if published is None:
+            published, written = publisher.publish(manifest, sources, beside, sign)
+        publisher.tidy(published)
+        require_same_content(published, manifest)
+        return written
+
+    def config_text(self, manifest: Manifest) -> str:
+        """The version's config.pbtxt, checked against its manifest."""
+        paths = _paths(manifest)
+        return self._config(paths.repository + paths.config_file, manifest.files[paths.config_file])
+
+    def config_texts(self, manifest: Manifest) -> dict[str, str]:
+        """The config.pbtxt of each model of the version by the model's name, checked against its manifest."""
+        repository = _paths(manifest).repository
+        return {
+            name: self._config(repository + path, manifest.files[path])
+            for name, path in config_files(manifest.files).items()
+        }
+
+    def golden_set(self, manifest: Manifest) -> bytes:
+        """The version's golden set (npz), checked against its manifest."""
+        entry = attachment(manifest, GOLDEN_FILE)
+        if entry is None:
+            raise InputMissingError(
+                f"version {manifest.version} of {manifest.model!r} was published without a golden set",
+                expected=f"{GOLDEN_FILE} in its manifest",
+                found="none",
+                remedy="release a new version",
+            )
+        return self._read(golden_key(manifest), entry)
+
+    def require_signed(self, manifest: Manifest, key: SigningKey) -> None:
+        """Returns when the manifest and its files are signed with the key, or with one that is accepted beside it.
+
+        What is checked of the files is that the signature is of their digests in the manifest; whoever reads a file
+        checks it against those.
+
+        :raises SigningRefusedError: there is no signature, it is another key's, or of another manifest or other files.
+        :raises SignedWithoutIdentityError: it is of the files, and says nothing of the manifest.
+        :raises VersionConflictError: the manifest is not the one that lies in the bucket now.
+        """
+        entry = attachment(manifest, SIGNATURE_FILE)
+        if entry is None:
+            raise SigningRefusedError(
+                f"version {manifest.version} of {manifest.model!r} is not signed",
+                expected="a signature with the key that the release file names under `publish.signing`",
+                found="none in the manifest",
+                remedy="release the model under a new version, which is then signed",
+            )
+        if entry.size_bytes > SIGNATURE_LIMIT_BYTES:
+            raise SigningRefusedError(
+                f"the signature of version {manifest.version} of {manifest.model!r} is larger than it may be",
+                expected=f"at most {SIGNATURE_LIMIT_BYTES} bytes",
+                found=f"{entry.size_bytes} bytes in the manifest",
+                remedy="find out who published the version; release the model under a new version",
+            )
+        signature = self._read(_paths(manifest).root + SIGNATURE_FILE, entry)
+        require_signature(self._document_of(manifest), signature, key)
+
+    def copy_to_staging(self, manifest: Manifest, name: str) -> None:
+        """Copies the version's model folders to the staging server's repository, checked against the manifest.
+
+        The copies are encrypted as the store is told to encrypt what it writes.
+
+        :param name: what the model is called there; an ensemble's members are named after it.
+        :raises VersionConflictError: a published file is not the manifest's; its copy is removed.
+        """
+        there = [entry.key for prefix in staged_prefixes(name) for entry in self._store.entries(prefix)]
+        each(self._store.delete, there, self._workers)
+
+        def copy(path: str) -> None:
+            expected = manifest.files[path]
+            source, destination = _paths(manifest).repository + path, staged_key(path, name, manifest.model)
+            found = self._copied(source, destination)
+            if found != expected:
+                self._store.delete(destination)
+                raise self._damaged(source, expected, found)
+
+        each(copy, manifest.files, self._workers)
+
+    def _document(self, model: str, version: int) -> bytes | None:
+        key = repository_paths(model, version).manifest
+        return self._store.read(key, most_bytes=MANIFEST_LIMIT_BYTES)
+
+    def _parsed(self, document: bytes, model: str, version: int) -> Manifest:
+        name = self._store.uri(repository_paths(model, version).manifest)
+        manifest = Manifest.from_bytes(document, name)
+        require_identity(manifest, model, version, name)
+        return manifest
+
+    def _document_of(self, manifest: Manifest) -> bytes:
+        """The manifest's own bytes, which are what is signed."""
+        model, version = manifest.model, manifest.version
+        document = self._document(model, version)
+        if document is None or self._parsed(document, model, version) != manifest:
+            raise VersionConflictError(
+                f"{self._store.uri(_paths(manifest).manifest)} was changed after it was read",
+                expected="a manifest, which is never changed",
+                found="none" if document is None else "another manifest",
+                remedy="find out who wrote it; release the model under a new version",
+            )
+        return document
+
+    def _config(self, key: str, expected: FileEntry) -> str:
+        """A configuration's text."""
+        if expected.size_bytes > _CONFIG_LIMIT_BYTES:
+            raise self._unreadable(key, f"{expected.size_bytes} bytes")
+        try:
+            return self._read(key, expected).decode()
+        except UnicodeDecodeError as error:
+            raise self._unreadable(key, f"bytes that are no UTF-8, at {error.start}") from None
+
+    def _unreadable(self, key: str, found: str) -> ModelInvalidError:
+        return ModelInvalidError(
+            f"{self._store.uri(key)} cannot be a model's configuration",
+            expected=f"text in UTF-8 of at most {_CONFIG_LIMIT_BYTES} bytes",
+            found=found,
+            remedy="release the model under a new version",
+        )
+
+    def _copied(self, source: str, destination: str) -> FileEntry:
+        """What a copy holds that was just made."""
+        facts_before = self._store.stat(source)
+        size_bytes = None if facts_before is None else facts_before.size_bytes
+        sha256 = self._store.copy(source, destination, size_bytes=size_bytes)
+        if sha256 is None or size_bytes is None:
+            sha256, size_bytes = self._store.sha256(destination)
+        return FileEntry(sha256=sha256, size_bytes=size_bytes)
+
+    def _read(self, key: str, expected: FileEntry) -> bytes:
+        body = self._store.require(
+            key,
+            remedy="the published version is damaged: release a new version",
+            most_bytes=max(expected.size_bytes, _SMALL_BYTES),
+        )
+        if FileEntry.of(body) != expected:
+            raise self._damaged(key, expected, FileEntry.of(body))
+        return body
+
+    def _damaged(self, key: str, expected: FileEntry, found: FileEntry) -> VersionConflictError:
+        return VersionConflictError(
+            f"{self._store.uri(key)} is not the file that its manifest names",
+            expected=f"{expected.size_bytes} bytes, SHA-256 {expected.sha256}",
+            found=f"{found.size_bytes} bytes, SHA-256 {found.sha256}",
+            remedy="find out who wrote to this prefix; release the model under a new version",
+        )
+
+
+def golden_key(manifest: Manifest) -> str:
+    """Where a version's golden set is kept."""
+    return f"{_paths(manifest).root}{GOLDEN_FILE}"
+
+
+def _paths(manifest: Manifest) -> RepositoryPaths:
+    return repository_paths(manifest.model, manifest.version)

@@ -1,0 +1,113 @@
+"""A version that is published already is not made again: its bytes could not be the same, and need not be."""
+
+from __future__ import annotations
+
+import logging
+
+from include.model_release.bucket_layout import CONFIG_FILE, repository_paths
+from include.model_release.errors import InputMissingError, VersionConflictError
+from include.model_release.intake import IncomingVersion, parse_ready
+from include.model_release.publishing.build_fingerprint import RECIPE_FILE, other_files, recipe_bytes
+from include.model_release.publishing.manifest import FileEntry, Manifest, attachment
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.publisher import read_decision
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import SigningKey
+from slipway.registry.verification import verify_version
+from slipway.release_run import ReleaseTicket
+
+log = logging.getLogger(__name__)
+
+
+def reusable(store: ModelStoreHook, ticket: ReleaseTicket) -> Manifest | None:
+    """The version's manifest, where it is published from the files in incoming/ in the way the release file says.
+
+    None otherwise, and for a version of which neither is known: it is converted, and publishing then says whether
+    it is the same. A version that was decided on but not finished counts as published.
+
+    :param ticket: of the whole conversion, not of one of its variants.
+    """
+    manifest = decided_manifest(store, ticket.model, ticket.version)
+    if manifest is None:
+        return None
+    told = f"version {ticket.version} of {ticket.model!r} is published"
+    paths = repository_paths(ticket.model, ticket.version)
+    if attachment(manifest, RECIPE_FILE) != FileEntry.of(recipe_for(store, ticket)):
+        log.info("%s, but the release file says otherwise now how it is made: it is converted again", told)
+        return None
+    ready = parse_ready(
+        store.require(paths.ready, remedy="let training write it, as the last file"),
+        IncomingVersion(ticket.model, ticket.version),
+    )
+    listed = {
+        entry.key.removeprefix(paths.incoming): entry.size_bytes for entry in store.entries(paths.incoming)
+    }
+
+    def sha256(name: str) -> str:
+        facts = store.stat(paths.incoming + name)
+        known = None if facts is None else facts.sha256
+        # Without S3's own digest training's word is enough to know which files are meant.
+        return known or ready.files.get(name) or store.sha256(paths.incoming + name)[0]
+
+    other = other_files(manifest.source, ticket.spec, ready, listed, sha256)
+    if other:
+        log.info("%s, but from other files (%s): it is converted again", told, ", ".join(other))
+        return None
+    return manifest
+
+
+def already_published(store: ModelStoreHook, ticket: ReleaseTicket) -> str | None:
+    """Why there is nothing to convert nor to choose, in words; None where there is."""
+    manifest = reusable(store, ticket)
+    if manifest is None:
+        return None
+    return (
+        f"version {manifest.version} is published from these files already, and is released as it is "
+        f"(content {manifest.content_digest()})"
+    )
+
+
+def recipe_for(store: ModelStoreHook, ticket: ReleaseTicket) -> bytes:
+    """What the release file, and a config.pbtxt of training beside one file, say of how the version is made."""
+    beside = None if ticket.spec.source.is_folder else store.read(ticket.incoming_prefix + CONFIG_FILE)
+    return recipe_bytes(ticket.spec, beside)
+
+
+def decided_manifest(store: ModelStoreHook, model: str, version: int) -> Manifest | None:
+    """The manifest that the version has, or will have when whoever publishes it next has finished."""
+    published = ModelRegistry(store).manifest(model, version)
+    if published is not None:
+        return published
+    decision = read_decision(store, repository_paths(model, version))
+    return None if decision is None else decision.manifest
+
+
+def require_published(store: ModelStoreHook, ticket: ReleaseTicket, key: SigningKey | None) -> Manifest:
+    """Finishes what was decided on, if need be, then reads every file of the version and holds it against its manifest.
+
+    :param key: the key that must have signed it; None: no signature is demanded.
+    :raises InputMissingError: nothing is published, nor decided on.
+    :raises VersionConflictError: a file is missing, changed or one too many.
+    :raises SigningRefusedError: the signature is missing or another key's.
+    """
+    registry, golden = ModelRegistry(store), ticket.incoming_prefix + ticket.spec.source.golden_file
+    manifest = decided_manifest(store, ticket.model, ticket.version)
+    if manifest is None:
+        raise InputMissingError(
+            f"nothing was converted, and version {ticket.version} of {ticket.model!r} is not published",
+            expected="a conversion, or a published version",
+            found="neither",
+            remedy="clear `prepare.convert` and what comes after it, and run it again",
+        )
+    registry.publish(manifest, {}, golden, settings=ticket.spec.publish)
+    found = verify_version(store, ticket.model, ticket.version)
+    if found:
+        raise VersionConflictError(
+            f"version {ticket.version} of {ticket.model!r} is not what was published",
+            expected="every file as its manifest has it",
+            found="; ".join(str(one) for one in found),
+            remedy="restore the files from the bucket's versions, or release the model under a new number",
+        )
+    if key is not None:
+        registry.require_signed(manifest, key)
+    return manifest

@@ -1,0 +1,154 @@
+"""One release of a model at a time: a conditional write is the lock, and a run that has ended cannot keep it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from include.model_release.errors import StoreUnavailableError, UserError
+from slipway.hooks.s3_store import ModelStoreHook
+
+log = logging.getLogger(__name__)
+
+# A lock has some hundred bytes; an object of more is none.
+LOCK_LIMIT_BYTES = 16 << 10
+# How often the lock may change hands while it is asked for, and the pauses between, which double.
+_ATTEMPTS = 8
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
+
+
+class LockUnreadableError(UserError):
+    """The object that is the model's lock names no run, so nobody can be asked whether its owner is gone."""
+
+
+@dataclass(frozen=True)
+class LockOwner:
+    """The run that holds a model: a release, or a rollback by hand."""
+
+    release_id: str
+    version: int
+    dag_id: str = "model_release"
+
+    def to_bytes(self) -> bytes:
+        """The lock's content."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> LockOwner:
+        """Reads the lock's content; other fields beside the owner's are left to who wrote them.
+
+        :raises ValueError: it names no run; the message says what was found.
+        """
+        try:
+            told = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"no JSON, but {_shortened(content)}") from error
+        if not isinstance(told, dict):
+            raise ValueError(f"no JSON object, but {_shortened(content)}")
+        release_id, version = told.get("release_id"), told.get("version")
+        dag_id = told.get("dag_id", cls.dag_id)
+        if not (isinstance(release_id, str) and release_id and isinstance(dag_id, str) and dag_id):
+            raise ValueError(f"no release_id and dag_id that are text in {_shortened(content)}")
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise ValueError(f"no version that is a positive whole number in {_shortened(content)}")
+        return cls(release_id, version, dag_id)
+
+
+def lock_key(model: str) -> str:
+    """The key of a model's lock."""
+    return f"records/{model}/active.json"
+
+
+class ReleaseLock:
+    """The object ``records/MODEL/active.json``.
+
+    Every change is conditional: it is written if there is none (If-None-Match), taken over and deleted if it is still
+    what was read (If-Match). A store that ignores the condition of a DELETE leaves one gap: when the owner's run ends
+    between the read and the delete of its release, and another run takes the lock over in that moment, the
+    successor's lock is deleted. Nobody takes it over while Airflow says that the owner's run is under way.
+
+    :param is_running: whether an owner's run is still under way; one that is not has died without concluding,
+        and its lock is taken over.
+    """
+
+    def __init__(self, store: ModelStoreHook, model: str, is_running: Callable[[LockOwner], bool]) -> None:
+        self._store = store
+        self._model = model
+        self._key = lock_key(model)
+        self._is_running = is_running
+
+    def acquire(self, owner: LockOwner) -> LockOwner:
+        """Takes the lock if it is free, is ours already or was left by a run that has ended.
+
+        :return: who holds the lock now: `owner` itself, or the release that is in the way.
+        :raises LockUnreadableError: what lies there names no run; it is left as it is.
+        :raises StoreUnavailableError: it changed hands again and again while it was asked for.
+        """
+        for attempt in range(_ATTEMPTS):
+            if self._store.write_once(self._key, owner.to_bytes()):
+                return owner
+            found = self._read()
+            if found is not None:
+                holder, etag = found
+                if holder == owner or self._is_running(holder):
+                    return holder
+                if self._store.replace(self._key, owner.to_bytes(), etag):
+                    log.warning(
+                        "took over %s from %s, which has ended", self._store.uri(self._key), holder.release_id
+                    )
+                    return owner
+            # Released or taken over between our requests: others ask at the same moment.
+            time.sleep(random.uniform(0.5, 1.0) * min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S))
+        raise StoreUnavailableError(
+            f"the lock {self._store.uri(self._key)} could not be taken",
+            expected="that it is free, or held by a run",
+            found=f"it changed {_ATTEMPTS} times while it was asked for",
+            remedy=f"see which runs of {self._model!r} begin all the time",
+        )
+
+    def release(self, owner: LockOwner) -> None:
+        """Gives the lock back; one that is another's by now stays, and one that names no run is told of in the log."""
+        try:
+            found = self._read()
+        except LockUnreadableError as error:
+            log.warning("the lock is not given back: %s", error)
+            return
+        if found is not None and found[0] == owner:
+            self._store.delete_this(self._key, found[1])
+
+    def _read(self) -> tuple[LockOwner, str] | None:
+        """Who holds the lock, and the object's entity tag; None: nobody.
+
+        An object that names no run is never taken for a free lock, however old it is: S3 writes an object whole, so
+        nobody left it half written, and somebody may have written it over the lock of a release that is under way.
+        """
+        try:
+            read = self._store.read_with_etag(self._key, most_bytes=LOCK_LIMIT_BYTES)
+        except UserError as error:
+            raise self._unreadable(error.found or str(error)) from error
+        if read is None:
+            return None
+        content, etag = read
+        try:
+            return LockOwner.from_bytes(content), etag
+        except ValueError as error:
+            raise self._unreadable(str(error)) from error
+
+    def _unreadable(self, found: str) -> LockUnreadableError:
+        uri = self._store.uri(self._key)
+        return LockUnreadableError(
+            f"the lock {uri} names no run, so nobody can tell whether its owner has ended",
+            expected='{"release_id": "…", "version": 1, "dag_id": "…"}',
+            found=found,
+            remedy=f"see in Airflow that no release and no rollback of {self._model!r} is under way, then remove it: "
+            f"aws s3 rm {uri}",
+        )
+
+
+def _shortened(content: bytes) -> str:
+    """What was found, for a person to recognise; it is short."""
+    return repr(content[:80]) + ("…" if len(content) > 80 else "") if content else "an empty object"

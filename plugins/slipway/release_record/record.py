@@ -1,0 +1,92 @@
+"""The record of a release in the object store: append-only, each event a conditional write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from include.model_release.errors import StoreUnavailableError
+from include.model_release.record.fold import Event, EventWriter, RecordError, ReleaseState, fold
+from include.model_release.record.segment import block_of, numbers_of
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.record_reader import EVENT_LIMIT_BYTES, RecordReader
+
+# Each attempt that fails is another writer's success; more than so many in a row is no crowd of tasks.
+_ATTEMPTS = 100
+
+
+class ReleaseRecord:
+    """The record of one version, written by one release. It keeps what it has read.
+
+    :param release_id: the Airflow run id; every event that is appended carries it.
+    """
+
+    def __init__(self, store: ModelStoreHook, model: str, version: int, release_id: str) -> None:
+        self._store = store
+        self._reader = RecordReader(store, model, version)
+        self._writer = EventWriter(release_id, model, version)
+        self._next_seq: int | None = None
+
+    def events(self) -> list[Event]:
+        """Every event of the version, in order; those of earlier releases of it too.
+
+        :raises RecordError: one cannot be read or is not what its key says, or they are too large.
+        """
+        return self._reader.events()
+
+    def started(self) -> bool:
+        """Whether any release of this version was ever started."""
+        return self._reader.started()
+
+    def state(self) -> ReleaseState:
+        """What the events amount to.
+
+        :raises RecordError: there are none, or one is missing.
+        """
+        return fold(self.events())
+
+    def append(self, kind: str, *, at: datetime | None = None, **data: Any) -> Event:
+        """Adds an event after the last one; if another writer takes the place, after that.
+
+        :param kind: one of `include.model_release.record.fold.KINDS`; `EventWriter` says what data each takes.
+        :param at: when it happened, UTC; now unless given.
+        :raises RecordError: the event is too large to be read again.
+        :raises StoreUnavailableError: the place was taken again and again.
+        """
+        build: Callable[..., Event] = getattr(self._writer, kind)
+        # The model's lock keeps other releases of it from writing between.
+        seq = self._next_seq or self._reader.last_seq() + 1
+        for _ in range(_ATTEMPTS):
+            event = build(seq, at or datetime.now(UTC), **data)
+            if self._store.write_once(event.key, _content(event)):
+                self._next_seq = seq + 1
+                self._close_block(event)
+                return event
+            seq = max(self._reader.last_seq(), seq) + 1
+        raise StoreUnavailableError(
+            f"no place was found in the record for {event.key}",
+            expected="that other writers leave one",
+            found=f"{_ATTEMPTS} places that were taken in the meantime",
+            remedy="see who else writes under records/",
+        )
+
+    def _close_block(self, event: Event) -> None:
+        """Writes the segment of the block that a window has filled.
+
+        Long records consist of windows. No other event waits for it: those of a rollback least of all.
+        """
+        block = block_of(event.seq)
+        if event.kind == "window_judged" and event.seq == numbers_of(block)[-1]:
+            self._reader.write_segment(block)
+
+
+def _content(event: Event) -> bytes:
+    content = event.to_bytes()
+    if len(content) > EVENT_LIMIT_BYTES:
+        raise RecordError(
+            f"the event {event.key} is too large to be written",
+            expected=f"at most {EVENT_LIMIT_BYTES} bytes",
+            found=f"{len(content)} bytes",
+        )
+    return content

@@ -1,0 +1,104 @@
+"""The lease holder: a release's hold on its canary, until the canary is over or somebody ends it."""
+
+from __future__ import annotations
+
+import time
+
+from include.model_release.errors import CanaryEndedError
+from include.model_release.raise_permission import lease_refusal
+from include.model_release.rollout.lease import Lease, renewal_due_s
+from include.model_release.rollout.lease_holder import LeaseHolder, Stage
+from slipway.hooks.lease import LeaseHook
+from slipway.release_run import ReleaseTicket
+
+
+class Wheel:
+    """A release's hold on its canary.
+
+    :param hook: the lease of the release's InferenceService.
+    :param stage: which of the release's tasks drives, and `attempt` which try of it; without them it can only look
+        (`require_not_ended`) and give the lease back (`leave`).
+
+    `ended_by` says who ended the canary, and `paused` why it shall stay at its weight, both "" where nobody wants so.
+    """
+
+    def __init__(
+        self, hook: LeaseHook, ticket: ReleaseTicket, stage: Stage | None = None, attempt: int = 1
+    ) -> None:
+        self._hook = hook
+        self._ticket = ticket
+        self._holder = LeaseHolder(ticket.release_id, stage, attempt if stage else 0)
+        self._due_s = 0.0
+        self.ended_by = ""
+        self.paused = ""
+
+    def take(self, *, to_raise: bool = False) -> None:
+        """Takes the lease before the candidate gets its first percent; one that is this release's is renewed.
+
+        :raises ReleaseInProgressError: another release holds it.
+        :raises LeaseTakenOverError: a later try of this release holds it.
+        :raises CanaryEndedError: it is this release's, and was ended.
+        """
+        ticket = self._ticket
+        lease = self._hook.acquire(
+            self._holder,
+            lease_s=ticket.spec.rollout.lease_s,
+            candidate_uri=ticket.storage_uri,
+            stable_uri="" if ticket.stable is None else ticket.stable.storage_uri,
+        )
+        self._require(lease, to_raise=to_raise)
+
+    def take_to_raise(self) -> None:
+        """Takes the lease for a patch that raises a weight; see `take` and `keep_to_raise`."""
+        self.take(to_raise=True)
+
+    def keep(self, *, to_raise: bool = False) -> None:
+        """Renews the lease, and learns of a pause.
+
+        :raises LeaseTakenOverError: a later try of this release holds it.
+        :raises CanaryEndedError: somebody ended the canary, or took its lease away.
+        """
+        self._require(self._hook.keep(self._holder), to_raise=to_raise)
+
+    def keep_to_raise(self) -> None:
+        """Renews the lease for a patch that raises a weight. To be called between looking at the InferenceService and
+        patching it: a pause that is noted later meets a holder that has patched, or whose next renewal tells of it.
+
+        :raises CanaryPausedError: a person wants the canary to stay at its weight; the renewal has told that it does.
+        :raises CanaryEndedError: as `keep`.
+        """
+        self.keep(to_raise=True)
+
+    def keep_if_due(self) -> None:
+        """Renews the lease when it is time to; for whoever waits and raises nothing."""
+        if self.is_due:
+            self.keep()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to renew: three times in the lease's duration, and soon enough to notice a pause."""
+        return time.monotonic() >= self._due_s
+
+    def require_not_ended(self) -> None:
+        """Looks whether somebody ended this release's canary.
+
+        :raises CanaryEndedError: somebody did.
+        """
+        lease = self._hook.get()
+        if lease is not None and lease.release_id == self._ticket.release_id and lease.is_ended:
+            self._require(lease, to_raise=False)
+
+    def leave(self) -> None:
+        """Gives the lease back: the canary is over, and one version has all traffic."""
+        self._hook.release(self._ticket.release_id)
+
+    def _require(self, lease: Lease | None, *, to_raise: bool) -> None:
+        refusal = lease_refusal(str(self._holder), lease)
+        if lease is not None and lease.is_held_by(str(self._holder)):
+            self._due_s = time.monotonic() + renewal_due_s(lease.lease_s)
+            self.paused = lease.paused
+        if isinstance(refusal, CanaryEndedError):
+            self.ended_by = (lease.ended_by if lease else "") or "someone who removed the lease"
+            raise refusal
+        if refusal is not None and to_raise:
+            raise refusal

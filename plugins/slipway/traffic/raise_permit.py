@@ -1,0 +1,34 @@
+"""What a release run asks before it raises a weight: the record of this attempt and the manifest, read anew."""
+
+from __future__ import annotations
+
+from include.model_release.raise_permission import Raise, raise_refusal
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.registry import ModelRegistry
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket
+
+
+class RaisePermit:
+    """Asks on behalf of one release run.
+
+    "Could not be read" permits nothing.
+    """
+
+    def __init__(self, store: ModelStoreHook, ticket: ReleaseTicket) -> None:
+        self._store = store
+        self._ticket = ticket
+
+    def require(self, weight: int) -> None:
+        """Returns where the version may get `weight` percent of the traffic.
+
+        :raises RaiseRefusedError: the record does not show what that needs.
+        :raises RecordError: the record cannot be right.
+        :raises StoreUnavailableError: it could not be read.
+        """
+        ticket = self._ticket
+        record = ReleaseRecord(self._store, ticket.model, ticket.version, ticket.release_id)
+        _, digest = ModelRegistry(self._store).require_with_digest(ticket.model, ticket.version)
+        refusal = raise_refusal(Raise(ticket.release_id, weight, digest), record.state())
+        if refusal is not None:
+            raise refusal

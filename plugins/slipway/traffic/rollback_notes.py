@@ -1,0 +1,79 @@
+"""What a rollback tells the record: kept until users are safe, so that nothing about the record is in their way."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from include.model_release.errors import SlipwayError
+from include.model_release.record.fold import ReleaseState
+from slipway.release_record.record import ReleaseRecord
+
+log = logging.getLogger(__name__)
+
+Why = Callable[[ReleaseState | None], tuple[str, str]]
+
+
+class RollbackNotes:
+    """The events of one rollback, each under the time at which it happened.
+
+    :param open_record: makes the record of the version that is left; it may raise anything.
+    :param stable_uri: where the rollback leads, None where nothing was live before.
+    :param why: reason and author of the rollback, by what the record says; None: the record cannot be read.
+    """
+
+    def __init__(self, open_record: Callable[[], ReleaseRecord], stable_uri: str | None, why: Why) -> None:
+        self._open_record = open_record
+        self._stable_uri = stable_uri
+        self._why = why
+        self._began_at = datetime.now(UTC)
+        self._pending: list[tuple[str, datetime, dict[str, Any]]] = []
+        self._record: ReleaseRecord | None = None
+        self._malformed: SlipwayError | None = None
+        self._unwritten: Exception | None = None
+
+    def add(self, kind: str, **data: Any) -> None:
+        """Keeps an event that happened now."""
+        self._pending.append((kind, datetime.now(UTC), data))
+
+    def write(self) -> None:
+        """Writes what is not written yet. What keeps it from that is logged, and raised by `finish`."""
+        try:
+            record = self._record = self._record or self._begin()
+            while self._pending:
+                kind, at, data = self._pending[0]
+                record.append(kind, at=at, **data)
+                self._pending.pop(0)
+        except Exception as error:  # whatever it is: the rollback goes on, and `finish` tells
+            self._unwritten = error
+            log.warning("the record does not know of the rollback yet: %s", error)
+        else:
+            self._unwritten = None
+
+    def finish(self) -> None:
+        """Writes the rest.
+
+        :raises Exception: what kept it from writing; users are safe, and the task is to be run again.
+        :raises RecordError: all is written, but what stood in the record before cannot be right.
+        """
+        self.write()
+        if self._unwritten is not None:
+            raise self._unwritten
+        if self._malformed is not None:
+            raise self._malformed
+
+    def _begin(self) -> ReleaseRecord:
+        """Opens the record; says first that and why a rollback has begun, unless that is known."""
+        record = self._open_record()
+        state: ReleaseState | None = None
+        try:
+            state = record.state()
+        except SlipwayError as error:
+            self._malformed = error
+        if state is None or not state.rolling_back:
+            reason, by = self._why(state)
+            started = {"reason": reason, "by": by, "stable_storage_uri": self._stable_uri}
+            self._pending.insert(0, ("rollback_started", self._began_at, started))
+        return record

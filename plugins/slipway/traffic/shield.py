@@ -1,0 +1,64 @@
+"""The shield: all users off the candidate, with nothing but the cluster."""
+
+from __future__ import annotations
+
+import logging
+
+from include.model_release.errors import SlipwayError
+from include.model_release.rollout.next_action import Observed, RollBack
+from slipway.hooks.inference_service import KServeHook
+from slipway.lanes import Lane
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.reconciler import drive_in_lane, look
+
+log = logging.getLogger(__name__)
+
+# Longer than a cluster's API is away as a rule. What then still is to be done the release's rollback does.
+SHIELD_TIMEOUT_S = 180.0
+# One turn: its requests have limits of their own.
+_TURN_LIMIT_S = 30.0
+
+
+class CanaryShield:
+    """Takes the candidate of a release to weight 0.
+
+    It asks nobody, holds no lease and waits for no other part of the watch: its hook and its thread are its own.
+
+    :param service: a hook that nobody else uses.
+    """
+
+    def __init__(self, ticket: ReleaseTicket, service: KServeHook) -> None:
+        self._ticket = ticket
+        self._service = service
+        self._lane = Lane("the cluster's API, to shield users", _TURN_LIMIT_S)
+
+    async def prepare(self) -> None:
+        """Looks up the connection, while Airflow can be asked for it: later it might hang."""
+        try:
+            await self._lane.run(lambda: look(self._service), limit_s=5.0)
+        except SlipwayError as error:
+            log.warning("the way back could not be tried out: %s", error.in_short())
+
+    async def take_to_zero(self) -> Observed | None:
+        """Takes turns of the rollback until no user is led to the candidate, and not one more.
+
+        Percent 0 on the object is how a task that is run again, before the record tells of the rollback, learns that
+        the canary is over. In Standard mode the next turn would remove it with the canary.
+
+        :raises SlipwayError: it could not be done in time, or somebody else has changed the InferenceService.
+        """
+        ticket = self._ticket
+        stable_uri = "" if ticket.stable is None else ticket.stable.storage_uri
+        turn = await drive_in_lane(
+            self._lane,
+            self._service,
+            RollBack(stable_uri, ticket.storage_uri),
+            timeout_s=SHIELD_TIMEOUT_S,
+            reached=lambda turn: self._is_done(turn.observed),
+            enough=self._is_done,
+        )
+        return turn.observed
+
+    def _is_done(self, observed: Observed | None) -> bool:
+        """Whether the spec gives the candidate nothing, and no traffic was seen on its revision."""
+        return observed is None or observed.is_shielded_from(self._ticket.storage_uri)

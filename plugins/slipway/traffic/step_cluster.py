@@ -1,0 +1,218 @@
+"""What the watch of one step asks of the cluster: its weight, its lease, and that nobody else changes anything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+
+from include.model_release.errors import (
+    CanaryPausedError,
+    ForeignChangeError,
+    TransientError,
+    UserError,
+)
+from include.model_release.rollout.next_action import (
+    Goal,
+    Impossible,
+    Observed,
+    Patch,
+    ShiftWeight,
+    StartCanary,
+    next_action,
+)
+from slipway.hooks.inference_service import KServeHook
+from slipway.lanes import Lane
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.reconciler import drive_in_lane, look
+
+log = logging.getLogger(__name__)
+
+# One call: its requests have limits of their own.
+_CALL_LIMIT_S = 30.0
+# Between two looks for the end of a pause before the first percent.
+PAUSED_POLL_S = 3.0
+
+
+class CanaryCluster:
+    """The cluster's side of one step.
+
+    While users are watched nothing here is waited for: a cluster that hangs must not make the judge blind. What a look
+    or a renewal has found is raised by the next call of `keep_up`.
+
+    :param step: index of the step, and `weight` its percent.
+    :param generation: the InferenceService's when the canary was decided on; None: whatever is there.
+    """
+
+    def __init__(
+        self,
+        ticket: ReleaseTicket,
+        step: int,
+        weight: int,
+        *,
+        service: KServeHook,
+        wheel: Wheel,
+        generation: int | None = None,
+    ) -> None:
+        self._ticket = ticket
+        self._step, self._weight = step, weight
+        self._service, self._wheel = service, wheel
+        self._generation = generation
+        self._lane = Lane("the cluster's API", _CALL_LIMIT_S)
+        self._asking: asyncio.Task[None] | None = None
+        self._look_wanted = self._renewal_wanted = False
+        self._has_answered = True
+        self.urls: Mapping[str, str] = {}
+
+    @property
+    def paused(self) -> str:
+        """Why a person wants the canary to stay at its weight, as the last renewal told; "" where nobody does."""
+        return self._wheel.paused
+
+    @property
+    def ended_by(self) -> str:
+        """Who ended the canary; "" where nobody did."""
+        return self._wheel.ended_by
+
+    async def reach_weight(self) -> Observed:
+        """Takes turns until the traffic is seen to be as wanted.
+
+        :raises CanaryPausedError: the canary has users, and shall stay where it is.
+        :raises CanaryEndedError: somebody ended the canary.
+        """
+        told = ""
+        while True:
+            try:
+                return await self._reach_weight()
+            except CanaryPausedError as paused:
+                if self._step > 0:
+                    raise
+                # Nobody is led to the candidate yet, so there is nothing to judge meanwhile.
+                if told != str(paused):
+                    told = str(paused)
+                    log.info("the first percent waits: %s", paused.in_short())
+                await asyncio.sleep(PAUSED_POLL_S)
+            except UserError:
+                # What looks like another's change may be the end of the canary by its guard.
+                await self._lane.run(self._wheel.require_not_ended)
+                raise
+
+    async def _reach_weight(self) -> Observed:
+        hold = self._wheel.keep_to_raise
+        if self._step == 0:
+            # A task that is run again may find more users there than the first step gives: they are taken back first,
+            # also from a canary that is paused.
+            hold = self._wheel.take if await self._has_more_users() else self._wheel.take_to_raise
+        turn = await drive_in_lane(
+            self._lane,
+            self._service,
+            self._goal(),
+            timeout_s=self._ticket.spec.rollout.ready_timeout_s,
+            permit=hold,
+            while_waiting=self._keep_while_booting,
+        )
+        assert turn.observed is not None  # noqa: S101  Done is only said of what exists
+        self.urls = turn.observed.urls
+        return turn.observed
+
+    async def _has_more_users(self) -> bool:
+        try:
+            observed = await self._lane.run(lambda: look(self._service))
+        except TransientError:
+            return False
+        return observed is not None and (observed.canary_percent or 0) > self._weight
+
+    def _goal(self) -> Goal:
+        ticket = self._ticket
+        if self._step > 0:
+            return ShiftWeight(self._weight, ticket.storage_uri)
+        return StartCanary(
+            ticket.storage_uri,
+            self._weight,
+            release_id=ticket.release_id,
+            version=ticket.version,
+            force=ticket.force,
+            generation=self._generation,
+        )
+
+    async def _keep_while_booting(self) -> None:
+        if self._wheel.is_due:
+            await self._renew(boots=self._step == 0)
+
+    def keep_up(self, *, look_too: bool = False) -> None:
+        """To be called whenever users' answers were seen: renews the lease where it is due, without waiting. Who is
+        blind does not call it, and loses the lease.
+
+        :param look_too: sees as well whether the InferenceService is as planned.
+        :raises CanaryEndedError: somebody ended the canary.
+        :raises ForeignChangeError: it names another version, or the weight is another one.
+        """
+        self._look_wanted |= look_too
+        if self._asking is not None and not self._asking.done():
+            return
+        if self._asking is not None:
+            self._asking.result()
+        if self._look_wanted or self._renewal_wanted or self._wheel.is_due:
+            self._asking = asyncio.create_task(self._ask())
+
+    async def answers(self, limit_s: float, *, renew: bool) -> bool:
+        """Whether the cluster answers a look that begins now, and a renewal where `renew` says so, within the limit.
+        For a decision that a pause, an end or another's change would forbid.
+
+        :raises CanaryEndedError: somebody ended the canary.
+        :raises ForeignChangeError: it names another version, or the weight is another one.
+        """
+        self._renewal_wanted, self._look_wanted, self._has_answered = renew, True, True
+        deadline = time.monotonic() + limit_s
+        while self._renewal_wanted or self._look_wanted or not (self._asking is None or self._asking.done()):
+            self.keep_up()
+            assert self._asking is not None  # noqa: S101  something is wanted
+            await asyncio.wait({self._asking}, timeout=max(0.0, deadline - time.monotonic()))
+            if not self._asking.done():
+                return False
+            self._asking.result()
+        return self._has_answered
+
+    async def _ask(self) -> None:
+        if self._renewal_wanted or self._wheel.is_due:
+            self._renewal_wanted = False
+            await self._renew()
+        if self._look_wanted:
+            self._look_wanted = False
+            await self._require_as_planned()
+
+    async def _renew(self, *, boots: bool = False) -> None:
+        """The first step begins the canary; later on it is under way, or over."""
+        try:
+            await self._lane.run(self._wheel.take if boots else self._wheel.keep)
+        except TransientError as error:
+            self._has_answered = False
+            log.warning("the canary's lease could not be renewed: %s", error.in_short())
+
+    async def _require_as_planned(self) -> None:
+        """Notices what others do to the InferenceService; it is never overwritten here."""
+        goal = ShiftWeight(self._weight, self._ticket.storage_uri)
+        try:
+            observed = await self._lane.run(lambda: look(self._service))
+        except TransientError as error:
+            self._has_answered = False
+            log.warning("the InferenceService could not be looked at: %s", error.in_short())
+            return
+        if observed is not None:
+            self.urls = observed.urls
+        action = next_action(goal, observed)
+        if isinstance(action, Patch | Impossible):
+            await self._lane.run(self._wheel.require_not_ended)
+            raise ForeignChangeError(
+                f"someone else changed the InferenceService {self._service.namespace}/{self._service.name}",
+                expected=f"{self._ticket.storage_uri} at {self._weight} %",
+                found=action.reason,
+                remedy="ask who did it; the release is taken back as far as it is its own",
+            )
+
+    def stop(self) -> None:
+        """Waits for no answer any more."""
+        if self._asking is not None and not self._asking.cancel() and not self._asking.cancelled():
+            self._asking.exception()

@@ -1,0 +1,277 @@
+"""One step of a canary as it happens: reach the weight, watch the users, let the judge look at every window.
+
+What protects users waits for nothing: a window is judged, decided on and, if need be, carried out before anything is
+saved, and each dependency (metrics, cluster, object store, and the cluster once more for the way back) is asked in a
+thread of its own. One that hangs costs what only it can give: without metrics the watch is blind and soon over, without
+the cluster no weight is raised, without the object store the step goes on but does not end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from include.model_release.canary.judge import (
+    CanaryJudge,
+    CanaryPlan,
+    Decision,
+    Verdict,
+    Window,
+    decide,
+    exposure_spent,
+    wants_top_up,
+)
+from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
+from slipway.metrics.source import MetricsSource
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.checkpoint import JournalKeeper, WatchState
+from slipway.traffic.golden_replay import GoldenReplay
+from slipway.traffic.shield import CanaryShield
+from slipway.traffic.step_cluster import CanaryCluster
+from slipway.traffic.window_reader import WindowReader
+
+log = logging.getLogger(__name__)
+
+REPORT_INTERVAL_S = 60.0
+# A person who has answered does not want to wait for the report of a watch.
+HOLD_REPORT_INTERVAL_S = 15.0
+# How long a watch that could end waits for the cluster, and for its state to be saved, before it watches on.
+ANSWER_LIMIT_S = 1.0
+# After a rollback users are safe.
+SAVE_LIMIT_AFTER_ROLLBACK_S = 5.0
+# A metrics source has its own limit, within which it says what is wrong.
+_SPARE_S = 2.0
+
+StepEnd = Decision | Literal["paused"]
+
+
+class StepWatch:
+    """Carries one step out.
+
+    :param state: where the step stands; a watch of the same name that was broken off is gone on with.
+    :param cluster: the step's weight and lease.
+    :param until_resumed: only watch while the canary is paused.
+    """
+
+    def __init__(
+        self,
+        ticket: ReleaseTicket,
+        plan: CanaryPlan,
+        step: int,
+        state: WatchState,
+        *,
+        cluster: CanaryCluster,
+        shield: CanaryShield,
+        metrics: MetricsSource,
+        journal: JournalKeeper,
+        replay: GoldenReplay,
+        until_resumed: bool = False,
+    ) -> None:
+        self._ticket = ticket
+        self._plan, self._index, self._step = plan, step, plan.steps[step]
+        self._cluster, self._shield, self._journal, self._replay = cluster, shield, journal, replay
+        self._until_resumed = until_resumed
+        self._reader = WindowReader(
+            metrics,
+            plan.window_s,
+            ticket.spec.rollout.metrics.timeout_s + _SPARE_S,
+            on_reading=lambda: self._cluster.keep_up(),
+            on_unwatched=lambda window: self.judge.count_unjudged(window),
+        )
+        self._stable = self._candidate = ""
+        self._take_over(state)
+
+    async def run(self) -> StepEnd:
+        """Watches until the step is decided, or until it is time to report.
+
+        :return: ``continue`` to report, ``paused`` where the step's weight may not be given now; anything else ends the
+            step. After ``roll_back`` the weight is 0 already, unless the cluster could not be brought to it.
+        """
+        await self._go_on()
+        await self._shield.prepare()
+        try:
+            decision, reason, by = *await self._bake(), "judge"
+        except CanaryPausedError as paused:
+            log.info("the step waits: %s", paused.in_short())
+            return "paused"
+        except CanaryEndedError as ended:
+            decision, reason, by = "roll_back", ended.found or ended.what, self._cluster.ended_by
+        finally:
+            self._cluster.stop()
+        if decision == "roll_back":
+            await self._take_back(reason, by)
+        return decision
+
+    async def shield(self) -> None:
+        """Takes the candidate to weight 0, whatever the watch is doing."""
+        await self._shield.take_to_zero()
+
+    async def _bake(self) -> tuple[Decision, str]:
+        """Brings the candidate to the step's weight and watches it there."""
+        observed = await self._cluster.reach_weight()
+        self._stable = observed.stable_revision
+        self._candidate = observed.revision_of(self._ticket.storage_uri)
+        self._reader.begin(self._stable, self._candidate)
+        if self.elapsed_s == 0:
+            self._tell("weight_observed", weight=self._step.weight, traffic=dict(observed.traffic))
+        decision, verdict = await self._watch()
+        reason = exposure_spent(verdict, self._plan, self.judge.unjudged) or verdict.reason
+        if verdict.status == "inconclusive" and self._replay.obstacle:
+            reason += f" No golden requests were replayed: {self._replay.obstacle}."
+        if decision in ("advance", "roll_back"):
+            self._tell_step(verdict, reason)
+        return decision, reason
+
+    async def _take_back(self, reason: str, by: str) -> None:
+        """Shields the users, then tells of it. What hinders that hinders the rollback of the release as well, which
+        tries on; it makes no other decision of this one.
+        """
+        stable_uri = "" if self._ticket.stable is None else self._ticket.stable.storage_uri
+        self._tell("rollback_started", reason=reason, by=by, stable_storage_uri=stable_uri)
+        try:
+            observed = await self._shield.take_to_zero()
+        except SlipwayError as error:
+            log.error("the candidate could not be taken to weight 0: %s", error)
+        else:
+            if observed is not None:
+                self._tell("weight_observed", weight=0, traffic=dict(observed.traffic))
+        self._journal.save(self._state())
+        await self._journal.is_saved(SAVE_LIMIT_AFTER_ROLLBACK_S)
+
+    async def _go_on(self) -> None:
+        """Takes over what an earlier watch saved: all of it if it was this one, else only its last reading."""
+        saved = await self._journal.load()
+        if saved is not None and saved.watch == self._name:
+            self._take_over(saved)
+        elif saved is not None:
+            self._reader.readings = saved.readings
+
+    def _take_over(self, state: WatchState) -> None:
+        self._name = state.watch
+        self.judge = CanaryJudge.from_json(state.judge)
+        self.elapsed_s = state.elapsed_s
+        self.events: list[dict[str, Any]] = list(state.events)
+        self._reader.readings = state.readings
+
+    def _state(self) -> WatchState:
+        return WatchState(
+            self._name, self.judge.to_json(), self.elapsed_s, list(self.events), self._reader.readings
+        )
+
+    async def _watch(self) -> tuple[Decision, Verdict]:
+        """Window after window, until the plan says something else than to continue, or it is time to report.
+
+        While the object store or the cluster does not answer, the watch goes on instead: the task that a report wakes
+        could not write it down, the next watch could not begin, and nobody would watch meanwhile.
+        """
+        held = math.isinf(self._step.bake_s)
+        report_at = time.monotonic() + (HOLD_REPORT_INTERVAL_S if held else REPORT_INTERVAL_S)
+        verdict = self.judge.standing()
+        while True:
+            window, replaying = await self._windows(verdict)
+            # Time in which nobody watched is no time of the bake.
+            self.elapsed_s += 0.0 if window is None else window.seconds
+            verdict = self._judged(window)
+            if replaying is not None:
+                verdict = await self._with_replayed(replaying, verdict, window)
+            decision = self._decide(verdict)
+            if decision == "roll_back":
+                return decision, verdict
+            self._journal.save(self._state())
+            if decision == "continue" and not self._until_resumed and time.monotonic() < report_at:
+                if window is not None:
+                    self._cluster.keep_up(look_too=True)
+                continue
+            if not await self._cluster.answers(ANSWER_LIMIT_S, renew=window is not None):
+                continue
+            # The answer may tell of a pause, which stops the one end, or of its end, which is another.
+            decision, resumed = self._decide(verdict), self._until_resumed and not self._cluster.paused
+            if decision == "continue" and not resumed and time.monotonic() < report_at:
+                continue
+            if await self._journal.is_saved(ANSWER_LIMIT_S):
+                return decision, verdict
+
+    async def _with_replayed(
+        self, replaying: asyncio.Task[Window | None], verdict: Verdict, window: Window | None
+    ) -> Verdict:
+        """The verdict when also the replays beside the window are judged; a candidate that fails its users is not
+        waited for, and what was replayed while nobody saw the users stands for nothing.
+        """
+        try:
+            while not replaying.done() and self._decide(verdict) != "roll_back":
+                await asyncio.wait({replaying}, timeout=ANSWER_LIMIT_S)
+                if window is not None:
+                    self._cluster.keep_up()
+            replayed = replaying.result() if replaying.done() else None
+        finally:
+            replaying.cancel()
+        if window is None or replayed is None or verdict.status == "fail":
+            return verdict
+        return self._judged(replayed)
+
+    def _decide(self, verdict: Verdict) -> Decision:
+        """What the plan says."""
+        if self._cluster.paused:
+            log.info("the canary is paused: %s", self._cluster.paused)
+        plan = self._plan_now()
+        return decide(verdict, self.elapsed_s, plan.steps[self._index], plan, self.judge.unjudged)
+
+    def _plan_now(self) -> CanaryPlan:
+        """The plan; while a person has paused the canary it neither goes on nor runs out of time."""
+        return self._plan.held(self._index) if self._cluster.paused else self._plan
+
+    async def _windows(self, verdict: Verdict) -> tuple[Window | None, asyncio.Task[Window | None] | None]:
+        """The next window of users and, where `verdict` lacks their requests, replays that end with it."""
+        plan = self._plan_now()
+        if not wants_top_up(verdict, self.elapsed_s, plan.steps[self._index], plan):
+            return await self._reader.window(), None
+        over = asyncio.Event()
+        stable_url, candidate_url = (
+            self._cluster.urls.get(one, "") for one in (self._stable, self._candidate)
+        )
+        replaying = asyncio.create_task(self._replay.run(stable_url, candidate_url, over))
+        try:
+            window = await self._reader.window()
+        except BaseException:
+            replaying.cancel()
+            raise
+        over.set()
+        return window, replaying
+
+    def _judged(self, window: Window | None) -> Verdict:
+        """Lets the judge look at the window, and tells the record all it takes to judge it again.
+
+        What users met is told apart from what was replayed: the counts are theirs, those of times that nobody watched
+        included; the verdict's window has its source.
+        """
+        judge, first_bad_at = self.judge, self._reader.first_bad_at
+        verdict = judge.observe_failure(self._reader.blind) if window is None else judge.observe(window)
+        totals, more = verdict.statistics["canary"], judge.unjudged
+        self._tell(
+            "window_judged",
+            verdict=verdict.to_dict(),
+            candidate_requests=totals["candidate_requests"] + more.candidate_requests,
+            candidate_errors=totals["candidate_errors"] + more.candidate_errors,
+            first_bad_at=first_bad_at and first_bad_at.isoformat(),
+        )
+        return verdict
+
+    def _tell_step(self, verdict: Verdict, reason: str) -> None:
+        totals = verdict.statistics["step"]
+        self._tell(
+            "step_finished",
+            weight=self._step.weight,
+            verdict=verdict.status,
+            reason=reason,
+            candidate_requests=totals["candidate_requests"],
+            candidate_errors=totals["candidate_errors"],
+            seconds=self.elapsed_s,
+        )
+
+    def _tell(self, kind: str, **data: Any) -> None:
+        """Keeps an event for the record; the worker writes it."""
+        self.events.append({"kind": kind, "at": datetime.now(UTC).isoformat(), "data": data})

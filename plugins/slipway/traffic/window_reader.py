@@ -1,0 +1,150 @@
+"""Windows of what users meet, from a metrics source that may be slow, silent, or hang."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from include.model_release.errors import MetricsUnavailableError, TimedOutError
+from include.model_release.metrics.samples import Reading, Window, window_between
+from slipway.lanes import Lane
+from slipway.metrics.source import MetricsSource
+from slipway.traffic.checkpoint import Readings
+
+READING_INTERVAL_S = 1.0
+# A window that lasts longer than so many planned ones, and what the source may lag, is none.
+LONGEST_WINDOWS = 2
+# How long a source may show the same data again and again.
+SAME_DATA_LIMIT_S = 300.0
+_INTERVALS_OF_LAG = 2
+
+
+class WindowReader:
+    """Reads both revisions' counters again and again and closes a window every `window_s` seconds.
+
+    A window is what was *watched*. Where it would last more than twice as long as planned (the triggerer died, or stood
+    still; the source was away; the release went on to its next step), the requests of that time are no window: they may
+    have met anything, at another weight, and as one window they would be one bet, and much bake time that nobody has
+    watched. They are counted all the same, see `on_unwatched`, and the next window begins with the reading that ended
+    the gap. A gap in the middle of the watch is told as a window without data; one before it begins, or after windows
+    without data, is told already.
+
+    :param limit_s: how long one reading is waited for; the source's own limit is shorter.
+    :param on_reading: is called after each reading that showed the users' answers.
+    :param on_unwatched: is told of the requests of a gap.
+
+    `readings` is what the next window begins with; `blind` is why the last one was none; `first_bad_at` is when the
+    candidate's first error was seen.
+    """
+
+    def __init__(
+        self,
+        metrics: MetricsSource,
+        window_s: float,
+        limit_s: float,
+        *,
+        on_reading: Callable[[], None],
+        on_unwatched: Callable[[Window], None],
+    ) -> None:
+        self._metrics = metrics
+        self._window_s = window_s
+        self._interval_s = max(READING_INTERVAL_S, metrics.interval_s)
+        lag_s = max(_INTERVALS_OF_LAG * self._interval_s, metrics.lag_s)
+        self._longest_s = LONGEST_WINDOWS * window_s + lag_s
+        self._lane = Lane("the metrics source", limit_s)
+        self._on_reading, self._on_unwatched = on_reading, on_unwatched
+        self._stable = self._candidate = ""
+        self._last: Readings | None = None
+        # Whether anything was seen since the last window ended without data.
+        self._sees = False
+        self.readings: Readings | None = None
+        self.blind = "no new data"
+        self.first_bad_at: datetime | None = None
+
+    def begin(self, stable: str, candidate: str) -> None:
+        """Names the revisions; a saved reading that lacks one of them is of no use."""
+        self._stable, self._candidate = stable, candidate
+        if self.readings is not None and {stable, candidate} - {*self.readings}:
+            self.readings = None
+        self._last = self.readings
+
+    async def window(self) -> Window | None:
+        """The next window: reads also within it, to date the first bad answer, until there is new data at its end.
+
+        :return: None where there is none to be judged, for the reason in `blind`.
+        """
+        ends = time.monotonic() + self._window_s
+        while True:
+            left_s = ends - time.monotonic()
+            await asyncio.sleep(min(self._interval_s, left_s) if left_s > 0 else self._interval_s)
+            reading = await self._read()
+            if reading is not None:
+                begins_here, stood_still = self._take(reading)
+                self._on_reading()
+                if stood_still:
+                    return None
+                if begins_here:
+                    ends = time.monotonic() + self._window_s
+            if time.monotonic() < ends:
+                continue
+            if reading is None:
+                self._sees = False
+                return None
+            window = self._between(self.readings, reading)
+            if window is not None:
+                self.readings = reading
+                return window
+            if time.monotonic() > ends + SAME_DATA_LIMIT_S:
+                self.blind = f"the source has shown nothing new for {SAME_DATA_LIMIT_S:.0f} s"
+                self._sees = False
+                return None
+            # The same data again: a source that is asked more often than it scrapes. Its own limit of staleness ends
+            # this.
+
+    def _take(self, reading: Readings) -> tuple[bool, bool]:
+        """Takes note of a reading.
+
+        :return: whether a window begins with it, and whether that is because nobody has watched since the last one.
+        """
+        if _errors(reading, self._candidate) > _errors(self._last, self._candidate):
+            self.first_bad_at = self.first_bad_at or datetime.now(UTC)
+        self._last = reading
+        saw, self._sees = self._sees, True
+        gap = self._between(self.readings, reading)
+        if self.readings is None:
+            self.readings = reading
+            return True, False
+        # After a blind window the whole next one must still fit; while windows follow each other this one alone.
+        if gap is None or gap.seconds + (0.0 if saw else self._window_s) <= self._longest_s:
+            return False, False
+        self.readings = reading
+        self._on_unwatched(gap)
+        self.blind = (
+            f"nobody watched for {gap.seconds:.0f} s; a window of {self._window_s:g} s is what can be judged"
+        )
+        return True, saw
+
+    def _between(self, before: Readings | None, after: Readings) -> Window | None:
+        if before is None:
+            return None
+        return window_between(before, after, stable=self._stable, candidate=self._candidate)
+
+    async def _read(self) -> Readings | None:
+        """One reading of both revisions, with what the last one remembers; None where the source could not be read."""
+        try:
+            found = await self._lane.run(lambda: self._metrics.read([self._stable, self._candidate]))
+        except (MetricsUnavailableError, TimedOutError) as error:
+            self.blind = error.in_short()
+            return None
+        known = self._last or {}
+        return {
+            revision: reading.remembering(known[revision]) if revision in known else reading
+            for revision, reading in found.items()
+        }
+
+
+def _errors(readings: Readings | None, revision: str) -> int:
+    reading: Reading | None = None if readings is None else readings[revision]
+    return 0 if reading is None else reading.totals().errors
