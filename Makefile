@@ -59,10 +59,10 @@ test: images ## All tests: unit, dags, contract, e2e (or ONLY=unit,dags)
 	@.ci/test "$(or $(ONLY),$(TEST_FOLDERS))" $(ARGS)
 
 chaos: setup ## Releases under live traffic while everything dies, 200 seeded runs (or RUNS=20 SEED=7)
-	@$(BIN)/python -m tests.chaos --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m benchmarks.chaos --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))
 
 fuzz: $(VENV)/slipway.stamp ## Hostile inputs to everything that is parsed, two minutes (or ARGS="--inputs 100000 --seed 7")
-	@$(BIN)/python -m tests.fuzz $(ARGS)
+	@$(BIN)/python -m benchmarks.fuzz $(ARGS)
 
 bench: setup ## Measure the README's figures (or ONLY=name,…)
 	@$(SANDBOX) bench $(if $(ONLY),--only $(ONLY)) $(ARGS)

@@ -20,9 +20,9 @@ from rich.console import Console
 from include.sandbox import lifecycle
 from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
-from tests.e2e.outage_stories import OutageStory
-from tests.e2e.release_files import write_release_files
-from tests.e2e.stories import (
+from tests.support.e2e.outage_stories import OutageStory
+from tests.support.e2e.release_files import write_release_files
+from tests.support.e2e.stories import (
     STORIES,
     DigitsStory,
     MagikaStory,
@@ -30,7 +30,7 @@ from tests.e2e.stories import (
     OneAtATimeStory,
     OnGpuStory,
 )
-from tests.e2e.world import World
+from tests.support.e2e.world import World
 
 # The last story begins when the others have ended.
 STORY_LIMIT_S = 1440

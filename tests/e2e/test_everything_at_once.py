@@ -13,8 +13,8 @@ from model_signing.verifying import Config as StandardVerifier
 from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.demo.chapters import answering_at_the_end
-from tests.e2e.release_files import MIRRORED_REQUESTS, ON_CALL
-from tests.e2e.stories import OnCallStory
+from tests.support.e2e.release_files import MIRRORED_REQUESTS, ON_CALL
+from tests.support.e2e.stories import OnCallStory
 
 VARIANTS = ("whole", "quick")
 

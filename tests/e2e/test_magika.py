@@ -11,9 +11,9 @@ import onnxruntime
 import tritonclient.grpc
 import tritonclient.http
 
-from tests.e2e import magika_release
-from tests.e2e.stories import MagikaStory
-from tests.e2e.world import NAMESPACE, World
+from tests.support.e2e import magika_release
+from tests.support.e2e.stories import MagikaStory
+from tests.support.e2e.world import NAMESPACE, World
 
 TOLERANCE = 1e-5
 

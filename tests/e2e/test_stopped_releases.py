@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from include.model_release.rollout.observation import Observed
 from include.sandbox.demo.chapters import answering_at_the_end
-from tests.e2e.stories import OnCallStory, OneAtATimeStory, OnGpuStory
-from tests.e2e.world import Ended
+from tests.support.e2e.stories import OnCallStory, OneAtATimeStory, OnGpuStory
+from tests.support.e2e.world import Ended
 
 
 def test_stopped_run_gives_all_traffic_back(one_at_a_time: OneAtATimeStory) -> None:

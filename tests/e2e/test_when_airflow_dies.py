@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from include.sandbox.demo.chapters import answering_at_the_end
 from include.sandbox.demo.counts import CandidateSpan
-from tests.e2e.outage_stories import GUARD_SLACK_S, OutageStory
-from tests.e2e.release_files import ORPHANED_LEASE_S
 from tests.e2e.test_stopped_releases import assert_on_stable, rolled_back_by
-from tests.e2e.world import Ended
+from tests.support.e2e.outage_stories import GUARD_SLACK_S, OutageStory
+from tests.support.e2e.release_files import ORPHANED_LEASE_S
+from tests.support.e2e.world import Ended
 
 
 def test_release_outlives_its_triggerer_and_its_scheduler(outage: OutageStory) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.cluster.emulator import Emulator
-from tests.contract.guard.stage import GuardProcess, Stage
+from tests.support.cluster.emulator import Emulator
+from tests.support.guard.stage import GuardProcess, Stage
 
 _numbers = itertools.count(1)
 

@@ -14,9 +14,9 @@ from kubernetes.client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
 from include.model_release.rollout.next_action import Done, Patch, RollBack, ShiftWeight, next_action
-from tests.contract.cluster.emulator import Emulator, wait_until
-from tests.contract.guard.stage import LEASES, SERVICES, SLACK_S, GuardProcess, Stage
-from tests.unit.guard.world import CANDIDATE_URI, NAME, STABLE_URI
+from tests.support.cluster.emulator import Emulator, wait_until
+from tests.support.guard.stage import LEASES, SERVICES, SLACK_S, GuardProcess, Stage
+from tests.support.guard.world import CANDIDATE_URI, NAME, STABLE_URI
 
 Guards = Callable[..., GuardProcess]
 Stages = Callable[..., Stage]

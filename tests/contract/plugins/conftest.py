@@ -173,7 +173,7 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def hook(store: ModelStoreHook, tmp_path: Path) -> Iterator[TritonHook]:
     """A staging server over this test's bucket, on which nothing is loaded yet."""
-    from tests.contract.plugins.release_steps import staging_server
+    from tests.support.release.release_steps import staging_server
 
     with staging_server(store, tmp_path) as one:
         yield one

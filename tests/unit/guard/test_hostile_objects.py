@@ -9,7 +9,7 @@ import pytest
 
 from include.guard.cluster import Snapshot
 from include.model_release.rollout import lease
-from tests.unit.guard.world import LEASE_S, NAMESPACE, StoreCluster, World
+from tests.support.guard.world import LEASE_S, NAMESPACE, StoreCluster, World
 
 
 def test_a_lease_that_says_it_lasts_for_years_ends_within_the_hour() -> None:

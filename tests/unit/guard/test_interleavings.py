@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.rollout.lease import renew_interval_s
 from include.model_release.rollout.next_action import Patch, ShiftWeight, next_action
-from tests.unit.guard.world import CANDIDATE_URI, LEASE_S, SERVICES, StoreCluster, World
+from tests.support.guard.world import CANDIDATE_URI, LEASE_S, SERVICES, StoreCluster, World
 
 REQUESTS = ("snapshot", "patch_lease", "patch_service", "create_event")
 

@@ -21,7 +21,7 @@ from include.guard.watch import Guard, Sight, Terms
 from include.model_release.errors import ClusterUnavailableError
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
 from include.sandbox.host.settings import PROJECT_ROOT
-from tests.unit.guard.world import StoreCluster, World
+from tests.support.guard.world import StoreCluster, World
 
 TERMS = Terms(poll_s=0.01, missing_lease_s=0.1)
 

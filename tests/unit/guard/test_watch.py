@@ -27,7 +27,7 @@ from include.model_release.rollout.next_action import (
     observe,
 )
 from include.model_release.rollout.observation import CANDIDATE_URI as CANDIDATE_NOTE
-from tests.unit.guard.world import (
+from tests.support.guard.world import (
     CANDIDATE_URI,
     EPOCH,
     LEASE_S,

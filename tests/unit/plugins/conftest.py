@@ -19,7 +19,7 @@ from include.model_release.metrics.samples import Counters, Reading, Sample, Win
 from include.model_release.rollout.lease import Lease
 from include.model_release.rollout.lease_holder import LeaseHolder
 from include.model_release.spec.release_file import parse_release_spec
-from tests.unit.model_release.knative_model import ConflictError, KnativeModel
+from tests.support.rollout.knative_model import ConflictError, KnativeModel
 
 STABLE_URI = "s3://slipway/models/digits/2/repository"
 CANDIDATE_URI = "s3://slipway/models/digits/3/repository"

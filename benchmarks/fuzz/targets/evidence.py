@@ -1,0 +1,114 @@
+"""The documents of a release's evidence, as they are read again and made into pages."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from benchmarks.fuzz import mutate
+from benchmarks.fuzz.target import Target
+from benchmarks.fuzz.targets.records import stories
+from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.gates.mirror_comparison import (
+    MirrorLimits,
+    MirrorReport,
+    judge_mirror,
+    mirror_evidence,
+)
+from include.model_release.record.fold import Event
+from include.model_release.reports.canary.evidence import canary_evidence, recordings
+from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.reports.mirror_page import render_mirror_html
+from include.model_release.reports.validation.page import render_report_html
+
+_LIMITS = MirrorLimits(
+    requests=200,
+    required=False,
+    abs_tolerance=1e-4,
+    rel_tolerance=1e-3,
+    class_output="y",
+    agreement_min=0.9,
+    error_percent_max=0.0,
+    differ_percent_max=1.0,
+)
+_COUNTS = {
+    "received": 210, "ignored": 5, "dropped": 5, "compared": 198, "equal": 190, "differ": 8, "agree": 198,
+    "disagree": 0, "candidate_failed": 2, "stable_failed": 0, "both_failed": 0,
+}  # fmt: skip
+_LATENCY = {"avg": 1.0, "p50": 1.0, "p90": 2.0, "p99": 3.0}
+COMPARISON: dict[str, Any] = {
+    "counts": _COUNTS,
+    "rows": {"compared": 198, "agree": 198},
+    "protocols": {"http": 198},
+    "outputs": {"y": {"compared": 198, "differ": 8}},
+    "failures": {"candidate": {"HTTP 500": 2}, "stable": {}},
+    "latency_ms": {"stable": _LATENCY, "candidate": None},
+    "class_changes": [{"stable": 1, "candidate": 2, "rows": 3}],
+    "differences": [
+        {"request": "0123", "output": "y", "kind": "values", "stable": 1.5, "candidate": "nan", "index": [0, 3],
+         "elements": 2, "times": 4}
+    ],
+    "seconds": 60.0,
+}  # fmt: skip
+_REPORT: dict[str, Any] = {
+    "model": "digits",
+    "version": 3,
+    "stable_version": 2,
+    "created_at": "2026-11-21T03:00:00+00:00",
+    "outcome": "refused",
+    "kind": "classification",
+    "reasons": ["accuracy is at least 90.0%"],
+    "numbers": {
+        "rows": 360,
+        "accuracy": 0.85,
+        "accuracy_min": 0.9,
+        "mae": 0.1,
+        "mae_max": 0.2,
+        "not_finite_rows": 1,
+    },
+    "expectations": [{"type": "expect_x", "kwargs": {}, "meaning": "m", "success": True, "observed": 360}],
+    "confusion": {"classes": [0, 1], "counts": [[170, 10], [0, 180]]},
+    "worst": [{"row": 7, "label": 1, "predicted": -1, "confidence": None, "stable": 1}],
+    "signature": {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 64]}], "outputs": []},
+}
+_TEXTS = {**_REPORT, "kind": "text", "worst": [{"row": 7, "expected": "a", "answer": None, "score": 0.5}]}
+
+
+@cache
+def _documents() -> tuple[Any, ...]:
+    made = []
+    for story in stories():
+        document = canary_evidence([Event.model_validate(event) for event in story], AnalysisPolicy())
+        for run in document["runs"]:
+            run["windows"] = run["windows"][:6]
+        made.append(json.loads(json.dumps(document)))
+    return tuple(made)
+
+
+def _read_document(value: Any) -> None:
+    recordings(value)
+    render_canary_html(value)
+
+
+def _read_comparison(value: Any) -> None:
+    report = MirrorReport.from_json(value)
+    evidence = mirror_evidence(
+        model="digits",
+        version=3,
+        stable_version=2,
+        release_id="r",
+        created_at="2026-01-02T03:04:05+00:00",
+        verdict=judge_mirror(report, _LIMITS),
+        limits=_LIMITS,
+        report=report,
+    )
+    json.dumps(evidence)
+    render_mirror_html(evidence)
+
+
+TARGETS = (
+    Target("canary_document", lambda: list(_documents()), mutate.tree, _read_document, share=0.1),
+    Target("mirror_report", lambda: [COMPARISON], mutate.tree, _read_comparison),
+    Target("validation_report", lambda: [_REPORT, _TEXTS], mutate.tree, render_report_html),
+)

@@ -1,0 +1,109 @@
+"""A person's word: whose it is, what it is about, and that it stands in the record."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators import hitl
+from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.approval import ApproveReleaseOperator
+from slipway.registry.registry import ModelRegistry
+from slipway.release_run import ReleaseTicket, StableVersion
+
+from include.model_release.record.fold import ReleaseState
+from include.model_release.spec.release_file import parse_release_spec
+from tests.support.release.proofs import admitted, record_of
+
+FILE = "model: digits\nsource: {format: onnx}\nrollout: {approval: {before_canary: true, by_other: true}}\n"
+DIGEST = "d" * 64
+
+
+@pytest.fixture
+def ticket(store: ModelStoreHook) -> ReleaseTicket:
+    """A release that alice has started, and that another person must agree to."""
+    ticket = ReleaseTicket(
+        release_id="digits-3",
+        model="digits",
+        version=3,
+        bucket=store.bucket,
+        spec=parse_release_spec(FILE, "digits.yaml"),
+        stable=StableVersion(version=2, storage_uri=ModelRegistry(store).storage_uri("digits", 2)),
+    )
+    admitted(store, ticket, triggered_by="alice")
+    record_of(store, ticket).append("candidate_verified", manifest_sha256=DIGEST)
+    return ticket
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What people are asked, in place of Airflow's API."""
+    questions: list[dict[str, Any]] = []
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **question: questions.append(question))
+    return questions
+
+
+CONTEXT: Any = {"task_instance": SimpleNamespace(id="1")}
+
+
+def operator(ticket: ReleaseTicket, before: Any = "canary") -> ApproveReleaseOperator:
+    return ApproveReleaseOperator(task_id="approve", before=before, release=ticket.model_dump_json())
+
+
+def answered(ticket: ReleaseTicket, option: str, by: str | None, comment: str = "") -> None:
+    """A person answers in the UI."""
+    event = {
+        "chosen_options": [option],
+        "params_input": {"comment": comment},
+        "responded_at": datetime.now(UTC),
+        "responded_by_user": None if by is None else {"id": "7", "name": by},
+    }
+    operator(ticket).execute_complete(CONTEXT, event)
+
+
+def state(store: ModelStoreHook, ticket: ReleaseTicket) -> ReleaseState:
+    return record_of(store, ticket).state()
+
+
+def test_an_agreement_is_in_the_record(ticket: ReleaseTicket, store: ModelStoreHook) -> None:
+    """Who, why, and to which bytes."""
+    answered(ticket, "Approve", "bob", "looked at the report")
+    given = state(store, ticket).approvals
+    assert [(one.before, one.by, one.manifest_sha256) for one in given] == [("canary", "bob", DIGEST)]
+    told = next(event for event in record_of(store, ticket).events() if event.kind == "approved")
+    assert told.data["reason"] == "looked at the report"
+
+
+@pytest.mark.parametrize("by", ["alice", None])
+def test_who_started_the_run_cannot_agree(
+    by: str | None, ticket: ReleaseTicket, store: ModelStoreHook, asked: list[dict[str, Any]]
+) -> None:
+    """The answer counts for nothing and the question is open again; so it is for an answer of nobody known."""
+    with pytest.raises(TaskAwaitingInput):
+        answered(ticket, "Approve", by)
+    assert len(asked) == 1
+    assert state(store, ticket).approvals == ()
+    answered(ticket, "Approve", "bob")
+    assert [one.by for one in state(store, ticket).approvals] == ["bob"]
+
+
+def test_a_rejection_says_whose_it_is(ticket: ReleaseTicket, store: ModelStoreHook) -> None:
+    """Also of the person who started the run: to stop needs no second one."""
+    with pytest.raises(AirflowFailException, match="Reject, by alice: wrong labels"):
+        answered(ticket, "Reject", "alice", "wrong labels")
+    found = state(store, ticket)
+    assert (found.refused_by, found.approvals) == ("approve", ())
+
+
+def test_nobody_is_asked_what_the_record_does_not_ask_for(
+    ticket: ReleaseTicket, asked: list[dict[str, Any]]
+) -> None:
+    """Before the promotion this release asks nobody; before the canary it does."""
+    assert operator(ticket, "promotion").execute(CONTEXT) is None
+    assert asked == []
+    with pytest.raises(TaskAwaitingInput):
+        operator(ticket).execute(CONTEXT)
+    assert list(asked[0]["params"]) == ["comment"]

@@ -1,0 +1,118 @@
+"""A stable version that a real Triton refuses to load: the release goes on, and the gates say what they leave out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
+from slipway.operators.benchmark import BenchmarkModelOperator
+from slipway.operators.publish import PublishModelOperator
+from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator
+from slipway.operators.validate import ValidateModelOperator
+from slipway.registry.registry import ModelRegistry
+from slipway.release_run import ReleaseTicket
+
+from tests.support.release import scale_release
+from tests.support.release.release_steps import load_of
+from tests.support.release.scale_release import MODEL, convert, run, state_of, ticket_of
+from tests.support.serving.ensembles import python_files
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def ticket(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ReleaseTicket:
+    """Version 2 is published and is to follow version 1, whose program this server cannot run any more."""
+    first, second = ticket_of(store), ticket_of(store, 2, stable=1)
+    broken = {**python_files(2.0), "model.py": b"import a_library_of_long_ago\n"}
+    with monkeypatch.context() as old:
+        old.setattr(scale_release, "python_files", lambda factor: broken)
+        convert(store, first)
+    run(PublishModelOperator, first)
+    convert(store, second, factor=2.0)
+    run(PublishModelOperator, second)
+    return second
+
+
+def test_gates_go_on_without_a_baseline_that_does_not_load(
+    store: ModelStoreHook, ticket: ReleaseTicket, hook: TritonHook
+) -> None:
+    """The candidate is validated alone; record, report and page say that it was not compared, and why."""
+    prepared = run(PrepareStagingOperator, ticket)
+    assert prepared["baseline"]["version"] == 1
+    run(LoadCandidateOperator, ticket, **load_of(prepared["candidate"]))
+    staging = run(LoadBaselineOperator, ticket, staging=json.dumps(prepared), **load_of(prepared["baseline"]))
+    assert staging == {**prepared, "baseline": None, "not_compared": staging["not_compared"]}
+    assert "version 1, which is live" in staging["not_compared"]
+    assert "a_library_of_long_ago" in staging["not_compared"]
+    run(ValidateModelOperator, ticket, staging=json.dumps(staging))
+    report = store.read_json(f"{ticket.evidence_prefix}validation.json") or {}
+    assert (report["outcome"], report["stable_version"]) == ("pass", None)
+    assert report["not_compared"] == staging["not_compared"]
+    assert b"Not compared: version 1" in (store.read(f"{ticket.evidence_prefix}validation.html") or b"")
+    stages = {stage.name: stage for stage in state_of(store, ticket).stages}
+    assert {name: stage.outcome for name, stage in stages.items()} == {
+        "publish": "passed",
+        "stage": "passed",
+        "baseline": "left_out",
+        "validate": "passed",
+    }
+    assert stages["baseline"].reason == staging["not_compared"]
+
+
+def test_baseline_that_loads_is_compared_with(store: ModelStoreHook, hook: TritonHook) -> None:
+    """Staging goes on to the gates as it was prepared."""
+    for number, stable in ((1, None), (2, 1)):
+        ticket = ticket_of(store, number, stable=stable)
+        convert(store, ticket)
+        run(PublishModelOperator, ticket)
+    prepared: dict[str, Any] = run(PrepareStagingOperator, ticket)
+    operator = LoadBaselineOperator(
+        task_id="load",
+        release=ticket.model_dump_json(),
+        staging=json.dumps(prepared),
+        **load_of(prepared["baseline"]),
+    )
+    assert operator.execute(scale_release.CONTEXT) == prepared
+    assert hook.ready_versions(f"{MODEL}_baseline") == {1}
+
+
+def test_other_tensors_than_those_of_a_version_left_out_are_refused(
+    store: ModelStoreHook, ticket: ReleaseTicket, hook: TritonHook
+) -> None:
+    """Clients meet other tensors whether or not the stable version is on staging: the manifests tell."""
+    prepared = run(PrepareStagingOperator, ticket)
+    run(LoadCandidateOperator, ticket, **load_of(prepared["candidate"]))
+    manifest = ModelRegistry(store).require(MODEL, 1)
+    other = manifest.signature.model_copy(update={"outputs": ()})
+    store.write(
+        f"models/{MODEL}/1/manifest.json", manifest.model_copy(update={"signature": other}).to_bytes()
+    )
+    left_out = {**prepared, "baseline": None, "not_compared": "an engine of old"}
+    with pytest.raises(AirflowFailException, match=r"differs from that of version 1.*output `y`.*is new"):
+        run(ValidateModelOperator, ticket, staging=json.dumps(left_out))
+    page = (store.read(f"{ticket.evidence_prefix}validation.html") or b"").decode()
+    assert "not there" in page
+    assert "Not compared: an engine of old" in page
+
+
+def test_benchmark_says_what_it_did_not_compare(store: ModelStoreHook, ticket: ReleaseTicket) -> None:
+    """The verdict that is kept has the reason; the limits of the release file decide alone."""
+    staging = {
+        "candidate": {"name": MODEL, "version": 2, "config": {}},
+        "baseline": None,
+        "manifest_sha256": "0" * 64,
+        "not_compared": "an engine of old",
+    }
+    operator = BenchmarkModelOperator(
+        task_id="benchmark", release=ticket.model_dump_json(), staging=json.dumps(staging), namespace="models"
+    )
+    latencies = dict.fromkeys(("avg_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms"), 1.0)
+    counts = {"round": 0, "concurrency": 1, "requests": 10, "errors": 0, "throughput_rps": 100.0}
+    operator.judge(ticket, {"measurements": [{"role": "candidate", **counts, **latencies}]})
+    verdict = store.read_json(f"{ticket.evidence_prefix}benchmark/verdict.json") or {}
+    assert (verdict["status"], verdict["not_compared"]) == ("pass", "an engine of old")

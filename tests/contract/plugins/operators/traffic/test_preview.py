@@ -1,0 +1,134 @@
+"""Previews by our own hook, in both modes: the emulated KServe, real Tritons and a real Envoy."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+import pytest
+from slipway.traffic.reconciler import look
+
+from include.model_release.errors import AlreadyReleasedError, ForeignChangeError, SpecError
+from include.model_release.rollout.next_action import (
+    FirstDeploy,
+    Observed,
+    Promote,
+    RollBack,
+    ShowCandidate,
+    StartCanary,
+    Withdraw,
+)
+from tests.contract.plugins.traffic.test_standard_canary import World, bucket, manifest, world  # noqa: F401  fixtures
+from tests.support.serving.clients import ask_http
+from tests.support.serving.published import BETTER, GOOD
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+
+SHOW = ShowCandidate(BETTER, release_id="table-2", version=2)
+MODES = pytest.mark.parametrize("mode", ["Knative", "Standard"])
+
+
+def first(mode: str) -> FirstDeploy:
+    """The first version, in a mode."""
+    service = manifest(GOOD)
+    service["metadata"]["annotations"] = {
+        "serving.kserve.io/deploymentMode": mode,
+        "serving.kserve.io/enable-tag-routing": "true",
+    }
+    return FirstDeploy(service)
+
+
+async def asked(world: World, url: str) -> tuple[int, float]:  # noqa: F811
+    """What the model answers at a URL: its status and its factor."""
+    return await asyncio.to_thread(ask_http, world.envoy.ingress_port, 1.0, urlsplit(url).netloc)
+
+
+async def shown(world: World) -> Observed:  # noqa: F811
+    """Open the preview."""
+    turn = await world.reach(SHOW)
+    assert turn.observed is not None
+    return turn.observed
+
+
+@MODES
+async def test_candidate_answers_testers_and_no_user(world: World, mode: str) -> None:  # noqa: F811
+    """Its own address answers with the candidate, the users' host with stable only; rolled back, stable is alone."""
+    await world.reach(first(mode))
+    with world.load() as load:
+        observed = await shown(world)
+        assert await asked(world, observed.candidate_url) == (200, 3.0)
+        before = load.answers["http 2"]
+        await world.until(lambda: load.answers["http 2"] > before + 100, "users' answers during the preview")
+        turn = await world.reach(RollBack(GOOD, BETTER))
+        await asyncio.to_thread(world.hook.conceal)
+        before = load.answers["http 2"]
+        await world.until(lambda: load.answers["http 2"] > before + 50, "users' answers after the rollback")
+    assert load.failures == []
+    assert (load.answers["http 3"], load.answers["grpc 3"]) == (0, 0)
+    assert turn.observed is not None
+    assert turn.observed.canary_percent is None
+    assert turn.observed.storage_uri == GOOD
+    answered = await asked(world, observed.candidate_url)
+    assert answered != (200, 3.0)
+
+
+@MODES
+async def test_previewed_candidate_gets_users_and_is_promoted(world: World, mode: str) -> None:  # noqa: F811
+    """What testers tried is what users get, and no request fails on the way."""
+    await world.reach(first(mode))
+    with world.load() as load:
+        observed = await shown(world)
+        await world.reach(StartCanary(BETTER, 20, release_id="table-2", generation=observed.generation))
+        await world.until(lambda: load.answers["http 3"] > 20, "answers of the candidate")
+        assert await asked(world, observed.candidate_url) == (200, 3.0)
+        await world.reach(Promote(BETTER))
+        load.answers.clear()
+        await world.until(lambda: load.answers["http 3"] > 50, "answers after the promotion")
+    assert load.failures == []
+
+
+@MODES
+async def test_late_raise_of_a_preview_is_refused(world: World, mode: str) -> None:  # noqa: F811
+    """After the rollback the generation that the preview was seen at is no key any more, force or not."""
+    await world.reach(first(mode))
+    observed = await shown(world)
+    await world.reach(RollBack(GOOD, BETTER))
+    for force in (False, True):
+        late = StartCanary(BETTER, 50, force=force, generation=observed.generation)
+        with pytest.raises((ForeignChangeError, AlreadyReleasedError)):
+            await world.reach(late)
+
+
+async def test_candidates_route_goes_with_its_service(world: World) -> None:  # noqa: F811
+    """The HTTPRoute is the InferenceService's own: deleting the one takes the other along."""
+    await world.reach(first("Standard"))
+    await shown(world)
+    assert len(world.hook.routes()) == 3
+    await world.reach(RollBack(GOOD, BETTER))
+    await world.reach(Withdraw(GOOD))
+    await world.until(lambda: world.hook.routes() == [], "the routes to be gone")
+
+
+async def test_somebody_elses_route_is_not_replaced(world: World) -> None:  # noqa: F811
+    """A route of the name that slipway would give its own, without slipway's label, stops the preview."""
+    await world.reach(first("Standard"))
+    await world.reach(StartCanary(BETTER, 20))
+    entry = look(world.hook)
+    assert entry is not None
+    assert entry.standard is not None
+    assert entry.standard.own is not None
+    theirs = dict(entry.standard.route_to(entry.standard.own) or {})
+    theirs["metadata"] = {**theirs["metadata"], "labels": {}, "ownerReferences": []}
+    assert world.hook.expose(theirs)
+    with pytest.raises(ForeignChangeError, match="somebody else's"):
+        await asyncio.to_thread(world.hook.expose, theirs)
+    await asyncio.to_thread(world.hook.conceal)
+    assert len(world.hook.routes()) == 3
+
+
+@pytest.mark.parametrize("world", [{"enable_gateway_api": False}], indirect=True)
+async def test_first_version_without_gateway_api_is_not_created(world: World) -> None:  # noqa: F811
+    """In Standard mode KServe's own configuration is read before anything is made; the reason is told."""
+    with pytest.raises(SpecError, match="enableGatewayApi"):
+        await world.reach(first("Standard"))
+    assert world.hook.get() is None

@@ -1,0 +1,335 @@
+"""The way back of a release needs the cluster and nothing else: whatever else is wrong is told when users are safe."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.metrics.source import EnvoyMetricsHook
+from slipway.operators.release import ConcludeReleaseOperator
+from slipway.operators.restore import RestoreStableOperator
+from slipway.operators.traffic import TrafficOperator
+from slipway.registry.registry import ModelRegistry
+from slipway.release_record.record import ReleaseRecord
+from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.traffic.reconciler import drive
+from slipway.traffic.rollback_address import RollbackAddress
+
+from include.model_release.errors import InputMissingError, SlipwayError
+from include.model_release.record.events import SEQ_LIMIT
+from include.model_release.rollout.next_action import StartCanary
+from include.model_release.spec.release_file import parse_release_spec
+from tests.contract.plugins.conftest import LOOPBACK, aws_connection
+from tests.support.rollout.knative_model import KnativeModel
+from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
+
+Restore = Callable[..., None]
+RUN = "digits-3"
+
+
+@pytest.fixture
+def ticket(store: ModelStoreHook) -> ReleaseTicket:
+    """Version 3 is being released over version 2."""
+    return ReleaseTicket(
+        release_id=RUN,
+        model="digits",
+        version=3,
+        bucket=store.bucket,
+        spec=parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml"),
+        stable=StableVersion(version=2, storage_uri=ModelRegistry(store).storage_uri("digits", 2)),
+    )
+
+
+@pytest.fixture
+def service(ticket: ReleaseTicket, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDouble:
+    """Half of the users are on the candidate."""
+    assert ticket.stable is not None
+    model = KnativeModel()
+    model.create(
+        {"metadata": {}, "spec": {"predictor": {"model": {"storageUri": ticket.stable.storage_uri}}}}
+    )
+    model.settle()
+    double = ServiceDouble(model)
+    monkeypatch.setattr(TrafficOperator, "service", double)
+    monkeypatch.setattr(TrafficOperator, "lease", LeaseDouble())
+    record(store).append("release_started", stable_storage_uri=ticket.stable.storage_uri)
+    record(store).append(
+        "weight_intended",
+        weight=50,
+        storage_uri=ticket.storage_uri,
+        stable_storage_uri=ticket.stable.storage_uri,
+    )
+    drive(double, StartCanary(ticket.storage_uri, 50, release_id=RUN, version=3), timeout_s=5)  # type: ignore[arg-type]
+    double.patches.clear()
+    return double
+
+
+@pytest.fixture
+def restore(ticket: ReleaseTicket, service: ServiceDouble, monkeypatch: pytest.MonkeyPatch) -> Restore:
+    """Runs the teardown, with nobody at the metrics' address."""
+    nobody = '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'
+    monkeypatch.setenv("AIRFLOW_CONN_SLIPWAY_METRICS", nobody)
+
+    def run(release: str | None = None) -> None:
+        RestoreStableOperator(task_id="restore", release=release or ticket.model_dump_json()).execute({})
+
+    return run
+
+
+def record(store: ModelStoreHook) -> ReleaseRecord:
+    return ReleaseRecord(store, "digits", 3, RUN)
+
+
+def kinds(store: ModelStoreHook) -> list[str]:
+    """Return the kinds of what the record holds, read as names alone: an event in it may be broken."""
+    return [
+        entry.key.rpartition("-")[2].removesuffix(".json") for entry in store.entries("records/digits/3/")
+    ]
+
+
+def users(service: ServiceDouble) -> dict[str, int]:
+    assert service.model is not None
+    return dict(service.model.users())
+
+
+def put_event(store: ModelStoreHook, seq: int, kind: str, data: Any) -> None:
+    """Somebody else writes an event, or what shall pass for one."""
+    event = {
+        "seq": seq,
+        "at": "2026-11-20T12:00:00+00:00",
+        "kind": kind,
+        "release_id": RUN,
+        "model": "digits",
+    }
+    body = json.dumps({**event, "version": 3, "data": data}).encode()
+    store.write(f"records/digits/3/{seq:06d}-{kind}.json", body)
+
+
+BROKEN: dict[str, Callable[[ModelStoreHook], None]] = {
+    "first_bad_at is a number": lambda store: put_event(store, 3, "window_judged", {"first_bad_at": 3}),
+    "weight is null": lambda store: put_event(store, 3, "weight_observed", {"weight": None}),
+    "data is a list": lambda store: put_event(store, 3, "weight_observed", [1]),
+    "not JSON": lambda store: store.write("records/digits/3/000003-weight_observed.json", b"\xff{"),
+    "a number far away": lambda store: put_event(store, SEQ_LIMIT - 100, "weight_observed", {"weight": 5}),
+}
+
+
+@pytest.mark.parametrize("breaks", BROKEN.values(), ids=BROKEN)
+def test_a_record_that_cannot_be_right_keeps_nobody_on_the_candidate(
+    breaks: Callable[[ModelStoreHook], None],
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    restore: Restore,
+) -> None:
+    """Users are taken back, the rollback is written down behind what is broken, and the task fails and names it."""
+    breaks(store)
+    with pytest.raises(AirflowFailException, match=r"records/digits/3|record of digits 3"):
+        restore()
+    assert ticket.stable is not None
+    assert users(service) == {ticket.stable.storage_uri: 100}
+    assert kinds(store)[-6:].count("rolled_back") == 1
+    assert "rollback_started" in kinds(store)
+
+
+def test_a_broken_record_does_not_keep_the_model_locked(
+    ticket: ReleaseTicket, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The release is concluded as failed, with the reason; the next version may be released."""
+    record(store).append("release_started")
+    put_event(store, 2, "weight_observed", {"weight": None})
+    store.write_json(
+        "records/digits/active.json", {"release_id": RUN, "version": 3, "dag_id": "model_release"}
+    )
+
+    class Dag:
+        dag_id = "model_release"
+
+    operator = ConcludeReleaseOperator(task_id="conclude", release=ticket.model_dump_json())
+    with pytest.raises(AirflowFailException, match="`weight`"):
+        operator.execute({"dag": Dag(), "ti": None})  # type: ignore[typeddict-item]
+    assert kinds(store)[-1] == "release_finished"
+    assert not store.exists("records/digits/active.json")
+
+
+def newer_ticket(ticket: ReleaseTicket) -> str:
+    """Return a release run as another version of this code would write it."""
+    whole = ticket.model_dump(mode="json")
+    whole["spec"] |= {"gates": ["all"], "benchmark": "none"}
+    return json.dumps({**whole, "stable": {"uri": "elsewhere"}, "tries": 3})
+
+
+def test_a_release_run_of_another_code_version_is_taken_back(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, restore: Restore
+) -> None:
+    """Only the InferenceService's name is needed of it; where to go back to stands on that object."""
+    restore(newer_ticket(ticket))
+    assert ticket.stable is not None
+    assert users(service) == {ticket.stable.storage_uri: 100}
+    assert record(store).state().outcome == "rolled_back"
+
+
+def test_a_missing_metrics_connection_holds_up_nothing(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    restore: Restore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Airflow knows no such connection: the counts are unknown, the rollback and its record are whole."""
+    monkeypatch.delenv("AIRFLOW_CONN_SLIPWAY_METRICS")
+    restore()
+    found = record(store).state()
+    assert (found.outcome, found.candidate_errors) == ("rolled_back", None)
+
+
+def test_an_error_of_no_known_kind_holds_up_nothing(
+    ticket: ReleaseTicket,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    restore: Restore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever a client raises, users go first; the task then fails with it and is run again."""
+
+    def broken(self: Any, *arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ModelStoreHook, "entries", broken)
+        patch.setattr(EnvoyMetricsHook, "read", broken)
+        with pytest.raises(RuntimeError, match="a bug"):
+            restore()
+    assert ticket.stable is not None
+    assert users(service) == {ticket.stable.storage_uri: 100}
+    restore()
+    assert record(store).state().outcome == "rolled_back"
+
+
+def test_before_the_first_patch_one_object_is_read(
+    service: ServiceDouble, store: ModelStoreHook, restore: Restore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the record is, it is not read before users are safe, and the InferenceService only once."""
+    for _ in range(20):
+        record(store).append("stage_started", stage="canary")
+    asked: list[str] = []
+    for owner, method in ((ServiceDouble, "get"), (ServiceDouble, "patch"), (ModelStoreHook, "entries")):
+        real = getattr(owner, method)
+
+        def counted(
+            self: Any, *arguments: Any, real: Any = real, method: str = method, **options: Any
+        ) -> Any:
+            asked.append(method)
+            return real(self, *arguments, **options)
+
+        monkeypatch.setattr(owner, method, counted)
+    restore()
+    assert asked[:2] == ["get", "patch"]
+    assert service.patches[0]["spec"] == {"predictor": {"canaryTrafficPercent": 0}}
+
+
+def test_what_cannot_be_seen_does_not_count_as_safe(
+    service: ServiceDouble, store: ModelStoreHook, restore: Restore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A status that does not name the candidate's revision, and a conflict: the record still comes after the patch."""
+    asked: list[str] = []
+    see, patch, write = ServiceDouble.get, ServiceDouble.patch, ModelStoreHook.write_once
+
+    def half_blind(self: ServiceDouble) -> Any:
+        found = see(self)
+        if found is not None and not self.patches:
+            del found["status"]["components"]["predictor"]["latestCreatedRevision"]
+        return found
+
+    def patched(self: ServiceDouble, body: dict[str, Any]) -> bool:
+        taken = patch(self, body)
+        asked.append("patched" if taken else "conflict")
+        return taken
+
+    def written(self: ModelStoreHook, *arguments: Any, **options: Any) -> bool:
+        asked.append("written")
+        return write(self, *arguments, **options)
+
+    monkeypatch.setattr(ServiceDouble, "get", half_blind)
+    monkeypatch.setattr(ServiceDouble, "patch", patched)
+    monkeypatch.setattr(ModelStoreHook, "write_once", written)
+    service.conflicts = 1
+    restore()
+    assert asked[:2] == ["conflict", "patched"]
+    assert record(store).state().outcome == "rolled_back"
+
+
+@pytest.fixture
+def silent_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """S3's port takes connections and never answers, as that of a stopped server does."""
+    with socket.socket() as server:
+        server.bind((LOOPBACK, 0))
+        server.listen(64)
+        endpoint = f"http://{LOOPBACK}:{server.getsockname()[1]}"
+        monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(endpoint))
+        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+        yield server
+
+
+def test_an_object_store_that_hangs_keeps_nobody_on_the_candidate(
+    ticket: ReleaseTicket, service: ServiceDouble, restore: Restore, silent_store: socket.socket
+) -> None:
+    """The weight is 0 while the first request to the store still waits for its answer."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            restore()
+        except BaseException as error:
+            failures.append(error)
+
+    task = threading.Thread(target=run, daemon=True)
+    task.start()
+    assert ticket.stable is not None
+    deadline = time.monotonic() + 20
+    while users(service).get(ticket.storage_uri) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert users(service) == {ticket.stable.storage_uri: 100}
+    assert task.is_alive()
+    silent_store.close()
+    task.join(60)
+    assert len(failures) == 1
+
+
+def test_anothers_canary_is_not_touched(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, restore: Restore
+) -> None:
+    """A teardown that is cleared long after its release finds another release's canary and leaves it alone."""
+    restore()
+    nine = ModelRegistry(store).storage_uri("digits", 9)
+    drive(service, StartCanary(nine, 30, release_id="digits-9", version=9), timeout_s=5)  # type: ignore[arg-type]
+    patches = len(service.patches)
+    restore()
+    assert len(service.patches) == patches
+    assert users(service)[nine] == 30
+
+
+@pytest.mark.parametrize("rendered", ["null", "{}", "[]", "not JSON", '{"model": "digits"}'])
+def test_a_release_run_that_names_nothing_says_what_to_do(rendered: str) -> None:
+    """There is nothing to act on: the error names the workflow that needs the model's name only."""
+    with pytest.raises(InputMissingError, match="model_rollback"):
+        RollbackAddress.parse(rendered)
+
+
+def test_a_rollback_that_fails_says_so_in_the_record(
+    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, restore: Restore
+) -> None:
+    """The cluster's API goes away in the middle: the stage has failed, and the retry finishes it."""
+    service.away = True
+    with pytest.raises(SlipwayError):
+        restore()
+    service.away = False
+    restore()
+    assert record(store).state().outcome == "rolled_back"

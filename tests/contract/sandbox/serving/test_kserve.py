@@ -1,0 +1,350 @@
+"""The KServe controller over the real store, S3 on moto, real tritonservers and a real Envoy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
+from include.sandbox.cluster.storage.store import ObjectStore
+from include.sandbox.kserve.controller import KServeController, KServeSettings
+from include.sandbox.kserve.revisions import RunPolicy, download_repository
+from include.sandbox.services.router import Mirror
+from include.sandbox.services.triton import TritonPorts
+from tests.contract.sandbox.serving.conftest import Envoy
+from tests.support.serving.clients import HOST, Load, ask_grpc, ask_http, grpc_client
+from tests.support.serving.models import table_model
+from tests.support.serving.published import BETTER, BROKEN, GOOD, published_versions
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+
+KIND, NAMESPACE, NAME = "inferenceservices", "models", "table"
+FIRST, SECOND, THIRD = (f"table-predictor-0000{number}" for number in (1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """S3 with three published versions; yields the AWS_* environment that reads it."""
+    with published_versions(tmp_path_factory.mktemp("versions")) as environment:
+        yield environment
+
+
+@dataclass
+class Cluster:
+    """A store, a controller over it, and what tests do with them."""
+
+    store: ObjectStore
+    settings: KServeSettings
+    envoy: Envoy
+    controller: KServeController | None = None
+    _task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the controller."""
+        self.controller = KServeController(self.store, self.settings)
+        self._task = asyncio.get_running_loop().create_task(self.controller.run())
+
+    async def stop(self) -> None:
+        """Stop the controller and its servers."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def create(self, uri: str) -> None:
+        """Create the InferenceService."""
+        model = {"modelFormat": {"name": "triton"}, "storageUri": uri}
+        self.store.create(
+            {
+                "apiVersion": "serving.kserve.io/v1beta1",
+                "kind": "InferenceService",
+                "metadata": {"name": NAME, "namespace": NAMESPACE},
+                "spec": {"predictor": {"model": model}},
+            }
+        )
+
+    def patch(self, uri: str | None = None, **percent: int | None) -> None:
+        """Patch the storageUri, the percent (None removes it), or both at once."""
+        predictor: dict[str, Any] = {"canaryTrafficPercent": percent["percent"]} if percent else {}
+        if uri is not None:
+            predictor["model"] = {"storageUri": uri}
+        self.store.merge_patch(KIND, NAMESPACE, NAME, {"spec": {"predictor": predictor}})
+
+    def status(self) -> Mapping[str, Any]:
+        """The InferenceService's status."""
+        status: Mapping[str, Any] = self.store.get(KIND, NAMESPACE, NAME).get("status", {})
+        return status
+
+    def shares(self) -> dict[str, int]:
+        """The observed traffic as {revision: percent}."""
+        component = self.status().get("components", {}).get("predictor", {})
+        shares: dict[str, int] = {}
+        for line in component.get("traffic", []):  # two lines may name one revision
+            shares[line["revisionName"]] = shares.get(line["revisionName"], 0) + line["percent"]
+        return shares
+
+    async def until(self, condition: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+        """Wait until a condition holds; fail with the status after `limit_s`."""
+        limit = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < limit, f"waited in vain for {what}; the status is {self.status()}"
+            await asyncio.sleep(0.02)
+
+    async def until_shares(self, **shares: int) -> None:
+        """Wait until the observed traffic is `first=…, second=…, third=…`."""
+        names = {"first": FIRST, "second": SECOND, "third": THIRD}
+        wanted = {names[name]: percent for name, percent in shares.items()}
+        await self.until(lambda: self.shares() == wanted, f"traffic {wanted}")
+
+    async def factor(self) -> float:
+        """Ask the model once over HTTP through the router and return its factor."""
+        status, factor = await asyncio.to_thread(ask_http, self.envoy.ingress_port)
+        assert status == 200
+        return factor
+
+    async def until_ended(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until a server's process has ended."""
+        limit = time.monotonic() + 20
+        while process.poll() is None:
+            assert time.monotonic() < limit, "the server is still there"
+            await asyncio.sleep(0.05)
+
+    async def until_answered(self) -> None:
+        """Wait until the router's answer is a model's."""
+
+        async def answered() -> bool:
+            return (await asyncio.to_thread(ask_http, self.envoy.ingress_port))[0] == 200
+
+        for _ in range(200):
+            if await answered():
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError("the router did not answer for the model")
+
+    def run_of(self, revision: str) -> Any:
+        """The running revision of a name."""
+        assert self.controller is not None
+        return self.controller._services[(NAMESPACE, NAME)].runs[revision]
+
+    def running(self) -> set[str]:
+        """The names of the revisions that have a server."""
+        assert self.controller is not None
+        return set(self.controller._services[(NAMESPACE, NAME)].runs)
+
+
+@pytest_asyncio.fixture
+async def cluster(envoy: Envoy, bucket: dict[str, str], tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A running controller with nothing to do yet; nobody listens where it mirrors to."""
+    mirror_ports = TritonPorts.free()
+    settings = KServeSettings(
+        state_dir=tmp_path / "kserve",
+        router_dir=envoy.router.directory,
+        router_admin_url=envoy.router.admin_url,
+        domain=HOST.removeprefix(f"{NAME}.{NAMESPACE}."),
+        environment=bucket,
+        scale_down_grace_s=0.5,
+        mirror=Mirror(mirror_ports.http, mirror_ports.grpc),
+        run_policy=RunPolicy(restart_pauses_s=(0.5,), exit_timeout_s=5),
+    )
+    one = Cluster(ObjectStore(), settings, envoy)
+    one.start()
+    try:
+        yield one
+    finally:
+        await one.stop()
+
+
+async def test_first_deploy_answers_over_both_protocols(cluster: Cluster) -> None:
+    """A new InferenceService is downloaded, served and routed, and its status says so."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    assert await cluster.factor() == 2.0
+    with grpc_client(cluster.envoy.ingress_port) as client:
+        assert await asyncio.to_thread(ask_grpc, client) == 2.0
+    status = cluster.status()
+    assert status["url"] == f"http://{HOST}"
+    assert status["modelStatus"]["transitionStatus"] == "UpToDate"
+    assert {one["type"]: one["status"] for one in status["conditions"]}["Ready"] == "True"
+
+
+async def test_canary_promotion_and_rollback_lose_no_request(cluster: Cluster) -> None:
+    """A canary in steps, its promotion, and a four-phase rollback, all under load, fail no request."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    with Load(cluster.envoy.ingress_port) as load:
+        cluster.patch(BETTER, percent=10)
+        await cluster.until_shares(second=10, first=90)
+        cluster.patch(percent=50)
+        await cluster.until_shares(second=50, first=50)
+        cluster.patch(percent=None)
+        await cluster.until_shares(second=100)
+        await cluster.until(lambda: cluster.running() == {SECOND}, "the first revision to be scaled down")
+        assert await cluster.factor() == 3.0
+        cluster.patch(GOOD, percent=0)
+        await cluster.until_shares(third=0, second=100)
+        cluster.patch(percent=100)
+        await cluster.until_shares(third=100)
+        assert await cluster.factor() == 2.0
+        await cluster.until(lambda: cluster.running() == {THIRD}, "the second revision to be scaled down")
+    assert load.failures == []
+    assert set(load.answers) == {"http 2", "http 3", "grpc 2", "grpc 3"}
+
+
+async def test_users_are_mirrored_while_a_candidate_is_shown(cluster: Cluster) -> None:
+    """With a tagged candidate at 0 % users get stable's answers and the mirror copies, until the first percent."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    spec = {"predictor": {"canaryTrafficPercent": 0, "model": {"storageUri": BETTER}}}
+    tagging = {"annotations": {"serving.kserve.io/enable-tag-routing": "true"}}
+    cluster.store.merge_patch(KIND, NAMESPACE, NAME, {"metadata": tagging, "spec": spec})
+    await cluster.until_shares(second=0, first=100)
+    mirror = cluster.settings.mirror
+    assert mirror is not None
+    seen = []
+
+    async def take(request: web.Request) -> web.Response:
+        seen.append(request.host)
+        return web.Response(status=500)
+
+    with Load(cluster.envoy.ingress_port) as load:
+        await cluster.until(lambda: sum(load.answers.values()) > 50, "answers with nobody at the mirror")
+        application = web.Application()
+        application.router.add_post("/{path:.*}", take)
+        async with TestServer(application, port=mirror.http_port):
+            await cluster.until(lambda: len(seen) > 20, "copies")
+            cluster.patch(percent=10)
+            await cluster.until_shares(second=10, first=90)
+            seen.clear()
+            answered = sum(load.answers.values())
+            await cluster.until(lambda: sum(load.answers.values()) > answered + 50, "answers in the canary")
+            assert len(seen) < 10  # the last ones may still have been under way
+    assert load.failures == []
+
+
+async def test_broken_candidate_gets_no_traffic(cluster: Cluster) -> None:
+    """A candidate that cannot load leaves all the traffic where it was; the status says why it is blocked."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    cluster.patch(BROKEN, percent=20)
+    await cluster.until(
+        lambda: cluster.status()["modelStatus"]["transitionStatus"] == "BlockedByFailedLoad", "the failure"
+    )
+    assert cluster.shares() == {FIRST: 100}
+    assert "cannot read the model" in cluster.status()["modelStatus"]["lastFailureInfo"]["message"]
+    assert await cluster.factor() == 2.0
+    cluster.patch(BETTER)
+    await cluster.until_shares(third=20, first=80)
+
+
+async def test_missing_repository_is_told(cluster: Cluster) -> None:
+    """A storageUri under which nothing lies is a failed revision whose message names it."""
+    cluster.create("s3://slipway/models/table/99")
+    await cluster.until(
+        lambda: "lastFailureInfo" in cluster.status().get("modelStatus", {}), "the failure to be told"
+    )
+    assert "s3://slipway/models/table/99" in cluster.status()["modelStatus"]["lastFailureInfo"]["message"]
+    assert cluster.shares() == {}
+
+
+async def test_killed_server_comes_back(cluster: Cluster) -> None:
+    """A server that is killed is started again in its place, and the traffic finds it."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    process = cluster.run_of(FIRST)._server.process
+    os.kill(process.pid, signal.SIGKILL)
+    await cluster.until(lambda: cluster.run_of(FIRST).phase != "ready", "the end to be noticed")
+    await cluster.until(lambda: cluster.run_of(FIRST).phase == "ready", "the server to be back")
+    assert await cluster.factor() == 2.0
+
+
+async def test_scaled_down_revision_is_woken_before_it_gets_traffic(cluster: Cluster) -> None:
+    """Traffic that is to go to a scaled-down revision goes where it went until that one is back."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    cluster.patch(BETTER)
+    await cluster.until_shares(second=100)
+    await cluster.until(lambda: cluster.running() == {SECOND}, "the first revision to be scaled down")
+    with Load(cluster.envoy.ingress_port) as load:
+        cluster.patch(percent=10)  # no new spec: KServe falls back to the previous model
+        await cluster.until_shares(second=10, first=90)
+    assert load.failures == []
+
+
+async def test_restarted_controller_goes_on(cluster: Cluster) -> None:
+    """A controller that is started again serves the same revisions with the same weights."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    cluster.patch(BETTER, percent=10)
+    await cluster.until_shares(second=10, first=90)
+    before = cluster.status()
+    await cluster.stop()
+    cluster.start()
+    await cluster.until(lambda: _both_ready(cluster), "both revisions to be back")
+    await cluster.until_answered()
+    assert cluster.status() == before
+
+
+def _both_ready(cluster: Cluster) -> bool:
+    assert cluster.controller is not None
+    services = cluster.controller._services
+    runs = services[(NAMESPACE, NAME)].runs if services else {}
+    return {name for name, run in runs.items() if run.phase == "ready"} == {FIRST, SECOND}
+
+
+async def test_deleted_service_leaves_nothing(cluster: Cluster) -> None:
+    """Deleting the InferenceService ends its route and its server; a new one starts from revision 1."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    process = cluster.run_of(FIRST)._server.process
+    cluster.store.delete(KIND, NAMESPACE, NAME)
+    await cluster.until_ended(process)
+    assert (await asyncio.to_thread(ask_http, cluster.envoy.ingress_port))[0] == 404
+    cluster.create(BETTER)
+    await cluster.until_shares(first=100)
+    assert await cluster.factor() == 3.0
+
+
+async def test_download_is_whole_or_not_at_all(bucket: dict[str, str], tmp_path: Path) -> None:
+    """A repository comes with its structure; a bad or unreachable source is named and leaves nothing."""
+    count = await asyncio.to_thread(download_repository, GOOD, tmp_path / "good", bucket)
+    assert count == 2
+    assert (tmp_path / "good" / "table" / "1" / "model.onnx").read_bytes() == table_model(2.0)
+    unreachable = {**bucket, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{TritonPorts.free().http}"}
+    for uri, environment, error in (
+        ("s3://slipway/nothing/here", bucket, InputMissingError),
+        ("https://slipway/models", bucket, InputMissingError),
+        ("s3://no-such-bucket/models", bucket, StoreUnavailableError),
+        (GOOD, unreachable, StoreUnavailableError),
+    ):
+        with pytest.raises(error, match=uri):
+            await asyncio.to_thread(download_repository, uri, tmp_path / "bad", environment)
+    assert not (tmp_path / "bad").exists()
+
+
+async def test_settings_come_from_the_clusters_file(tmp_path: Path) -> None:
+    """The controller's settings are read from cluster.json, and a missing key is named."""
+    config = {
+        "state_dir": "state",
+        "images_dir": "images",
+        "node_env": {"AWS_REGION": "us-east-1"},
+        "kserve": {"router_dir": "router", "router_admin_url": "http://127.0.0.1:1", "domain": "d"},
+    }
+    settings = KServeSettings.from_cluster_config(config, tmp_path)
+    assert (settings.domain, settings.router_dir) == ("d", tmp_path / "router")
+    assert settings.triton_venv == tmp_path / "images" / "triton"
+    assert settings.mirror is None
+    config["kserve"]["mirror"] = {"http_port": 1, "grpc_port": 2}
+    assert KServeSettings.from_cluster_config(config, tmp_path).mirror == Mirror(1, 2)
+    with pytest.raises(SlipwayError, match="router_dir"):
+        KServeSettings.from_cluster_config({**config, "kserve": {}}, tmp_path)

@@ -1,0 +1,156 @@
+"""Airflow dies while its releases lead users to a candidate; told when all other stories have ended."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from include.model_release.rollout.observation import Observed
+from include.sandbox.demo.counts import Traffic
+from include.sandbox.demo.traffic import TrafficClient
+from tests.support.e2e.airflow_processes import SCHEDULER, TRIGGERER, AirflowProcesses
+from tests.support.e2e.release_files import ORPHANED, SURVIVING
+from tests.support.e2e.world import RELEASE_DAG, Ended, World
+
+RATE_RPS = 30.0
+# The guard looks every second and counts only what it has seen, which on a busy machine is late.
+GUARD_SLACK_S = 10.0
+_OTHERS_LIMIT_S = 840.0
+# Airflow has to start again in between.
+_END_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True)
+class SurvivingStory:
+    """In the canary of version 2 the triggerer is killed, and when another has taken over, the scheduler.
+
+    `percents` are the candidate's weights when each was killed.
+    """
+
+    percents: list[int | None]
+    second: Ended
+    service: Observed
+    traffic: Traffic
+    lease_left: bool
+
+
+@dataclass(frozen=True)
+class OrphanedStory:
+    """While version 3 fails users in its canary all of Airflow dies, until some time after the lease has run out.
+
+    `renewed_at` is when the lease was last renewed, `safe_at` when the candidate was seen to have no user any more;
+    both in unix seconds.
+    """
+
+    renewed_at: float
+    safe_at: float
+    back_at: float
+    third: Ended
+    service: Observed
+    traffic: Traffic
+    lease_left: bool
+
+
+@dataclass(frozen=True)
+class OutageStory:
+    """Both, one after the other."""
+
+    surviving: SurvivingStory
+    orphaned: OrphanedStory
+
+
+def outage_story(world: World) -> OutageStory:
+    """Two models; their releases wait for a person until nobody else needs Airflow."""
+    with world.traffic(SURVIVING, RATE_RPS) as of_survivor, world.traffic(ORPHANED, RATE_RPS) as of_orphan:
+        first = [(model, _started(world, model, 1)) for model in (SURVIVING, ORPHANED)]
+        for (model, run_id), clients in zip(first, (of_survivor, of_orphan), strict=True):
+            world.ended(model, 1, run_id)
+            world.await_answers(clients)
+        surviving_id = _started(world, SURVIVING, 2, wait_for_approval=True)
+        orphaned_id = _started(world, ORPHANED, 3, wait_for_approval=True)
+        for run_id in (surviving_id, orphaned_id):
+            world.await_question(run_id)
+        world.wait(lambda: world.alone.is_set() or None, "the other stories end", _OTHERS_LIMIT_S)
+        airflow = AirflowProcesses(world.settings)
+        return OutageStory(
+            _survives(world, airflow, surviving_id, of_survivor),
+            _is_orphaned(world, airflow, orphaned_id, of_orphan),
+        )
+
+
+def _started(world: World, model: str, version: int, **form: Any) -> str:
+    """Land a version as the demo's of this number, and start its release."""
+    world.land(model, version)
+    return world.start(model, version, **form)
+
+
+def _survives(world: World, airflow: AirflowProcesses, run_id: str, clients: TrafficClient) -> SurvivingStory:
+    world.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", "Approve")
+    percents = [_killed(world, airflow, TRIGGERER), _killed(world, airflow, SCHEDULER)]
+    second = world.ended(SURVIVING, 2, run_id, _END_LIMIT_S)
+    world.await_answers(clients, 4)
+    service = world.service(SURVIVING)
+    assert service is not None
+    return SurvivingStory(
+        percents, second, service, clients.traffic(), lease_left=world.lease(SURVIVING) is not None
+    )
+
+
+def _is_orphaned(
+    world: World, airflow: AirflowProcesses, run_id: str, clients: TrafficClient
+) -> OrphanedStory:
+    world.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", "Approve")
+    world.wait(lambda: clients.traffic().failures or None, "the candidate fails a user")
+    with airflow.all_dead():
+        lease = world.lease(ORPHANED)
+        assert lease is not None
+        assert lease.renewed_at is not None
+        world.wait(lambda: _is_safe(world, ORPHANED), "the guard takes the candidate to 0 %", 60)
+        safe_at = time.time()
+    back_at = time.time()
+    third = world.ended(ORPHANED, 3, run_id, _END_LIMIT_S)
+    world.await_answers(clients, 4)
+    service = world.service(ORPHANED)
+    assert service is not None
+    return OrphanedStory(
+        renewed_at=lease.renewed_at.timestamp(),
+        safe_at=safe_at,
+        back_at=back_at,
+        third=third,
+        service=service,
+        traffic=clients.traffic(),
+        lease_left=world.lease(ORPHANED) is not None,
+    )
+
+
+def _killed(world: World, airflow: AirflowProcesses, name: str) -> int | None:
+    """Kill a part of Airflow when the candidate has users; return its weight at that moment, once the part is back.
+
+    A triggerer is back when the canary's lease is renewed again, a scheduler when it runs.
+    """
+    world.wait(lambda: _has_users(world) or None, f"the candidate has users before {name} is killed")
+    service = world.service(SURVIVING)
+    killed, at = airflow.pid(name), airflow.kill(name)
+
+    def is_back() -> bool | None:
+        if name != TRIGGERER:
+            return airflow.has_restarted(name, killed) or None
+        lease = world.lease(SURVIVING)
+        renewed = lease is not None and lease.renewed_at is not None and lease.renewed_at.timestamp() > at
+        return renewed or None
+
+    world.wait(is_back, f"{name} is back")
+    return None if service is None else service.canary_percent
+
+
+def _has_users(world: World) -> bool:
+    service = world.service(SURVIVING)
+    return service is not None and bool(service.canary_percent) and service.share(service.latest_created) > 0
+
+
+def _is_safe(world: World, model: str) -> bool | None:
+    service = world.service(model)
+    return (
+        service is not None and service.canary_percent == 0 and service.share(service.latest_created) == 0
+    ) or None

@@ -1,0 +1,283 @@
+"""Whole releases, played as users and machines would, all at the same time; the tests read what came of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from include.model_release.record.fold import Event
+from include.model_release.rollout.observation import Observed
+from include.sandbox.demo.airflow_client import DagRun
+from include.sandbox.demo.counts import Traffic
+from include.sandbox.demo.training import upload_training_artifacts
+from tests.support.e2e.magika_release import upload_magika
+from tests.support.e2e.outage_stories import outage_story
+from tests.support.e2e.release_files import (
+    DIGITS,
+    MAGIKA,
+    ON_CALL,
+    ON_GPU,
+    ONE_AT_A_TIME,
+    ask_for_everything,
+    write_signing_key,
+)
+from tests.support.e2e.world import INTAKE_DAG, RELEASE_DAG, Ended, World, finished
+from tests.support.pods.networks import train_network
+
+RATE_RPS = 30.0
+BAD_MESSAGES = {
+    "text": "no JSON at all",
+    "another shape": json.dumps({"Service": "something else"}),
+    "another object": json.dumps(
+        {
+            "Records": [
+                {
+                    "eventName": "ObjectCreated:Put",
+                    "s3": {"bucket": {"name": "slipway"}, "object": {"key": "incoming/README.txt"}},
+                }
+            ]
+        }
+    ),
+}
+
+
+@dataclass(frozen=True)
+class DigitsStory:
+    """Version 1 by hand, 2 by its event, 3 found by the sweep while 2 was in its canary; then back to 1 by hand."""
+
+    first: Ended
+    second: Ended
+    third: Ended
+    traffic_after_second: Traffic
+    traffic: Traffic
+    second_conf: Mapping[str, Any]
+    third_conf: Mapping[str, Any]
+    third_waited: str | None
+    service: Observed
+    intake_log: str
+    releases: list[str]
+    by_hand: DagRun
+    by_hand_events: list[Event]
+    by_hand_service: Observed
+    by_hand_traffic: Traffic
+
+
+def digits_story(world: World) -> DigitsStory:
+    """The model of the demo, with everything that can happen to its events."""
+    with world.traffic(DIGITS, RATE_RPS) as clients:
+        first = world.release(DIGITS, 1)
+        world.await_answers(clients)
+        for message in BAD_MESSAGES.values():
+            world.send_message(message)
+        announce = world.land(DIGITS, 2, start="automatic")
+        second_id = world.run_id(DIGITS, 2)
+        world.wait(lambda: world.run(second_id), "the event of version 2 starts its release")
+        announce()
+        world.await_event(DIGITS, 2, "weight_observed")
+        world.land_unheard(DIGITS, 3, recipe=3)
+        world.airflow.start_run(INTAKE_DAG, {})
+        third_id = world.run_id(DIGITS, 3)
+        world.wait(lambda: world.run(third_id), "the sweep starts the release of version 3")
+        third_waited = world.wait(lambda: _admission(world, third_id), "version 3 waits for its turn")
+        second = world.ended(DIGITS, 2, second_id)
+        traffic_after_second = clients.traffic()
+        announce()
+        third = world.ended(DIGITS, 3, third_id)
+        world.await_answers(clients, 4)
+        world.wait(lambda: _was_left_alone(world) or None, "the repeated event is looked at", 120)
+    service, traffic = world.service(DIGITS), clients.traffic()
+    assert service is not None
+    with world.traffic(DIGITS, RATE_RPS) as later:
+        world.await_answers(later)
+        by_hand = world.roll_back(DIGITS, 1, "labels were swapped in training")
+        world.await_answers(later, 4)
+    by_hand_service = world.service(DIGITS)
+    assert by_hand_service is not None
+    return DigitsStory(
+        first=first,
+        second=second,
+        third=third,
+        traffic_after_second=traffic_after_second,
+        traffic=traffic,
+        second_conf=world.airflow.conf(RELEASE_DAG, second_id),
+        third_conf=world.airflow.conf(RELEASE_DAG, third_id),
+        third_waited=third_waited,
+        service=service,
+        intake_log=world.task_logs(INTAKE_DAG, "find_new_versions"),
+        releases=[run.run_id for run in world.airflow.runs(RELEASE_DAG) if run.run_id.startswith("digits-")],
+        by_hand=by_hand,
+        by_hand_events=world.events(DIGITS, 2),
+        by_hand_service=by_hand_service,
+        by_hand_traffic=later.traffic(),
+    )
+
+
+def _admission(world: World, run_id: str) -> str | None:
+    """Return the state of the run's admission once it is neither new nor at work."""
+    states = {task.task_id: task.state for task in world.airflow.task_runs(RELEASE_DAG, run_id)}
+    return states.get("admit") if states.get("admit") in ("deferred", "success", "failed") else None
+
+
+def _was_left_alone(world: World) -> bool:
+    return "version=2) starts nothing" in world.task_logs(INTAKE_DAG, "find_new_versions")
+
+
+@dataclass(frozen=True)
+class OneAtATimeStory:
+    """Version 2 is stopped by a person in its canary; 3 is refused beside it, and again, for its signature, alone."""
+
+    beside: DagRun
+    beside_events: list[Event]
+    lock_meanwhile: Mapping[str, Any]
+    second: Ended
+    locks_after: list[str]
+    service_after_second: Observed
+    alone: Ended
+    service: Observed
+    traffic: Traffic
+
+
+def one_at_a_time_story(world: World) -> OneAtATimeStory:
+    """A model whose releases never wait for each other."""
+    model = ONE_AT_A_TIME
+    with world.traffic(model, RATE_RPS) as clients:
+        world.release(model, 1)
+        world.await_answers(clients)
+        world.land(model, 2)
+        second_id = world.start(model, 2)
+        world.await_event(model, 2, "window_judged", candidate_requests=20)
+        world.land(model, 3, recipe=4)
+        beside_id = world.start(model, 3)
+        beside = world.wait(lambda: finished(world.run(beside_id)), "the release beside another ends")
+        beside_events = world.events(model, 3)
+        lock_meanwhile = json.loads(world.read(f"records/{model}/active.json"))
+        world.airflow.mark_failed(RELEASE_DAG, second_id)
+        second = world.ended(model, 2, second_id)
+        locks_after = [key for key in world.keys(f"records/{model}/") if key.endswith("active.json")]
+        service_after_second = world.service(model)
+        alone = world.ended(model, 3, world.start(model, 3))
+        world.await_answers(clients, 4)
+    service = world.service(model)
+    assert service is not None
+    assert service_after_second is not None
+    return OneAtATimeStory(
+        beside=beside,
+        beside_events=beside_events,
+        lock_meanwhile=lock_meanwhile,
+        second=second,
+        locks_after=locks_after,
+        service_after_second=service_after_second,
+        alone=alone,
+        service=service,
+        traffic=clients.traffic(),
+    )
+
+
+@dataclass(frozen=True)
+class OnCallStory:
+    """In the canary of version 2 somebody takes the weight to 0 by kubectl; the next step cannot be done.
+
+    Versions are converted twice, in precisions of which one misses its tolerance; candidates are shown before they
+    get users. Version 3 is a PyTorch network, and its release file asks for everything at once: signed with `key`,
+    which stable is older than. `published` has what then lies in the bucket, by its key below `models/MODEL/3/`.
+    """
+
+    second: Ended
+    rough_of_second: Mapping[str, Any]
+    service: Observed
+    traffic: Traffic
+    third: Ended
+    key: Path
+    published: Mapping[str, bytes]
+    service_after_third: Observed
+    traffic_after_third: Traffic
+
+
+def on_call_story(world: World) -> OnCallStory:
+    """A model into whose canary a person reaches behind Airflow's back."""
+    with world.traffic(ON_CALL, RATE_RPS) as clients:
+        world.release(ON_CALL, 1)
+        world.await_answers(clients)
+        world.land(ON_CALL, 2)
+        run_id = world.start(ON_CALL, 2)
+        world.await_event(ON_CALL, 2, "weight_intended", weight=80)
+        world.patch_service(ON_CALL, {"spec": {"predictor": {"canaryTrafficPercent": 0}}})
+        second = world.ended(ON_CALL, 2, run_id)
+        traffic, service = world.await_answers(clients, 4), world.service(ON_CALL)
+        key = world.settings.root / "signing.pem"
+        write_signing_key(key)
+        ask_for_everything(world.settings.root / "releases", key)
+        network = train_network(world.settings.root / "network")
+        world.land(ON_CALL, 3, files={"model.pt": network.script, "golden.npz": network.golden})
+        third = world.ended(ON_CALL, 3, world.start(ON_CALL, 3))
+        world.await_answers(clients, 4)
+    service_after_third = world.service(ON_CALL)
+    assert service is not None
+    assert service_after_third is not None
+    (rough,) = (one for one in world.keys(f"models/{ON_CALL}/2/") if one.endswith("/convert-rough.json"))
+    prefix = f"models/{ON_CALL}/3/"
+    return OnCallStory(
+        second=second,
+        rough_of_second=json.loads(world.read(rough)),
+        service=service,
+        traffic=traffic,
+        third=third,
+        key=key,
+        published={one.removeprefix(prefix): world.read(one) for one in world.keys(prefix)},
+        service_after_third=service_after_third,
+        traffic_after_third=clients.traffic(),
+    )
+
+
+@dataclass(frozen=True)
+class OnGpuStory:
+    """A model that wants a GPU which no server has."""
+
+    first: Ended
+    service: Observed | None
+
+
+def on_gpu_story(world: World) -> OnGpuStory:
+    """A version that converts, is published, and then does not load."""
+    upload_training_artifacts(world.s3, world.settings.bucket, ON_GPU, 1)
+    first = world.ended(ON_GPU, 1, world.start(ON_GPU, 1))
+    return OnGpuStory(first, world.service(ON_GPU))
+
+
+@dataclass(frozen=True)
+class MagikaStory:
+    """A model that this project did not make: a person rejects its first release, and approves the next one."""
+
+    rejected: Ended
+    service_after_rejection: Observed | None
+    first: Ended
+    service: Observed | None
+
+
+def magika_story(world: World) -> MagikaStory:
+    """The model of the wheel magika goes live."""
+    upload_magika(world.s3, world.settings.bucket)
+    rejected, service_after_rejection = _answered(world, "Reject"), world.service(MAGIKA)
+    first = _answered(world, "Approve")
+    return MagikaStory(rejected, service_after_rejection, first, world.service(MAGIKA))
+
+
+def _answered(world: World, option: str) -> Ended:
+    """Release version 1 with a person in between, who gives this answer."""
+    run_id = world.start(MAGIKA, 1, wait_for_approval=True)
+    world.answer_when_asked(run_id, option)
+    return world.ended(MAGIKA, 1, run_id)
+
+
+STORIES: Mapping[str, Callable[[World], Any]] = {
+    "digits": digits_story,
+    "one_at_a_time": one_at_a_time_story,
+    "on_call": on_call_story,
+    "magika": magika_story,
+    "on_gpu": on_gpu_story,
+    "outage": outage_story,
+}
+"""By the name of the fixture that gives what came of each."""

@@ -1,0 +1,117 @@
+"""A watch of one step, put together for tests, and what it has told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from slipway.hooks.inference_service import KServeHook
+from slipway.hooks.lease import LeaseHook
+from slipway.release_run import ReleaseTicket
+from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
+from slipway.traffic.golden_replay import GoldenReplay
+from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.shield import CanaryShield
+from slipway.traffic.step_cluster import CanaryCluster
+from slipway.traffic.step_watcher import StepWatch
+
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
+from include.model_release.rollout.lease import Lease
+from tests.support.rollout.knative_model import KnativeModel
+from tests.unit.plugins.conftest import (
+    JournalDouble,
+    LeaseDouble,
+    MetricsDouble,
+    ReplayDouble,
+    ServiceDouble,
+)
+
+PLAN = CanaryPlan(
+    steps=(CanaryStep(20, 0.1), CanaryStep(50, 0.1)), window_s=0.05, max_bake_s=0.5, max_blind_windows=3
+)
+HEALTHY = ((80, 0), (20, 0))
+FAILING = ((80, 0), (20, 10))
+Live = Callable[..., KnativeModel]
+
+
+def watch(
+    ticket: ReleaseTicket,
+    model: KnativeModel,
+    traffic: tuple[tuple[int, int], tuple[int, int]],
+    *,
+    step: int = 0,
+    plan: CanaryPlan = PLAN,
+    journal: JournalDouble | None = None,
+    name: str = "watch",
+    lease: LeaseDouble | None = None,
+    replay: ReplayDouble | None = None,
+    until_resumed: bool = False,
+) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
+    judge = CanaryJudge(AnalysisPolicy(minimum_candidate_requests=20))
+    judge.begin_step(plan.steps[step].weight, plan.steps[step].bake_s)
+    service, metrics = ServiceDouble(model), MetricsDouble(*traffic)
+    watched = StepWatch(
+        ticket,
+        plan,
+        step,
+        WatchState(name, judge.to_json(), 0.0),
+        cluster=CanaryCluster(
+            ticket,
+            step,
+            plan.steps[step].weight,
+            service=cast(KServeHook, service),
+            wheel=Wheel(cast(LeaseHook, lease or held(ticket, step)), ticket, "canary"),
+        ),
+        shield=CanaryShield(ticket, cast(KServeHook, service)),
+        metrics=metrics,
+        journal=JournalKeeper(cast(CanaryJournal, journal or JournalDouble())),
+        replay=cast(GoldenReplay, replay or ReplayDouble()),
+        until_resumed=until_resumed,
+    )
+    return watched, service, metrics
+
+
+def held(ticket: ReleaseTicket, step: int) -> LeaseDouble:
+    """The lease as a step finds it: taken, but for the first one, which takes it."""
+    lease = LeaseDouble()
+    if step > 0:
+        lease.lease = Lease("slipway-digits", "models", "digits", ticket.release_id, 60)
+    return lease
+
+
+def pause(lease: LeaseDouble) -> None:
+    """Note on the lease that the canary shall stay where it is; the next renewal finds it."""
+    assert lease.lease is not None
+    lease.lease = replace(lease.lease, paused="a person wants to look")
+
+
+def kinds(watched: StepWatch) -> list[str]:
+    return [event["kind"] for event in watched.events]
+
+
+def told(watched: StepWatch, kind: str) -> dict[str, Any]:
+    return next(event["data"] for event in reversed(watched.events) if event["kind"] == kind)
+
+
+LONG = replace(PLAN, steps=(CanaryStep(20, 60.0), CanaryStep(50, 60.0)), max_bake_s=60.0)
+
+
+async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
+    """Waits for a condition."""
+    limit = time.monotonic() + limit_s
+    while time.monotonic() < limit:
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"the condition was not met within {limit_s:.0f} seconds")
+
+
+def judged(watched: StepWatch) -> list[dict[str, Any]]:
+    return [event for event in watched.events if event["kind"] == "window_judged"]
+
+
+def blind(event: dict[str, Any]) -> bool:
+    return bool(event["data"]["verdict"]["blind"])

@@ -1,0 +1,46 @@
+"""Real tritonservers that serve one model, `table`, each with a table of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from include.sandbox.host.images import build_image
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from tests.support.serving.models import model_of_table, write_repository
+
+DOUBLE = [2.0] * 10
+# For x = [3, 1] a tenth more, for x = [7, 1] the class flips, for x = [8, 1] nothing that anybody would mind.
+OTHER = [2.0, 2.0, 2.0, 2.2, 2.0, 2.0, 2.0, -2.0, 2.000001, 2.0]
+# x = [5, 1] and above is an error.
+FAILING = DOUBLE[:5]
+
+_MORE = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
+
+
+@contextmanager
+def running_tables(
+    tables: Mapping[str, Sequence[float]], make_folder: Callable[[str], Path]
+) -> Iterator[dict[str, TritonServer]]:
+    """A server for each table, by its name, while the context lasts."""
+    install = TritonInstall.prepare(venv=build_image("triton"))
+    servers: dict[str, TritonServer] = {}
+    try:
+        for name, table in tables.items():
+            folder = make_folder(name)
+            write_repository(folder / "repository", versions={1: model_of_table(table)}, more=_MORE)
+            servers[name] = TritonServer(
+                install,
+                folder / "repository",
+                TritonPorts.free(),
+                log_path=folder / "log",
+                exit_timeout_s=3,
+            )
+            servers[name].start()
+        for server in servers.values():
+            server.wait_ready(60)
+        yield servers
+    finally:
+        for server in servers.values():
+            server.stop(grace_s=0.5)

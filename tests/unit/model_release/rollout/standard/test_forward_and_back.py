@@ -1,0 +1,508 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from include.model_release.rollout.next_action import (
+    Create,
+    Delete,
+    Done,
+    FirstDeploy,
+    Goal,
+    Impossible,
+    Patch,
+    Promote,
+    RollBack,
+    ShiftWeight,
+    StartCanary,
+    Wait,
+    Withdraw,
+    inference_service_manifest,
+    next_action,
+    observe,
+)
+from include.model_release.rollout.standard.view import backend_name, predictor_name
+from include.model_release.spec.release_file import parse_release_spec
+from tests.support.rollout.foresight import futures
+from tests.support.rollout.standard_model import STEPS, StandardModel, standard_live
+
+V1, V2, V3 = "s3://b/v1", "s3://b/v2", "s3://b/v3"
+STABLE, CANDIDATE = backend_name("digits", ""), backend_name("digits", predictor_name(V3))
+START = StartCanary(V3, 20, release_id="digits-3", version=3)
+
+
+def drive(model: StandardModel, goal: Goal, rounds: int = 40) -> Any:
+    """Perform what is next until there is nothing more to do; return the last action."""
+    action: Any = None
+    for _ in range(rounds):
+        action = next_action(goal, model.read())
+        if isinstance(action, Done | Impossible):
+            return action
+        if isinstance(action, Patch):
+            model.patch(dict(action.body))
+        model.settle(rounds=1)
+    return action
+
+
+def canary_at(weight: int, **settings: Any) -> StandardModel:
+    model = standard_live(**settings)
+    goal = StartCanary(V3, weight, release_id="digits-3", version=3)
+    assert isinstance(drive(model, goal), Done)
+    return model
+
+
+def patched(model: StandardModel, goal: Goal) -> Any:
+    """Return the next action, which must be a patch, after performing it; the controllers rest."""
+    action = next_action(goal, model.read())
+    assert isinstance(action, Patch), action
+    model.patch(dict(action.body))
+    return action
+
+
+def naive(model: StandardModel, spec: dict[str, Any]) -> StandardModel:
+    """Return a copy of the model that somebody patched without looking."""
+    changed = copy.deepcopy(model)
+    changed.patch({"metadata": {}, "spec": spec})
+    return changed
+
+
+def failing(model: StandardModel) -> int:
+    """Return the largest share of users that may be led to pods that are gone."""
+    return max(one.users().get("", 0) for one in futures(model))
+
+
+# --- the way forward ---
+
+
+def test_a_canary_goes_up_in_steps_and_is_promoted() -> None:
+    """Start, shift and promote reach exactly the split that was asked for, and the canary's pods are kept."""
+    model = canary_at(20)
+    assert model.users() == {V2: 80, V3: 20}
+    drive(model, ShiftWeight(50))
+    assert model.users() == {V2: 50, V3: 50}
+    drive(model, Promote())
+    assert model.users() == {V3: 100}
+    promoted = model.state.workload(CANDIDATE)
+    assert promoted is not None
+    assert [pods.number for pods in promoted.pods] == [1]
+    assert [workload.name for workload in model.state.workloads] == [CANDIDATE]
+
+
+def test_both_dialects_answer_the_same_questions() -> None:
+    """Who is the candidate, who stable, what has which share, is it up: one value tells, without the dialect."""
+    observed = canary_at(20).read()
+    assert (observed.dialect, observed.storage_uri, observed.canary_percent) == ("Standard", V3, 20)
+    assert (observed.latest_created, observed.stable_revision) == (CANDIDATE, STABLE)
+    assert (observed.share(CANDIDATE), observed.share(STABLE)) == (20, 80)
+    assert observed.candidate_ready
+    assert observed.stable_uri == V2
+    assert observed.annotation("slipway.dev/release") == "digits-3"
+    assert observed.annotation("slipway.dev/stable-uri") == V2
+    assert observed.revision_of(V3) == CANDIDATE
+    assert not observed.is_shielded_from(V3)
+
+
+def test_after_a_rollback_the_revision_of_the_bad_version_is_still_known() -> None:
+    """Its name follows from its storageUri, so its last counters can be read without any note."""
+    model = canary_at(20)
+    drive(model, RollBack(V2, V3))
+    assert model.read().revision_of(V3) == CANDIDATE
+    assert model.read().revision_of(V2) == STABLE
+    assert model.read().is_shielded_from(V3)
+
+
+def test_notes_lie_in_the_canary_and_restart_nobody() -> None:
+    """No patch of ours touches the object's annotations, which would replace stable's pods; a naive note does."""
+    model = standard_live()
+    for goal in (START, ShiftWeight(50), RollBack(V2, V3)):
+        action = next_action(goal, model.read())
+        assert isinstance(action, Patch)
+        assert "annotations" not in action.body["metadata"]
+        drive(model, goal)
+    stable = model.state.workload(STABLE)
+    assert stable is not None
+    assert stable.newest.number == 1
+    noted = standard_live()
+    noted.patch({"metadata": {"annotations": {"slipway.dev/release": "digits-3"}}, "spec": {}})
+    noted.settle()
+    restarted = noted.state.workload(STABLE)
+    assert restarted is not None
+    assert restarted.newest.number == 2
+
+
+def test_weights_only_count_when_the_route_has_them() -> None:
+    """The status repeats 50 % at once; the step is not reached before the route, and its Gateway, have it."""
+    model = canary_at(20)
+    patched(model, ShiftWeight(50))
+    for name in ("sync", "reconcile", "status"):
+        model.step(name)
+    assert model.status["canaryStatuses"][0]["trafficPercent"] == 50
+    assert model.users() == {V2: 80, V3: 20}
+    assert isinstance(next_action(ShiftWeight(50), model.read()), Wait)
+    for name in ("sync", "reconcile", "route"):
+        model.step(name)
+    assert model.read().share(CANDIDATE) == 50
+    assert isinstance(next_action(ShiftWeight(50), model.read()), Wait)
+    model.step("gateway")
+    assert isinstance(next_action(ShiftWeight(50), model.read()), Done)
+
+
+def test_kserve_without_weights_never_reaches_a_step() -> None:
+    """KServe 0.20 makes the canary and its status, but no weights: all users stay, and the wait says why."""
+    model = standard_live(weighs=False)
+    action = drive(model, START)
+    assert isinstance(action, Wait)
+    assert "0.21" in action.reason
+    assert model.users() == {V2: 100}
+    assert isinstance(drive(model, RollBack(V2, V3)), Done)
+
+
+def test_promotion_leads_everyone_to_the_candidate_before_the_old_one_goes() -> None:
+    """KServe deletes the old Deployment before it changes the route: promoted at 20 %, 80 % are led nowhere."""
+    model = canary_at(20)
+    entry = model.spec["canary"][0]["predictor"]
+    at_once = naive(model, {"canary": None, "predictor": {"name": entry["name"], "model": entry["model"]}})
+    assert failing(at_once) == 80
+    assert patched(model, Promote()).body["spec"]["canary"][0]["trafficPercent"] == 100
+    assert isinstance(next_action(Promote(), model.read()), Wait)
+    assert failing(model) == 0
+    model.settle()
+    patched(model, Promote())
+    assert failing(model) == 0
+    model.settle()
+    assert isinstance(next_action(Promote(V3), model.read()), Done)
+
+
+def test_promotion_takes_the_canarys_name() -> None:
+    """Under stable's own name users are back on the old version until new pods are up; ours keeps the pods."""
+    model = canary_at(99)
+    same_name = naive(model, {"canary": None, "predictor": {"model": {"storageUri": V3}}})
+    for name in ("sync", "reconcile", "route", "status", "gateway"):
+        same_name.step(name)
+    assert same_name.users() == {V2: 100}
+    drive(model, Promote())
+    assert model.users() == {V3: 100}
+    assert model.spec["predictor"]["name"] == predictor_name(V3)
+
+
+@pytest.mark.parametrize("goal", [START, ShiftWeight(50), Promote()])
+def test_every_patch_names_the_version_it_was_decided_on(goal: Goal) -> None:
+    """The list is replaced whole, so a patch that does not fit the state that was read is refused (409)."""
+    model = standard_live() if goal is START else canary_at(20)
+    action = next_action(goal, model.read())
+    assert isinstance(action, Patch)
+    assert action.body["metadata"] == {"resourceVersion": str(model.resource_version)}
+
+
+def test_an_entry_keeps_what_somebody_added_to_it() -> None:
+    """A new weight replaces the list, and gives back all else that stands in it."""
+    model = canary_at(20)
+    entry = copy.deepcopy(model.spec["canary"][0])
+    entry["predictor"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+    model.patch({"metadata": {}, "spec": {"canary": [entry]}})
+    model.settle()
+    patched(model, ShiftWeight(50))
+    assert model.spec["canary"] == [{**entry, "trafficPercent": 50}]
+
+
+def other_canary(percent: int) -> dict[str, Any]:
+    predictor = {"name": "theirs", "model": {"modelFormat": {"name": "triton"}, "storageUri": "s3://b/x"}}
+    return {"trafficPercent": percent, "predictor": predictor}
+
+
+@pytest.mark.parametrize("goal", [START, StartCanary("s3://b/v4", 5)])
+def test_no_canary_beside_somebody_elses(goal: Goal) -> None:
+    """An entry that slipway did not make is left alone, and nothing is started beside it."""
+    model = standard_live()
+    model.patch({"metadata": {}, "spec": {"canary": [other_canary(10)]}})
+    model.settle()
+    action = next_action(goal, model.read())
+    assert isinstance(action, Impossible)
+    assert action.kind == "foreign_change"
+
+
+def test_somebody_elses_canary_survives_our_rollback() -> None:
+    """Begun during ours it stops every forward step; the rollback takes ours away, leaves theirs, and says so."""
+    model = canary_at(20)
+    model.patch({"metadata": {}, "spec": {"canary": [*model.spec["canary"], other_canary(10)]}})
+    model.settle()
+    for goal in (ShiftWeight(50), Promote()):
+        assert isinstance(next_action(goal, model.read()), Impossible)
+    action = drive(model, RollBack(V2, V3))
+    assert isinstance(action, Impossible)
+    assert model.spec["canary"] == [other_canary(10)]
+    assert model.share(V3) == 0
+
+
+def test_a_second_canary_is_not_laid_over_the_first() -> None:
+    """While one canary runs another release is refused, and the refusal names the release under way."""
+    action = next_action(StartCanary("s3://b/v4", 5), canary_at(5).read())
+    assert isinstance(action, Impossible)
+    assert "digits-3" in action.reason
+
+
+def test_what_is_live_cannot_become_a_canary() -> None:
+    """The version that is served already is refused."""
+    assert isinstance(next_action(StartCanary(V2, 5), standard_live().read()), Impossible)
+
+
+def test_a_changed_stable_version_stops_the_canary() -> None:
+    """What the candidate is compared with is not what it was: no step forward, and the change is told."""
+    model = canary_at(20)
+    model.patch({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": V1}}}})
+    for goal in (ShiftWeight(50, V3), Promote(V3), RollBack(V2, V3)):
+        action = next_action(goal, model.read())
+        assert isinstance(action, Impossible)
+        assert action.kind == "foreign_change"
+
+
+@pytest.mark.parametrize("weight", [-1, 0, 100, 101])
+def test_weights_outside_1_to_99_are_refused(weight: int) -> None:
+    """0 marks a rollback and 100 a promotion; neither is a weight."""
+    assert isinstance(next_action(StartCanary(V3, weight), standard_live().read()), Impossible)
+    assert isinstance(next_action(ShiftWeight(weight), canary_at(5).read()), Impossible)
+
+
+def test_a_promotion_under_way_is_not_shifted_back() -> None:
+    """A duplicate of the last step meets percent 100 and leaves it."""
+    model = canary_at(99)
+    patched(model, Promote())
+    assert isinstance(next_action(ShiftWeight(99), model.read()), Impossible)
+
+
+def test_a_long_name_is_refused_before_the_canary() -> None:
+    """A Service's name has at most 63 characters; the refusal says which name would be too long."""
+    service = standard_live()
+    isvc = service.as_object()
+    isvc["metadata"]["name"] = "d" * 50
+    routes = service.routes()
+    for route in routes:
+        route["metadata"]["name"] = "d" * 50
+        route["spec"]["rules"][0]["backendRefs"][0]["name"] = f"{'d' * 50}-predictor"
+    action = next_action(START, observe(isvc, routes))
+    assert isinstance(action, Impossible)
+    assert "63" in action.reason
+
+
+# --- replicas ---
+
+
+def test_a_ready_canary_shrinks_stable_unless_it_is_raised() -> None:
+    """KServe takes a canary's replicas from stable's minReplicas: at 50 % half of them are gone, with ours none."""
+    model = standard_live(replicas=4)
+    entry = {
+        "trafficPercent": 50,
+        "predictor": {"name": "c", "model": {"modelFormat": {"name": "triton"}, "storageUri": V3}},
+    }
+    theirs = naive(model, {"canary": [entry]})
+    theirs.settle()
+    assert theirs.replicas(STABLE) == 2
+    least = []
+    drive(model, START)
+    for weight in (50, 99):
+        patched(model, ShiftWeight(weight))
+        least += [one.replicas(STABLE) for one in futures(model)]
+        model.settle()
+    patched(model, RollBack(V2, V3))
+    least += [one.replicas(STABLE) for one in futures(model)]
+    assert min(least) == 4
+    drive(model, RollBack(V2, V3))
+    assert model.replicas(STABLE) == 4
+    assert model.spec["predictor"]["minReplicas"] == 4
+
+
+def test_replicas_that_somebody_changed_meanwhile_are_theirs() -> None:
+    """At the end of a canary stable's minReplicas go back to what they were, but not if others have set them."""
+    model = canary_at(20, replicas=4)
+    model.patch({"metadata": {}, "spec": {"predictor": {"minReplicas": 6}}})
+    drive(model, RollBack(V2, V3))
+    assert model.spec["predictor"]["minReplicas"] == 6
+
+
+def test_percent_0_does_not_take_the_canarys_pods_away_before_the_route() -> None:
+    """Without a minReplicas of its own a canary has no pods at 0 %, at once: who is still led there gets an error."""
+    model = canary_at(50)
+    entry = copy.deepcopy(model.spec["canary"][0])
+    del entry["predictor"]["minReplicas"]
+    derived = naive(model, {"canary": [entry]})
+    derived.settle()
+    assert failing(naive(derived, {"canary": [{**entry, "trafficPercent": 0}]})) == 50
+    patched(model, RollBack(V2, V3))
+    assert failing(model) == 0
+
+
+# --- the way back ---
+
+
+def test_a_rollback_shields_first_and_removes_when_nobody_is_led_there() -> None:
+    """The obvious patch removes the canary at once and fails those who are led there; ours takes two patches."""
+    model = canary_at(50)
+    assert failing(naive(model, {"canary": None})) == 50
+    assert patched(model, RollBack(V2, V3)).phase == "shield"
+    waiting = next_action(RollBack(V2, V3), model.read())
+    assert isinstance(waiting, Wait)
+    assert not waiting.users_safe
+    model.settle()
+    assert model.users() == {V2: 100}
+    assert patched(model, RollBack(V2, V3)).phase == "restore"
+    assert failing(model) == 0
+    model.settle()
+    assert isinstance(next_action(RollBack(V2, V3), model.read()), Done)
+    assert model.spec == {"predictor": standard_live().spec["predictor"]}
+
+
+def test_a_reconciliation_that_has_read_the_old_percent_is_waited_for() -> None:
+    """The route shows stable alone, and a reconciliation under way may yet write the old percent: not removed yet."""
+    model = standard_live()
+    patched(model, START)
+    for name in ("sync", "reconcile", "route", "status", "gateway", "ready", "sync", "reconcile"):
+        model.step(name)
+    patched(model, RollBack(V2, V3))
+    action = next_action(RollBack(V2, V3), model.read())
+    assert isinstance(action, Wait)
+    assert action.users_safe
+    model.settle()
+    patched(model, RollBack(V2, V3))
+    assert failing(model) == 0
+
+
+def test_a_canary_that_the_controller_never_took_note_of_is_removed() -> None:
+    """Where KServe cannot finish a reconciliation with the canary only its removal helps, once it was waited for."""
+    model = standard_live()
+    patched(model, START)
+    assert patched(model, RollBack(V2, V3)).phase == "shield"
+    waiting = next_action(RollBack(V2, V3), model.read())
+    assert isinstance(waiting, Wait)
+    assert waiting.users_safe
+    assert patched(model, RollBack(V2, V3, unnoted_may_go=True)).phase == "restore"
+    assert isinstance(drive(model, RollBack(V2, V3)), Done)
+
+
+def test_a_candidate_that_never_came_up_gets_nobody_and_is_rolled_back() -> None:
+    """Only ready canaries have a place in the route."""
+    model = standard_live(unloadable=frozenset({V3}))
+    assert isinstance(drive(model, START), Wait)
+    assert model.users() == {V2: 100}
+    assert isinstance(drive(model, RollBack(V2, V3)), Done)
+    assert model.users() == {V2: 100}
+
+
+def test_a_promotion_half_done_is_rolled_back_to_the_warm_stable() -> None:
+    """At percent 100 the old version's pods are still there, and one patch takes everyone back."""
+    model = canary_at(99)
+    patched(model, Promote())
+    model.settle()
+    assert model.users() == {V3: 100}
+    assert patched(model, RollBack(V2, V3)).phase == "shield"
+    model.settle()
+    assert model.users() == {V2: 100}
+
+
+def test_a_promoted_version_is_rolled_back_when_the_good_one_answers() -> None:
+    """The good version comes up as a canary without traffic, takes everyone, and becomes the stable one."""
+    model = canary_at(20)
+    drive(model, Promote())
+    phases = []
+    for index in range(80):
+        action = next_action(RollBack(V2, V3), model.read())
+        phases += [action.phase] if action.phase not in phases else []
+        if isinstance(action, Done):
+            break
+        if isinstance(action, Patch):
+            model.patch(dict(action.body))
+            assert failing(model) == 0
+        model.step(STEPS[index % len(STEPS)])
+    assert phases == ["restore", "boot", "release", "done"]
+    assert model.users() == {V2: 100}
+    assert model.read().annotation("slipway.dev/release") == "rollback"
+
+
+def test_a_half_done_rollback_says_where_it_leads() -> None:
+    """Whoever finds the good version coming up over the bad one reads in it what it goes back to."""
+    model = canary_at(20)
+    drive(model, Promote())
+    patched(model, RollBack(V2, V3))
+    model.settle()
+    observed = model.read()
+    assert observed.canary_percent == 0
+    assert observed.stable_uri == V2
+    assert isinstance(drive(model, RollBack(observed.stable_uri)), Done)
+    assert model.users() == {V2: 100}
+
+
+@pytest.mark.parametrize("goal", [START, ShiftWeight(50), ShiftWeight(50, V3), Promote(), Promote(V3)])
+def test_nothing_goes_forward_once_a_rollback_was_decided(goal: Goal) -> None:
+    """A duplicate task of the release meets percent 0, or no canary, and must not raise the share again."""
+    model = canary_at(20)
+    late = StartCanary(V3, 20, generation=model.generation) if goal is START else goal
+    while not isinstance(action := next_action(RollBack(V2, V3), model.read()), Done):
+        if isinstance(action, Patch):
+            model.patch(dict(action.body))
+            assert isinstance(next_action(late, model.read()), Impossible)
+        model.settle(rounds=1)
+    assert isinstance(next_action(late, model.read()), Impossible)
+
+
+def test_a_rollback_without_a_canary_is_done_at_once() -> None:
+    """Where the start patch never landed, the good version is live alone, and nothing is patched."""
+    assert isinstance(next_action(RollBack(V2, V3), standard_live().read()), Done)
+
+
+# --- first version ---
+
+
+def manifest() -> dict[str, Any]:
+    text = "model: digits\nsource: {format: onnx}\nrollout: {deployment_mode: Standard}\n"
+    spec = parse_release_spec(text, "digits.yaml")
+    return inference_service_manifest(spec, V1, release_id="digits-1", version=1)
+
+
+def test_a_first_version_is_created_and_takes_all_traffic() -> None:
+    """Without an InferenceService it is created, then waited for until its route leads to it, then done."""
+    goal = FirstDeploy(manifest())
+    created = next_action(goal, None)
+    assert isinstance(created, Create)
+    model = StandardModel()
+    model.create(dict(created.body))
+    assert isinstance(next_action(goal, model.read()), Wait)
+    model.settle()
+    assert isinstance(next_action(goal, model.read()), Done)
+    assert model.read().annotation("slipway.dev/version") == "1"
+
+
+def test_a_first_version_without_gateway_api_waits_and_says_why() -> None:
+    """It is up, and no HTTPRoute comes: the wait names what is missing."""
+    model = StandardModel(gateway_api=False)
+    model.create(manifest())
+    model.settle()
+    action = next_action(FirstDeploy(manifest()), model.read())
+    assert isinstance(action, Wait)
+    assert "enableGatewayApi" in action.reason
+
+
+def test_the_manifest_names_the_mode_and_notes_on_the_predictor() -> None:
+    """In Standard mode the notes lie where they change with the predictor, not on the object."""
+    made = manifest()
+    assert made["metadata"]["annotations"] == {"serving.kserve.io/deploymentMode": "Standard"}
+    assert made["spec"]["predictor"]["annotations"]["slipway.dev/release"] == "digits-1"
+
+
+def test_a_first_version_cannot_be_rolled_back_but_withdrawn() -> None:
+    """With nothing to go back to a rollback is impossible, and a withdrawal deletes exactly what was seen."""
+    model = StandardModel(unloadable=frozenset({V1}))
+    model.create(manifest())
+    model.settle()
+    assert isinstance(next_action(RollBack("s3://b/v0"), model.read()), Impossible)
+    action = next_action(Withdraw(V1), model.read())
+    assert isinstance(action, Delete)
+    assert (action.uid, action.resource_version) == ("u", str(model.resource_version))
+
+
+def test_a_service_that_served_before_is_never_withdrawn() -> None:
+    """Deleting would take the good version away too, during a canary as after its promotion."""
+    model = canary_at(20)
+    assert isinstance(next_action(Withdraw(), model.read()), Impossible)
+    drive(model, Promote())
+    assert isinstance(next_action(Withdraw(V3), model.read()), Impossible)

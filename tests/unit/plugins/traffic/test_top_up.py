@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from slipway.release_run import ReleaseTicket
+from slipway.traffic import step_watcher
+from slipway.traffic.step_watcher import StepWatch
+
+from include.model_release.metrics.samples import Reading
+from tests.support.plugins.watching import HEALTHY, PLAN, kinds, pause, told, until, watch
+from tests.support.rollout.knative_model import KnativeModel
+from tests.unit.plugins.conftest import (
+    CANDIDATE_URI,
+    JournalDouble,
+    LeaseDouble,
+    ReplayDouble,
+    ServiceDouble,
+)
+
+TOP_UP = replace(PLAN, on_inconclusive="top_up", max_bake_s=1.0)
+NOBODY = ((0, 0), (0, 0))
+Live = Callable[..., KnativeModel]
+
+
+@pytest.fixture(autouse=True)
+def _own_urls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The routes give each revision a URL of its own, as KServe's tag routing does."""
+    plain = ServiceDouble.get
+
+    def with_urls(self: ServiceDouble) -> dict[str, Any] | None:
+        found = plain(self)
+        for target in (found or {}).get("status", {})["components"]["predictor"]["traffic"]:
+            target["url"] = f"http://{target['revisionName']}.example"
+        return found
+
+    monkeypatch.setattr(ServiceDouble, "get", with_urls)
+
+
+def windows(watched: StepWatch) -> list[dict[str, Any]]:
+    """The recorded windows that were seen, in order."""
+    verdicts = [event["data"]["verdict"] for event in watched.events if event["kind"] == "window_judged"]
+    return [verdict["window"] for verdict in verdicts if verdict["window"] is not None]
+
+
+async def test_a_candidate_without_users_passes_by_replays(ticket: ReleaseTicket, live: Live) -> None:
+    """After the bake golden requests are replayed to both revisions, and the step's reason says what it rests on."""
+    replay = ReplayDouble()
+    watched, _, _ = watch(ticket, live(), NOBODY, plan=TOP_UP, replay=replay)
+    assert await watched.run() == "advance"
+    assert replay.urls[0] == (
+        "http://digits-predictor-00001.example",
+        "http://digits-predictor-00002.example",
+    )
+    assert "replayed golden requests" in told(watched, "step_finished")["reason"]
+    assert told(watched, "step_finished")["candidate_requests"] == 0
+
+
+async def test_users_windows_are_judged_first_and_both_are_recorded(
+    ticket: ReleaseTicket, live: Live
+) -> None:
+    """Each replayed window follows the users' window beside which it was replayed, under its source."""
+    watched, _, _ = watch(ticket, live(), NOBODY, plan=TOP_UP)
+    assert await watched.run() == "advance"
+    sources = [window["source"] for window in windows(watched)]
+    assert sources[-2:] == ["users", "replay"]
+    assert "replay" not in sources[:-1]
+
+
+async def test_a_candidate_that_fails_replays_is_taken_back(ticket: ReleaseTicket, live: Live) -> None:
+    """Its users, few as they are, are on stable again; none of the failed replays counts as theirs."""
+    model = live()
+    replay = ReplayDouble((50, 0), (50, 40))
+    watched, _, _ = watch(ticket, model, NOBODY, plan=TOP_UP, replay=replay)
+    assert await watched.run() == "roll_back"
+    assert model.share(CANDIDATE_URI) == 0
+    judged = told(watched, "window_judged")
+    assert judged["verdict"]["status"] == "fail"
+    assert (judged["candidate_errors"], judged["first_bad_at"]) == (0, None)
+
+
+async def test_enough_users_need_no_replay(ticket: ReleaseTicket, live: Live) -> None:
+    """Nothing is replayed where users send what it takes."""
+    replay = ReplayDouble()
+    watched, _, _ = watch(ticket, live(), HEALTHY, plan=TOP_UP, replay=replay)
+    assert await watched.run() == "advance"
+    assert replay.urls == []
+
+
+async def test_without_urls_it_is_rolled_back_and_says_why(
+    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay that cannot be had leaves the policy what `rollback` is, with the reason in the record."""
+    model, replay = live(), ReplayDouble(candidate=None)
+    watched, _, _ = watch(ticket, model, NOBODY, plan=TOP_UP, replay=replay)
+    assert await watched.run() == "roll_back"
+    assert model.share(CANDIDATE_URI) == 0
+    assert (
+        "No golden requests were replayed: the store is away" in told(watched, "rollback_started")["reason"]
+    )
+
+
+async def test_what_is_replayed_while_the_users_are_not_seen_is_not_judged(
+    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A blind window is blind, whatever was replayed meanwhile, and the next one is not topped up."""
+    replay = ReplayDouble((50, 50), (50, 50))
+    watched, _, metrics = watch(ticket, live(), NOBODY, plan=replace(TOP_UP, max_bake_s=30.0), replay=replay)
+
+    read = metrics.read
+
+    def away_after_the_first_replay(revisions: Iterable[str]) -> dict[str, Reading]:
+        metrics.away = bool(replay.urls)
+        return read(revisions)
+
+    monkeypatch.setattr(metrics, "read", away_after_the_first_replay)
+    assert await watched.run() == "roll_back"
+    verdicts = [event["data"]["verdict"] for event in watched.events if event["kind"] == "window_judged"]
+    assert [verdict["blind"] for verdict in verdicts[-3:]] == [True, True, True]
+    assert len(replay.urls) == 1
+    assert all(window["source"] == "users" for window in windows(watched))
+
+
+async def test_a_watch_that_is_made_anew_goes_on_replaying(
+    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows longer than the reporting interval make a watch each; the judge still knows what it lacked."""
+    monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.0)
+    model, journal, lease = live(), JournalDouble(), LeaseDouble()
+    lasting = replace(TOP_UP, max_bake_s=30.0)
+    for _ in range(40):
+        replay = ReplayDouble()
+        watched, _, _ = watch(
+            ticket, model, NOBODY, plan=lasting, journal=journal, replay=replay, lease=lease
+        )
+        decision = await watched.run()
+        if decision != "continue":
+            break
+    assert decision == "advance"
+    assert replay.urls != []
+
+
+async def test_a_paused_canary_is_not_topped_up(ticket: ReleaseTicket, live: Live) -> None:
+    """While a person looks nothing ends, so nothing is lacking."""
+    lease, replay = LeaseDouble(), ReplayDouble()
+    watched, _, _ = watch(ticket, live(), NOBODY, plan=TOP_UP, lease=lease, replay=replay)
+    running = asyncio.create_task(watched.run())
+    await until(lambda: "weight_observed" in kinds(watched))
+    pause(lease)
+    watched._cluster._wheel._due_s = 0.0
+    await until(lambda: kinds(watched).count("window_judged") > 8)
+    assert replay.urls == []
+    running.cancel()
