@@ -98,9 +98,9 @@ def conclude(endpoint: str) -> dict[str, Any]:
         import matplotlib.figure  # noqa: F401  a worker's import, which is not the record's doing
         from slipway.hooks.s3_store import ModelStoreHook
         from slipway.operators import release
-        from slipway.release_run import ReleaseTicket, StableVersion
+        from slipway.release_run import ReleaseRun, StableVersion
 
-        ticket = ReleaseTicket(
+        release_run = ReleaseRun(
             release_id=f"attempt-{ATTEMPTS - 1}",
             model=MODEL,
             version=VERSION,
@@ -109,7 +109,7 @@ def conclude(endpoint: str) -> dict[str, Any]:
             stable=StableVersion(version=2, storage_uri=_STABLE_URI),
         )
         operator = release.ConcludeReleaseOperator(
-            task_id="conclude", release=ticket.model_dump_json(), wanted="rolled_back"
+            task_id="conclude", release=release_run.model_dump_json(), wanted="rolled_back"
         )
         store: ModelStoreHook = operator.store
         assert store.client
@@ -119,7 +119,7 @@ def conclude(endpoint: str) -> dict[str, Any]:
         began = time.monotonic()
         operator.run({"dag": SimpleNamespace(dag_id="model_release"), "ti": None})  # type: ignore[typeddict-item]
         seconds = time.monotonic() - began
-        page = store.read(f"{ticket.evidence_prefix}canary.html") or b""
+        page = store.read(f"{release_run.evidence_prefix}canary.html") or b""
         return {
             "seconds": seconds,
             "parts": parts,

@@ -1,1 +1,1 @@
-"""Releases under live traffic while everything dies: `make chaos`, or `python -m benchmarks.chaos --runs N --seed S`."""
+"""Releases under live traffic while everything dies: `make chaos`, or `python -m benchmarks.chaos --runs N`."""

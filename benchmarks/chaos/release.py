@@ -56,9 +56,9 @@ class GatesPassedOperator(ReleaseOperator):
 
     def run(self, context: Context) -> None:
         """Writes what the staging tasks write, for the manifest that is published."""
-        ticket = self.ticket
-        _, digest = ModelRegistry(self.store).require_with_digest(ticket.model, ticket.version)
-        for gate in requirements_of(ticket.spec, first=ticket.stable is None).gates:
+        release_run = self.release_run
+        _, digest = ModelRegistry(self.store).require_with_digest(release_run.model, release_run.version)
+        for gate in requirements_of(release_run.spec, first=release_run.stable is None).gates:
             self.record.append("stage_finished", stage=gate, outcome="passed", manifest_sha256=digest)
 
 
@@ -98,7 +98,7 @@ class Tasks:
             "task": "admit",
             "tries": 0,
             "deferred": None,
-            "ticket": "",
+            "release_run": "",
             "failed": [],
             "told": [],
         }
@@ -138,13 +138,13 @@ class Tasks:
                 self._tell(f"{name} is tried again: {type(error).__name__}: {error}")
                 time.sleep(RETRY_S)
         else:
-            ticket = json.dumps(result) if name == "admit" else self._state["ticket"]
+            release_run = json.dumps(result) if name == "admit" else self._state["release_run"]
             self._tell(f"{name} succeeded")
-            self._save(task=TASKS[name].then, tries=0, deferred=None, ticket=ticket)
+            self._save(task=TASKS[name].then, tries=0, deferred=None, release_run=release_run)
 
     def _execute(self, name: str, deferred: Mapping[str, Any] | None) -> Any:
         job, operator_class = self._job, TASKS[name].operator
-        given = {"release": self._state["ticket"]}
+        given = {"release": self._state["release_run"]}
         if name == "admit":
             given = {"releases_dir": job.releases_dir, "bucket": job.bucket}
         operator: Any = operator_class(task_id=name, **given)

@@ -15,9 +15,9 @@ from typing import Any
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.checkpoint import WatchState
-from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import Turn, drive, first_deploy
 from slipway.triggers.canary import CanaryStepTrigger
 
@@ -83,14 +83,14 @@ class LabModel:
         self._s3 = client(lab.settings, "s3")
         self._next_version = STABLE_VERSION
 
-    def publish(self, *, error_percent: float = 0.0, seed: int = 0) -> ReleaseTicket:
-        """Publishes the next version; the ticket is that of its release over version 1."""
+    def publish(self, *, error_percent: float = 0.0, seed: int = 0) -> ReleaseRun:
+        """Publishes the next version; the release run is that of its release over version 1."""
         version, self._next_version = self._next_version, self._next_version + 1
         uri = publish(self._s3, self._bucket, MODEL, version, error_percent=error_percent, seed=seed)
         if version == STABLE_VERSION:
             self._stable_uri = uri
         stable = StableVersion(version=STABLE_VERSION, storage_uri=self._stable_uri)
-        return ReleaseTicket(
+        return ReleaseRun(
             release_id=f"{MODEL}-{version}",
             model=MODEL,
             version=version,
@@ -115,22 +115,22 @@ class LabModel:
         """Publishes version 1 and brings it live, with all users on it."""
         self.drive(first_deploy(self.publish()))
 
-    def wheel(self, ticket: ReleaseTicket) -> Wheel:
+    def lease_holder(self, release_run: ReleaseRun) -> LeaseHolder:
         """The release's hold on the canary."""
-        return Wheel(LeaseHook(self.service.name, self.service.namespace), ticket)
+        return LeaseHolder(LeaseHook(self.service.name, self.service.namespace), release_run)
 
     def drive(self, goal: Goal, permit: Callable[[], None] | None = None) -> Turn:
         """Reaches a goal, as a release does; a raised weight needs its `permit`."""
         return drive(self.service, goal, timeout_s=DRIVE_LIMIT_S, permit=permit)
 
-    def watch_step(self, ticket: ReleaseTicket) -> StepEnd:
+    def watch_step(self, release_run: ReleaseRun) -> StepEnd:
         """Carries the release's one step out until it is decided, as the trigger of a canary does.
 
         :raises SlipwayError: it could not be decided.
         """
         before = self._object()
         stable = before["status"]["components"]["predictor"]["latestRolledoutRevision"]
-        decision, events = asyncio.run(self._watch(ticket))
+        decision, events = asyncio.run(self._watch(release_run))
         after = self._object()
         windows = [one for one in events if one["kind"] == "window_judged"]
         shares = [one for one in events if one["kind"] == "weight_observed"]
@@ -138,7 +138,7 @@ class LabModel:
         back = [one for one in shares if one["data"]["weight"] == 0]
         verdict = windows[-1]["data"]["verdict"]
         # One patch began the canary, and the turn that observes weight 0 may go on to the next phase at once.
-        is_restored = after["spec"]["predictor"]["model"]["storageUri"] != ticket.storage_uri
+        is_restored = after["spec"]["predictor"]["model"]["storageUri"] != release_run.storage_uri
         return StepEnd(
             decision=decision,
             verdict=verdict["status"],
@@ -150,7 +150,7 @@ class LabModel:
             patches=after["metadata"]["generation"] - before["metadata"]["generation"] - 1 - is_restored,
         )
 
-    async def _watch(self, ticket: ReleaseTicket) -> tuple[str, list[dict[str, Any]]]:
+    async def _watch(self, release_run: ReleaseRun) -> tuple[str, list[dict[str, Any]]]:
         """The decision, and all that was told on the way to it."""
         rollout, told = self.spec.rollout, []
         judge = CanaryJudge(AnalysisPolicy.from_analysis(rollout.analysis))
@@ -160,7 +160,7 @@ class LabModel:
             # As the operator does it: after each report the watch is made anew.
             state = WatchState(secrets.token_hex(8), event["judge"], event["elapsed_s"])
             trigger = CanaryStepTrigger(
-                release=ticket.model_dump(mode="json"),
+                release=release_run.model_dump(mode="json"),
                 step=0,
                 hold=False,
                 state=state.to_dict(),
@@ -174,10 +174,10 @@ class LabModel:
                 raise SlipwayError.from_dict(event["error"])
         return event["decision"], told
 
-    def restore(self, ticket: ReleaseTicket) -> None:
+    def restore(self, release_run: ReleaseRun) -> None:
         """Ends what a step has left, with all users on a new revision of version 1."""
-        self.drive(RollBack(self._stable_uri, ticket.storage_uri))
-        self.wheel(ticket).leave()
+        self.drive(RollBack(self._stable_uri, release_run.storage_uri))
+        self.lease_holder(release_run).leave()
 
     def _object(self) -> dict[str, Any]:
         """The InferenceService.

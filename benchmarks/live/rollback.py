@@ -75,12 +75,12 @@ def rollbacks(percent: int) -> tuple[Rollback, ...]:
 
 
 def _take_back(model: LabModel, percent: int, seed: int) -> Rollback:
-    ticket = model.publish(error_percent=percent, seed=seed)
+    release_run = model.publish(error_percent=percent, seed=seed)
     with model.load(RATE_RPS, f"{percent}-percent-{seed}") as load:
-        end = model.watch_step(ticket)
+        end = model.watch_step(release_run)
         time.sleep(_QUIET_S)  # so that a late answer of the candidate would be seen
     found = rollback_of(load.answers(), end)
-    model.restore(ticket)
+    model.restore(release_run)
     return found
 
 

@@ -18,17 +18,17 @@ SEED = 4
 def measure() -> Figure:
     """Failed requests while a healthy candidate's weight is changed, again and again, as a release changes it."""
     with live_model() as model:
-        ticket = model.publish()
+        release_run = model.publish()
         first, *others = weights(CHANGES + 1, SEED)
-        wheel = model.wheel(ticket)
-        model.drive(StartCanary(ticket.storage_uri, first), wheel.take)
+        lease_holder = model.lease_holder(release_run)
+        model.drive(StartCanary(release_run.storage_uri, first), lease_holder.take)
         with model.load(RATE_RPS, "weight-changes") as load:
             began = time.monotonic()
             for weight in others:
-                model.drive(ShiftWeight(weight, ticket.storage_uri), wheel.keep)
+                model.drive(ShiftWeight(weight, release_run.storage_uri), lease_holder.keep)
             seconds = time.monotonic() - began
         answers = load.answers()
-        model.restore(ticket)
+        model.restore(release_run)
     return figure_of(answers, seconds)
 
 

@@ -1,4 +1,4 @@
-"""Great Expectations, driven by expectations that the mind has named."""
+"""Great Expectations, driven by expectations that the domain has named."""
 
 from __future__ import annotations
 

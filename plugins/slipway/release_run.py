@@ -15,7 +15,7 @@ from include.model_release.spec.release_file import ReleaseSpec
 
 ADMIT_TASK_ID = "admit"
 _FOUND_LIMIT = 300
-TICKET_TEMPLATE = f"{{{{ ti.xcom_pull(task_ids='{ADMIT_TASK_ID}') | tojson }}}}"
+RELEASE_RUN_TEMPLATE = f"{{{{ ti.xcom_pull(task_ids='{ADMIT_TASK_ID}') | tojson }}}}"
 
 
 class StableVersion(BaseModel):
@@ -27,7 +27,7 @@ class StableVersion(BaseModel):
     storage_uri: str
 
 
-class ReleaseTicket(BaseModel):
+class ReleaseRun(BaseModel):
     """The admitted release, as it travels between tasks by XCom.
 
     The release file is pinned here, with what the run's Params changed in it: an edit during a release takes
@@ -64,8 +64,8 @@ class ReleaseTicket(BaseModel):
         work = repository_paths(self.model, self.version).work
         return f"{work}{self.variant}/" if self.variant else work
 
-    def of_variant(self, name: str) -> ReleaseTicket:
-        """The ticket of a task that works on one variant of the conversion."""
+    def of_variant(self, name: str) -> ReleaseRun:
+        """The release run of a task that works on one variant of the conversion."""
         return self.model_copy(update={"variant": name, "spec": with_variant(self.spec, name)})
 
     @property
@@ -84,7 +84,7 @@ class ReleaseTicket(BaseModel):
         return f"s3://{self.bucket}/{key}"
 
     @classmethod
-    def parse(cls, rendered: str | dict[str, Any]) -> ReleaseTicket:
+    def parse(cls, rendered: str | dict[str, Any]) -> ReleaseRun:
         """Reads what the template of an operator's ``release`` field was rendered to.
 
         :raises UserError: it is no admitted release.

@@ -1,4 +1,4 @@
-"""Release files, what a run's parameters change in them, policies, and the ticket that carries them between tasks."""
+"""Release files, what a run's parameters change in them, policies, and the release run that travels between tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import yaml
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json, mutated_yaml, yaml_bytes
@@ -67,7 +67,7 @@ def _read_file(content: bytes) -> None:
         file.write(content)
         file.flush()
         spec = load_release_spec(Path(file.name))
-    # What is read is written into the ticket, and read there by each task.
+    # What is read is written into the release run, and read there by each task.
     parse = ReleaseSpec.model_validate_json
     assert parse(spec.model_dump_json(exclude_unset=True)) == spec
 
@@ -88,8 +88,8 @@ def _read_policy(content: bytes) -> None:
     read_policy(content.decode("utf-8", "replace"), "policy.yaml")
 
 
-def _tickets() -> list[Any]:
-    ticket = ReleaseTicket(
+def _release_runs() -> list[Any]:
+    release_run = ReleaseRun(
         release_id="manual__1",
         model="digits",
         version=3,
@@ -97,11 +97,11 @@ def _tickets() -> list[Any]:
         spec=_spec(),
         stable={"version": 2, "storage_uri": "s3://b/models/digits/2/repository/"},  # type: ignore[arg-type]
     )
-    return [ticket.model_dump(mode="json")]
+    return [release_run.model_dump(mode="json")]
 
 
-def _read_ticket(content: bytes) -> None:
-    ReleaseTicket.parse(content.decode("utf-8", "replace"))
+def _read_release_run(content: bytes) -> None:
+    ReleaseRun.parse(content.decode("utf-8", "replace"))
 
 
 TARGETS = (
@@ -124,9 +124,9 @@ TARGETS = (
         _read_policy,
     ),
     Target(
-        "ticket",
-        lambda: [json_bytes(tree) for tree in _tickets()],
-        lambda rng, _: mutated_json(rng, _tickets()),
-        _read_ticket,
+        "release_run",
+        lambda: [json_bytes(tree) for tree in _release_runs()],
+        lambda rng, _: mutated_json(rng, _release_runs()),
+        _read_release_run,
     ),
 )

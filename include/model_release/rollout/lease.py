@@ -1,4 +1,4 @@
-"""A canary's lease: proof that somebody is at the wheel, and the way to end the canary when nobody is.
+"""A canary's lease: proof that somebody drives it, and the way to end the canary when nobody does.
 
 The lease is a `coordination.k8s.io/v1` Lease beside the InferenceService. It is no annotation of that, because
 KServe copies annotations into the revision template (kserve#3710): every renewal would make a new revision.
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from include.model_release.rollout.lease_holder import LeaseHolder
+from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.observation import ANNOTATION_PREFIX, CANDIDATE_URI, STABLE_URI
 
 GROUP, API_VERSION, PLURAL = "coordination.k8s.io", "v1", "leases"
@@ -72,7 +72,7 @@ def renewal_due_s(lease_s: float) -> float:
 class Lease:
     """One reading of a Lease; texts are "" and times None where the object says nothing.
 
-    `holder` is who may renew it, as text; `LeaseHolder.parse` reads run and try out of it. `renewed_at` is what the
+    `holder` is who may renew it, as text; `HolderIdentity.parse` reads run and try out of it. `renewed_at` is what the
     holder's clock said, `written_at` what the API server's said at the last write (None where the server does not
     tell). All times are UTC. `paused` is why the canary shall stay at its weight, "" where it need not.
     """
@@ -102,7 +102,7 @@ class Lease:
     @property
     def release_id(self) -> str:
         """The release whose task holds it."""
-        return LeaseHolder.parse(self.holder).release_id
+        return HolderIdentity.parse(self.holder).release_id
 
     def is_held_by(self, holder: str) -> bool:
         """Whether that holder may still raise a weight."""
@@ -177,7 +177,7 @@ def lease_manifest(
 def renewal(lease: Lease, now: datetime, holder: str = "") -> dict[str, Any]:
     """Return the merge patch that renews a lease; on 409 look again. Raises ValueError for one that was ended.
 
-    `holder` takes it over, where it is another's (see `LeaseHolder.may_take_over`). The label is said anew, without
+    `holder` takes it over, where it is another's (see `HolderIdentity.may_take_over`). The label is said anew, without
     which a guard would not see the lease.
     """
     if lease.is_ended:
@@ -250,7 +250,7 @@ class LeaseWatch:
     def why_expired(
         self, lease: Lease | None, *, grace_s: float = 0.0, server_time: datetime | None = None
     ) -> str:
-        """Return why nobody is at the wheel any more, as a clause for people; "" where somebody may be.
+        """Return why nobody drives the canary any more, as a clause for people; "" where somebody may be.
 
         A watcher without memory (a first look) need not watch a lease that the API server itself wrote longer
         ago, by its own clock at `server_time`, than clocks can differ.

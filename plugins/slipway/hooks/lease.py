@@ -14,6 +14,7 @@ from include.model_release.errors import (
     LeaseTakenOverError,
     ReleaseInProgressError,
 )
+from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import (
     API_VERSION,
     DEFAULT_LEASE_S,
@@ -27,7 +28,6 @@ from include.model_release.rollout.lease import (
     pausing,
     renewal,
 )
-from include.model_release.rollout.lease_holder import LeaseHolder
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 
 # How often a change is decided anew while others change the lease in between, and the pause before the second time.
@@ -71,7 +71,7 @@ class LeaseHook(ClusterObjectHook):
 
     def acquire(
         self,
-        holder: LeaseHolder,
+        holder: HolderIdentity,
         *,
         lease_s: int = DEFAULT_LEASE_S,
         candidate_uri: str = "",
@@ -112,7 +112,7 @@ class LeaseHook(ClusterObjectHook):
 
         return self._decided(acquired)
 
-    def renew(self, lease: Lease, holder: LeaseHolder | None = None) -> Lease | None:
+    def renew(self, lease: Lease, holder: HolderIdentity | None = None) -> Lease | None:
         """Renews the lease that was seen; None: somebody wrote in between, or it is gone, so look again.
 
         :param holder: takes it over, if it is not the holder already.
@@ -121,7 +121,7 @@ class LeaseHook(ClusterObjectHook):
         stored = self._patch(renewal(lease, datetime.now(UTC), "" if holder is None else str(holder)))
         return None if stored is None else parse_lease(stored)
 
-    def keep(self, holder: LeaseHolder) -> Lease | None:
+    def keep(self, holder: HolderIdentity) -> Lease | None:
         """Renews the lease if it is still the release's. To be called before every patch that raises a weight, after
         the InferenceService was read, and several times a lease in between.
 
@@ -139,9 +139,9 @@ class LeaseHook(ClusterObjectHook):
 
         return self._decided(kept)
 
-    def _renewed(self, found: Lease, holder: LeaseHolder) -> Lease:
+    def _renewed(self, found: Lease, holder: HolderIdentity) -> Lease:
         """One of this release's leases, renewed for a holder that may have it; an ended one as it is."""
-        if not holder.may_take_over(LeaseHolder.parse(found.holder)):
+        if not holder.may_take_over(HolderIdentity.parse(found.holder)):
             raise LeaseTakenOverError(
                 f"the canary's lease {found.namespace}/{found.name} is held by a later try of the same release",
                 expected=str(holder),

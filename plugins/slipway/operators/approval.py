@@ -15,7 +15,7 @@ from include.model_release.raise_permission import is_other_person
 from include.model_release.reports.approval import approval_body
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
-from slipway.release_run import TICKET_TEMPLATE
+from slipway.release_run import RELEASE_RUN_TEMPLATE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -47,7 +47,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
         self,
         *,
         before: Literal["canary", "promotion"] = "canary",
-        release: str = TICKET_TEMPLATE,
+        release: str = RELEASE_RUN_TEMPLATE,
         candidate_url: str = "",
         aws_conn_id: str = "aws_default",
         **kwargs: Any,
@@ -71,10 +71,10 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
         if state.required is None or self.before not in state.required.approvals:
             self.log.info("nobody is to be asked before the %s", self.before)
             return None
-        prefix = self.ticket.evidence_prefix
+        prefix = self.release_run.evidence_prefix
         self.body = approval_body(
             state,
-            evidence_uri=self.ticket.uri(prefix),
+            evidence_uri=self.release_run.uri(prefix),
             validation=self.store.read_json(f"{prefix}validation.json"),
             benchmark=self.store.read_json(f"{prefix}benchmark/verdict.json"),
             candidate_url=self.candidate_url,
@@ -94,7 +94,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
                 answer = super().execute_complete(context, event)
             except HITLRejectException as rejection:
                 raise GateRefusedError(
-                    f"a person rejected version {self.ticket.version} of {self.ticket.model!r}",
+                    f"a person rejected version {self.release_run.version} of {self.release_run.model!r}",
                     expected=self.APPROVE,
                     found=f"{self.REJECT}, by {by or 'somebody unknown'}{f': {comment}' if comment else ''}",
                     remedy="ask the one who answered; the stable version is still live",

@@ -1,4 +1,4 @@
-"""What the steps of a release share: the ticket, the store, the record and how failures are told."""
+"""What the steps of a release share: the release run, the store, the record and how failures are told."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from include.model_release.errors import GateInconclusiveError, GateRefusedError
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import TICKET_TEMPLATE, ReleaseTicket
+from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ReleaseStep:
     """Mixed into an operator: everything it needs to know about the release it works for.
 
-    :param release: the ticket, by default what the task ``admit`` returned (templated).
+    :param release: the release run, by default what the task ``admit`` returned (templated).
     :param aws_conn_id: the object store's connection.
     """
 
@@ -31,22 +31,22 @@ class ReleaseStep:
     aws_conn_id: str
 
     @cached_property
-    def ticket(self) -> ReleaseTicket:
-        """The release's ticket; only while the task runs, when the template has been rendered."""
-        return ReleaseTicket.parse(self.release)
+    def release_run(self) -> ReleaseRun:
+        """The release run; only while the task runs, when the template has been rendered."""
+        return ReleaseRun.parse(self.release)
 
     @cached_property
     def store(self) -> ModelStoreHook:
         """The release's bucket."""
-        encryption = self.ticket.spec.publish.encryption
-        return ModelStoreHook(self.ticket.bucket, self.aws_conn_id, encryption=encryption)
+        encryption = self.release_run.spec.publish.encryption
+        return ModelStoreHook(self.release_run.bucket, self.aws_conn_id, encryption=encryption)
 
     @cached_property
     def record(self) -> ReleaseRecord:
         """The release's record."""
-        ticket = self.ticket
-        version = ticket.recorded_under or ticket.version
-        return ReleaseRecord(self.store, ticket.model, version, ticket.release_id)
+        release_run = self.release_run
+        version = release_run.recorded_under or release_run.version
+        return ReleaseRecord(self.store, release_run.model, version, release_run.release_id)
 
 
 class ReleaseOperator(ReleaseStep, BaseOperator):
@@ -55,7 +55,7 @@ class ReleaseOperator(ReleaseStep, BaseOperator):
     template_fields: Sequence[str] = ("release",)
 
     def __init__(
-        self, *, release: str = TICKET_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
+        self, *, release: str = RELEASE_RUN_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.release = release

@@ -16,7 +16,7 @@ from slipway.hooks.triton import TritonHook
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
 from slipway.registry.registry import GOLDEN_FILE
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -61,13 +61,13 @@ class BenchmarkModelOperator(ReleasePodOperator):
         """That of the staged candidate."""
         return self._staging.manifest_sha256
 
-    def pod_spec(self, ticket: ReleaseTicket) -> Benchmark:
+    def pod_spec(self, release_run: ReleaseRun) -> Benchmark:
         """The release file's ``benchmark``."""
-        return ticket.spec.benchmark
+        return release_run.spec.benchmark
 
-    def arguments_for(self, ticket: ReleaseTicket) -> list[str]:
+    def arguments_for(self, release_run: ReleaseRun) -> list[str]:
         """``benchmark_GENERATOR.py`` with the server, both versions and the load."""
-        benchmark = ticket.spec.benchmark
+        benchmark = release_run.spec.benchmark
         candidate, baseline = self._staging.candidate, self._staging.baseline
         arguments = [
             f"benchmark_{benchmark.generator}.py",
@@ -86,7 +86,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
             "--timeout-s",
             str(benchmark.timeout_s),
             "--destination",
-            ticket.uri(self._attempt_prefix(ticket)),
+            release_run.uri(self._attempt_prefix(release_run)),
         ]
         if baseline is not None:
             arguments += ["--baseline", baseline.name, "--baseline-version", str(baseline.version)]
@@ -96,20 +96,20 @@ class BenchmarkModelOperator(ReleasePodOperator):
         return [
             *arguments,
             "--golden",
-            ticket.uri(f"{repository_paths(ticket.model, ticket.version).root}{GOLDEN_FILE}"),
+            release_run.uri(f"{repository_paths(release_run.model, release_run.version).root}{GOLDEN_FILE}"),
         ]
 
-    def result_key(self, ticket: ReleaseTicket) -> str:
+    def result_key(self, release_run: ReleaseRun) -> str:
         """The pod's result, beside the generator's own exports."""
-        return f"{self._attempt_prefix(ticket)}result.json"
+        return f"{self._attempt_prefix(release_run)}result.json"
 
-    def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+    def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Holds the measurements against the release file's limits, or has them made again."""
-        benchmark = ticket.spec.benchmark
+        benchmark = release_run.spec.benchmark
         measured = BenchmarkResult.from_json(result)
         verdict = judge_benchmark(measured, benchmark, not_compared=self._staging.not_compared)
         told = {**verdict.to_dict(), "attempt": self._attempt}
-        self.store.write_json(f"{self._prefix(ticket)}verdict.json", told)
+        self.store.write_json(f"{self._prefix(release_run)}verdict.json", told)
         if verdict.not_compared:
             self.log.warning("not compared with the stable version: %s", verdict.not_compared)
         for comparison in verdict.comparisons:
@@ -120,10 +120,10 @@ class BenchmarkModelOperator(ReleasePodOperator):
             )
             pause = TimeDeltaTrigger(timedelta(seconds=benchmark.attempt_pause_s))
             self.defer(trigger=pause, method_name="execute", kwargs={"attempt": self._attempt + 1})
-        require_benchmark(verdict, ticket.model, ticket.version, measured=self._attempt)
+        require_benchmark(verdict, release_run.model, release_run.version, measured=self._attempt)
 
-    def _describe_pod(self, ticket: ReleaseTicket) -> None:
-        super()._describe_pod(ticket)
+    def _describe_pod(self, release_run: ReleaseRun) -> None:
+        super()._describe_pod(release_run)
         # The event that ends the wait for the pod brings this back.
         self.trigger_kwargs = {"attempt": self._attempt}
         if self._attempt > 1:
@@ -135,13 +135,13 @@ class BenchmarkModelOperator(ReleasePodOperator):
         return Staging.model_validate_json(self.staging)
 
     @staticmethod
-    def _prefix(ticket: ReleaseTicket) -> str:
-        return f"{ticket.evidence_prefix}benchmark/"
+    def _prefix(release_run: ReleaseRun) -> str:
+        return f"{release_run.evidence_prefix}benchmark/"
 
-    def _attempt_prefix(self, ticket: ReleaseTicket) -> str:
+    def _attempt_prefix(self, release_run: ReleaseRun) -> str:
         """Where one measurement lies; the first one beside the verdict."""
         again = f"attempt-{self._attempt}/" if self._attempt > 1 else ""
-        return f"{self._prefix(ticket)}{again}"
+        return f"{self._prefix(release_run)}{again}"
 
 
 def _text_arguments(genai: TextGeneration) -> list[str]:

@@ -14,11 +14,11 @@ from include.model_release.errors import (
     GateRefusedError,
     SlipwayError,
 )
-from include.model_release.rollout.lease_holder import Stage
+from include.model_release.rollout.holder_identity import Stage
 from slipway.failures import airflow_failures
 from slipway.operators.base import recorded_stage
 from slipway.operators.traffic import TrafficOperator, attempt_of
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import WatchState
 from slipway.triggers.canary import CanaryStepTrigger
 from slipway.triggers.first_deploy import FirstDeployTrigger
@@ -50,12 +50,12 @@ class ShiftTrafficOperator(TrafficOperator):
 
     def run(self, context: Context) -> None:
         """Begins the first step, or deploys the first version."""
-        ticket = self.ticket
+        release_run = self.release_run
         with recorded_stage(self.record, "canary"):
-            if ticket.stable is None:
-                self._deploy_first(ticket)
+            if release_run.stable is None:
+                self._deploy_first(release_run)
                 return
-            judge = CanaryJudge(AnalysisPolicy.from_analysis(ticket.spec.rollout.analysis))
+            judge = CanaryJudge(AnalysisPolicy.from_analysis(release_run.spec.rollout.analysis))
             self._begin(context, judge, 0)
 
     def resume(self, context: Context, event: dict[str, Any], step: int) -> str | None:
@@ -70,7 +70,7 @@ class ShiftTrafficOperator(TrafficOperator):
                 self._begin(context, judge, max(0, step - 1))
             elif event["decision"] != "advance":
                 self.watch(context, judge, step, event["elapsed_s"])
-            elif step + 1 < len(self.ticket.spec.rollout.steps):
+            elif step + 1 < len(self.release_run.spec.rollout.steps):
                 self._begin(context, judge, step + 1)
             self.log.info("every step has passed")
             return judge.to_json()
@@ -87,7 +87,7 @@ class ShiftTrafficOperator(TrafficOperator):
         if event["error"] is not None:
             raise SlipwayError.from_dict(event["error"])
         if event["decision"] == "roll_back":
-            raise _refused(self.ticket, event)
+            raise _refused(self.release_run, event)
         return CanaryJudge.from_json(event["judge"])
 
     def _write_down(self, told: dict[str, Any]) -> None:
@@ -100,15 +100,15 @@ class ShiftTrafficOperator(TrafficOperator):
 
     def _begin(self, context: Context, judge: CanaryJudge, step: int) -> None:
         """Asks whether it may be done, writes what is intended, then lets the trigger do it."""
-        ticket = self.ticket
-        planned = ticket.spec.rollout.steps[step]
+        release_run = self.release_run
+        planned = release_run.spec.rollout.steps[step]
         self.permit.require(planned.weight)
         judge.begin_step(planned.weight, planned.bake_s)
         self.record.append(
             "weight_intended",
             weight=planned.weight,
-            storage_uri=ticket.storage_uri,
-            stable_storage_uri=ticket.stable and ticket.stable.storage_uri,
+            storage_uri=release_run.storage_uri,
+            stable_storage_uri=release_run.stable and release_run.stable.storage_uri,
         )
         self.watch(context, judge, step, 0.0)
 
@@ -127,13 +127,13 @@ class ShiftTrafficOperator(TrafficOperator):
         :param hold: only watch; the step is over and shall not end for its time.
         :param until_resumed: only watch while a person has paused the canary.
         """
-        ticket = self.ticket
-        rollout = ticket.spec.rollout
+        release_run = self.release_run
+        rollout = release_run.spec.rollout
         # A name of its own: a task that is run again must not take over what its predecessor has judged.
         state = WatchState(secrets.token_hex(8), judge.to_json(), elapsed_s)
         self.defer(
             trigger=CanaryStepTrigger(
-                release=ticket.model_dump(mode="json"),
+                release=release_run.model_dump(mode="json"),
                 step=step,
                 hold=hold,
                 state=state.to_dict(),
@@ -150,18 +150,18 @@ class ShiftTrafficOperator(TrafficOperator):
             timeout=timedelta(seconds=rollout.ready_timeout_s + rollout.max_bake_s + _DEFER_GRACE_S),
         )
 
-    def _deploy_first(self, ticket: ReleaseTicket) -> None:
+    def _deploy_first(self, release_run: ReleaseRun) -> None:
         """Asks whether the version may go live, writes that it shall, then lets the trigger bring it up."""
         self.permit.require(100)
         self.record.append(
-            "weight_intended", weight=100, storage_uri=ticket.storage_uri, stable_storage_uri=None
+            "weight_intended", weight=100, storage_uri=release_run.storage_uri, stable_storage_uri=None
         )
         self.defer(
             trigger=FirstDeployTrigger(
-                release=ticket.model_dump(mode="json"), kubernetes_conn_id=self.kubernetes_conn_id
+                release=release_run.model_dump(mode="json"), kubernetes_conn_id=self.kubernetes_conn_id
             ),
             method_name="deployed",
-            timeout=timedelta(seconds=ticket.spec.rollout.ready_timeout_s + _DEFER_GRACE_S),
+            timeout=timedelta(seconds=release_run.spec.rollout.ready_timeout_s + _DEFER_GRACE_S),
         )
 
     def deployed(self, context: Context, event: dict[str, Any]) -> None:
@@ -189,14 +189,14 @@ class HoldCanaryOperator(ShiftTrafficOperator):
 
     def run(self, context: Context) -> None:
         """Begins to watch where the steps ended."""
-        ticket = self.ticket
-        if not ticket.spec.rollout.approval.before_promotion or ticket.stable is None:
+        release_run = self.release_run
+        if not release_run.spec.rollout.approval.before_promotion or release_run.stable is None:
             self.log.info("nobody is asked before the promotion")
             return
         with recorded_stage(self.record, "hold"):
-            self.permit.require(ticket.spec.rollout.steps[-1].weight)
+            self.permit.require(release_run.spec.rollout.steps[-1].weight)
             judge = CanaryJudge.from_json(self.judge)
-            self.watch(context, judge, len(ticket.spec.rollout.steps) - 1, 0.0, hold=True)
+            self.watch(context, judge, len(release_run.spec.rollout.steps) - 1, 0.0, hold=True)
 
     def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
         """Watches on, unless the person has answered."""
@@ -213,11 +213,11 @@ class HoldCanaryOperator(ShiftTrafficOperator):
         return states.get(run, {}).get(self.until_task_id) in _ENDED
 
 
-def _refused(ticket: ReleaseTicket, event: dict[str, Any]) -> GateRefusedError:
+def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError:
     """That the canary is over: by the judge, whose numbers are in the record, or by somebody else, who had a reason."""
     started = [told["data"] for told in event["events"] if told["kind"] == "rollback_started"]
     reason, by = (started[-1]["reason"], started[-1]["by"]) if started else ("no reason was told", "judge")
-    canary = f"the canary of {ticket.model!r} version {ticket.version}"
+    canary = f"the canary of {release_run.model!r} version {release_run.version}"
     if by == "judge":
         return CanaryRefusedError(
             f"{canary} was ended by the judge",

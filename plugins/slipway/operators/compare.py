@@ -28,7 +28,7 @@ from slipway.hooks.ingress import IngressHook
 from slipway.hooks.mirror import MirrorHook
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import MANIFEST_TEMPLATE
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -82,18 +82,18 @@ class CompareAnswersOperator(ReleasePodOperator):
 
     def execute(self, context: Context) -> Any:
         """Starts the comparer and waits for it, where the release asks for it."""
-        ticket = self.ticket
-        if ticket.spec.rollout.mirror is None:
+        release_run = self.release_run
+        if release_run.spec.rollout.mirror is None:
             self.log.info("the release asks for no comparison of mirrored requests")
             return
         shown = self._shown()
-        if shown is None or ticket.stable is None:
+        if shown is None or release_run.stable is None:
             self.log.info("no candidate is shown beside a stable version: nothing to compare")
             return
         if not (shown.candidate_url and shown.stable_url):
             with airflow_failures(), self._recorded():
                 self._conclude(
-                    ticket, not_compared("the routes give the revisions no addresses of their own"), None
+                    release_run, not_compared("the routes give the revisions no addresses of their own"), None
                 )
         else:
             super().execute(context)
@@ -102,22 +102,22 @@ class CompareAnswersOperator(ReleasePodOperator):
         """That of the staged candidate, which is the one that is shown."""
         return self.manifest_sha256
 
-    def pod_spec(self, ticket: ReleaseTicket) -> Mirror:
+    def pod_spec(self, release_run: ReleaseRun) -> Mirror:
         """The release file's ``rollout.mirror``."""
-        mirror = ticket.spec.rollout.mirror
+        mirror = release_run.spec.rollout.mirror
         assert mirror is not None  # noqa: S101  execute has looked
         return mirror
 
-    def arguments_for(self, ticket: ReleaseTicket) -> list[str]:
+    def arguments_for(self, release_run: ReleaseRun) -> list[str]:
         """``compare_answers.py`` with both versions' own addresses, the tolerances and where to listen."""
-        mirror, limits, shown = self.pod_spec(ticket), self._limits(ticket), self._shown()
+        mirror, limits, shown = self.pod_spec(release_run), self._limits(release_run), self._shown()
         assert shown is not None  # noqa: S101  execute has looked
         ingress, listening = IngressHook(self.ingress_conn_id), MirrorHook(self.mirror_conn_id).listening()
         stable, candidate = ingress.endpoint(shown.stable_url), ingress.endpoint(shown.candidate_url)
         return [
             "compare_answers.py",
             "--model",
-            ticket.model,
+            release_run.model,
             "--stable-url",
             stable.base_url,
             "--stable-host",
@@ -145,45 +145,45 @@ class CompareAnswersOperator(ReleasePodOperator):
             "--concurrency",
             str(mirror.concurrency),
             "--destination",
-            ticket.uri(self._prefix(ticket)),
+            release_run.uri(self._prefix(release_run)),
         ]
 
-    def result_key(self, ticket: ReleaseTicket) -> str:
+    def result_key(self, release_run: ReleaseRun) -> str:
         """The comparer's report."""
-        return f"{self._prefix(ticket)}result.json"
+        return f"{self._prefix(release_run)}result.json"
 
-    def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+    def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Holds the report against the release file's limits."""
         report = MirrorReport.from_json(result)
-        self._conclude(ticket, judge_mirror(report, self._limits(ticket)), report)
+        self._conclude(release_run, judge_mirror(report, self._limits(release_run)), report)
 
-    def _conclude(self, ticket: ReleaseTicket, verdict: MirrorVerdict, report: MirrorReport | None) -> None:
+    def _conclude(self, release_run: ReleaseRun, verdict: MirrorVerdict, report: MirrorReport | None) -> None:
         """Keeps the evidence, then refuses the release, or leaves the stage out, where the verdict asks for that."""
-        assert ticket.stable is not None  # noqa: S101  execute has looked
-        limits = self._limits(ticket)
+        assert release_run.stable is not None  # noqa: S101  execute has looked
+        limits = self._limits(release_run)
         evidence = mirror_evidence(
-            model=ticket.model,
-            version=ticket.version,
-            stable_version=ticket.stable.version,
-            release_id=ticket.release_id,
+            model=release_run.model,
+            version=release_run.version,
+            stable_version=release_run.stable.version,
+            release_id=release_run.release_id,
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             verdict=verdict,
             limits=limits,
             report=report,
         )
-        prefix = ticket.evidence_prefix
+        prefix = release_run.evidence_prefix
         self.store.write_json(f"{prefix}mirror.json", evidence)
         page = render_mirror_html(evidence).encode()
         self.store.write(f"{prefix}mirror.html", page, content_type="text/html; charset=utf-8")
-        self.log.info("%s: %s (%s)", verdict.status, verdict.reason, ticket.uri(f"{prefix}mirror.html"))
-        require_mirror(verdict, limits, ticket.model, ticket.version)
+        self.log.info("%s: %s (%s)", verdict.status, verdict.reason, release_run.uri(f"{prefix}mirror.html"))
+        require_mirror(verdict, limits, release_run.model, release_run.version)
 
-    def pod_labels(self, ticket: ReleaseTicket) -> dict[str, str]:
+    def pod_labels(self, release_run: ReleaseRun) -> dict[str, str]:
         """The Service of the mirror finds it by one more."""
-        return {**super().pod_labels(ticket), MIRROR_LABEL: ticket.model}
+        return {**super().pod_labels(release_run), MIRROR_LABEL: release_run.model}
 
-    def _describe_pod(self, ticket: ReleaseTicket) -> None:
-        super()._describe_pod(ticket)
+    def _describe_pod(self, release_run: ReleaseRun) -> None:
+        super()._describe_pod(release_run)
         listening = MirrorHook(self.mirror_conn_id).listening()
         self.ports = [
             k8s.V1ContainerPort(name="http", container_port=listening.port),
@@ -195,9 +195,9 @@ class CompareAnswersOperator(ReleasePodOperator):
         value = json.loads(self.preview)
         return None if value is None else Preview.model_validate(value)
 
-    def _limits(self, ticket: ReleaseTicket) -> MirrorLimits:
-        return mirror_limits(ticket.spec, self.pod_spec(ticket))
+    def _limits(self, release_run: ReleaseRun) -> MirrorLimits:
+        return mirror_limits(release_run.spec, self.pod_spec(release_run))
 
     @staticmethod
-    def _prefix(ticket: ReleaseTicket) -> str:
-        return f"{ticket.evidence_prefix}mirror/"
+    def _prefix(release_run: ReleaseRun) -> str:
+        return f"{release_run.evidence_prefix}mirror/"

@@ -28,7 +28,7 @@ from include.model_release.spec.release_file import Conversion
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.pod import ReleasePodOperator
 from slipway.registry.reuse import already_published
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -41,7 +41,7 @@ class ListVariantsOperator(ReleaseOperator):
 
     def run(self, context: Context) -> list[str]:
         """One empty name where there is just the one conversion."""
-        return variant_names(self.ticket.spec)
+        return variant_names(self.release_run.spec)
 
 
 class ConvertModelOperator(ReleasePodOperator):
@@ -65,52 +65,52 @@ class ConvertModelOperator(ReleasePodOperator):
         self.leaves_out = (GateRefusedError, UserError) if variant else ()
 
     @cached_property
-    def ticket(self) -> ReleaseTicket:
-        """The release's ticket, about this variant."""
-        return ReleaseTicket.parse(self.release).of_variant(self.variant)
+    def release_run(self) -> ReleaseRun:
+        """The release run, about this variant."""
+        return ReleaseRun.parse(self.release).of_variant(self.variant)
 
-    def needless(self, ticket: ReleaseTicket) -> str | None:
+    def needless(self, release_run: ReleaseRun) -> str | None:
         """Whether this very version, made of the same files in the same way, is published."""
-        return already_published(self.store, ReleaseTicket.parse(self.release))
+        return already_published(self.store, ReleaseRun.parse(self.release))
 
-    def pod_spec(self, ticket: ReleaseTicket) -> Conversion:
+    def pod_spec(self, release_run: ReleaseRun) -> Conversion:
         """The release file's ``conversion``."""
-        return ticket.spec.conversion
+        return release_run.spec.conversion
 
-    def arguments_for(self, ticket: ReleaseTicket) -> list[str]:
+    def arguments_for(self, release_run: ReleaseRun) -> list[str]:
         """The target's program with the version's artefacts and what the target's options say."""
-        conversion, source = ticket.spec.conversion, ticket.spec.source
+        conversion, source = release_run.spec.conversion, release_run.spec.source
         return [
             conversion.program,
             *(
-                ["--source", ticket.uri(ticket.incoming_prefix + source.location)]
+                ["--source", release_run.uri(release_run.incoming_prefix + source.location)]
                 if conversion.has_source
                 else []
             ),
             "--golden",
-            ticket.uri(ticket.incoming_prefix + source.golden_file),
+            release_run.uri(release_run.incoming_prefix + source.golden_file),
             "--destination",
-            ticket.uri(ticket.work_prefix),
-            *self._identity(ticket),
-            *conversion.converter_arguments(lambda name: ticket.uri(ticket.incoming_prefix + name)),
+            release_run.uri(release_run.work_prefix),
+            *self._identity(release_run),
+            *conversion.converter_arguments(lambda name: release_run.uri(release_run.incoming_prefix + name)),
             "--timeout-s",
             str(conversion.timeout_s),
         ]
 
     @staticmethod
-    def _identity(ticket: ReleaseTicket) -> list[str]:
+    def _identity(release_run: ReleaseRun) -> list[str]:
         """What a converter that lays out a whole repository must know of its place."""
-        if not ticket.spec.conversion.lays_out_repository:
+        if not release_run.spec.conversion.lays_out_repository:
             return []
-        return ["--model", ticket.model, "--version", str(ticket.version)]
+        return ["--model", release_run.model, "--version", str(release_run.version)]
 
-    def result_key(self, ticket: ReleaseTicket) -> str:
+    def result_key(self, release_run: ReleaseRun) -> str:
         """The converter's result, beside the converted model."""
-        return f"{ticket.work_prefix}{RESULT_FILE}"
+        return f"{release_run.work_prefix}{RESULT_FILE}"
 
-    def keep(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+    def keep(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Keeps the converter's result, its parity table included, as evidence."""
-        self.store.write_json(evidence_key(ticket), result)
+        self.store.write_json(evidence_key(release_run), result)
 
     def as_final(self, error: SlipwayError) -> SlipwayError:
         """A converter that did not end within its limit would not do so next time either, on as dear a machine."""
@@ -118,25 +118,25 @@ class ConvertModelOperator(ReleasePodOperator):
             return error
         return UserError(error.what, expected=error.expected, found=error.found, remedy=error.remedy)
 
-    def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+    def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Requires that every output was compared and passes; the converter's own word is not enough.
 
         :raises ParityRefusedError: one does not, or none was compared.
         """
-        if not ticket.spec.conversion.compares:
+        if not release_run.spec.conversion.compares:
             return
         answered = (tensor["name"] for tensor in (result.get("signature") or {}).get("outputs", ()))
         try:
-            require_parity(parse_parity(result.get("parity")), ticket.model, answered=answered)
+            require_parity(parse_parity(result.get("parity")), release_run.model, answered=answered)
         except SlipwayError as error:
-            self.keep(ticket, {**result, "outcome": "refused", "error": error.to_dict()})
+            self.keep(release_run, {**result, "outcome": "refused", "error": error.to_dict()})
             raise
 
 
-def evidence_key(ticket: ReleaseTicket) -> str:
+def evidence_key(release_run: ReleaseRun) -> str:
     """Where the result of a conversion is kept: ``convert.json``, or one for each variant."""
-    variant = f"-{ticket.variant}" if ticket.variant else ""
-    return f"{ticket.evidence_prefix}convert{variant}.json"
+    variant = f"-{release_run.variant}" if release_run.variant else ""
+    return f"{release_run.evidence_prefix}convert{variant}.json"
 
 
 class ChooseVariantOperator(ReleaseOperator):
@@ -149,23 +149,23 @@ class ChooseVariantOperator(ReleaseOperator):
 
     def run(self, context: Context) -> list[str]:
         """Reads the evidence of each conversion; without variants there is nothing to choose."""
-        ticket, names = self.ticket, variant_names(self.ticket.spec)
-        needless = already_published(self.store, ticket)
+        release_run, names = self.release_run, variant_names(self.release_run.spec)
+        needless = already_published(self.store, release_run)
         if needless is not None:
             raise AirflowSkipException(needless)
         found = {name: self._result(name) for name in names}
         if names == [ONLY]:
             return names
         with recorded_stage(self.record, "choose"):
-            choice = self._choice(ticket, tuple(candidate_of(name, found[name]) for name in names))
+            choice = self._choice(release_run, tuple(candidate_of(name, found[name]) for name in names))
             self.log.info(choice.reason)
             return list(choice.names)
 
-    def _choice(self, ticket: ReleaseTicket, candidates: tuple[Candidate, ...]) -> Choice:
+    def _choice(self, release_run: ReleaseRun, candidates: tuple[Candidate, ...]) -> Choice:
         """What is chosen; what there was to choose from is kept as evidence also where nothing can be."""
-        key = f"{ticket.evidence_prefix}variants.json"
+        key = f"{release_run.evidence_prefix}variants.json"
         try:
-            choice = choose(ticket.spec, candidates)
+            choice = choose(release_run.spec, candidates)
         except SlipwayError as error:
             self.store.write_json(key, Choice((), str(error), candidates).to_dict())
             raise
@@ -173,7 +173,7 @@ class ChooseVariantOperator(ReleaseOperator):
         return choice
 
     def _result(self, name: str) -> dict[str, Any]:
-        key = evidence_key(self.ticket.of_variant(name))
+        key = evidence_key(self.release_run.of_variant(name))
         found: dict[str, Any] | None = self.store.read_json(key)
         if found is None:
             raise InputMissingError(

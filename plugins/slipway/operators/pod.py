@@ -27,7 +27,7 @@ from slipway.pods.manifest import (
     variables,
     volumes,
 )
-from slipway.release_run import TICKET_TEMPLATE, ReleaseTicket
+from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -61,26 +61,26 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     template_fields: Sequence[str] = ("release", *KubernetesPodOperator.template_fields)
 
     def __init__(
-        self, *, release: str = TICKET_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
+        self, *, release: str = RELEASE_RUN_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
     ) -> None:
         kwargs.setdefault("startup_check_interval_seconds", 1)
         super().__init__(random_name_suffix=False, log_pod_spec_on_failure=False, **kwargs)
         self.release = release
         self.aws_conn_id = aws_conn_id
 
-    def pod_spec(self, ticket: ReleaseTicket) -> Conversion | Benchmark | Mirror:
+    def pod_spec(self, release_run: ReleaseRun) -> Conversion | Benchmark | Mirror:
         """The part of the release file that describes this pod."""
         raise NotImplementedError
 
-    def arguments_for(self, ticket: ReleaseTicket) -> list[str]:
+    def arguments_for(self, release_run: ReleaseRun) -> list[str]:
         """The program and its arguments."""
         raise NotImplementedError
 
-    def result_key(self, ticket: ReleaseTicket) -> str:
+    def result_key(self, release_run: ReleaseRun) -> str:
         """Where the pod writes its ``result.json``."""
         raise NotImplementedError
 
-    def judge(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+    def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Reads the pod's result and keeps what is evidence.
 
         :raises GateRefusedError: the result is below the release file's limits.
@@ -91,44 +91,46 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         """Digest of the manifest whose version this stage proves, for the record; None before there is one."""
         return None
 
-    def needless(self, ticket: ReleaseTicket) -> str | None:
+    def needless(self, release_run: ReleaseRun) -> str | None:
         """Why no pod is needed, since what it would make is there; None where it is not. The task is then skipped."""
         return None
 
-    def keep(self, ticket: ReleaseTicket, result: Mapping[str, Any]) -> None:
+    def keep(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Keeps what is evidence whatever comes of it; called for a pod without a result too, with its `error`."""
 
     def as_final(self, error: SlipwayError) -> SlipwayError:
         """Why the pod has failed, as this step's own error: what is tried again and what is not follows from it."""
         return error
 
-    def pod_labels(self, ticket: ReleaseTicket) -> dict[str, str]:
+    def pod_labels(self, release_run: ReleaseRun) -> dict[str, str]:
         """By which people, Services and NetworkPolicies find the pod."""
         return {
             PART_OF_LABEL: PART_OF,
             STAGE_LABEL: self.kind,
-            "slipway.dev/model": ticket.model,
-            "slipway.dev/version": str(ticket.version),
+            "slipway.dev/model": release_run.model,
+            "slipway.dev/version": str(release_run.version),
         }
 
     def execute(self, context: Context) -> Any:
         """Starts the pod and waits for it."""
-        ticket = self.ticket
+        release_run = self.release_run
         with airflow_failures(), self._recorded():
-            needless = self.needless(ticket)
+            needless = self.needless(release_run)
             if needless is not None:
                 raise AirflowSkipException(needless)
-            self.store.delete(self.result_key(ticket))  # an earlier attempt's result says nothing about this
-            self._describe_pod(ticket)
-            return self._finished(ticket, lambda: super(ReleasePodOperator, self).execute(context))
+            self.store.delete(
+                self.result_key(release_run)
+            )  # an earlier attempt's result says nothing about this
+            self._describe_pod(release_run)
+            return self._finished(release_run, lambda: super(ReleasePodOperator, self).execute(context))
 
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
         """Goes on when the pod has ended."""
-        ticket = self.ticket
+        release_run = self.release_run
         with airflow_failures(), self._recorded(resumed=True):
-            self._describe_pod(ticket)
+            self._describe_pod(release_run)
             return self._finished(
-                ticket, lambda: super(ReleasePodOperator, self).trigger_reentry(context, event)
+                release_run, lambda: super(ReleasePodOperator, self).trigger_reentry(context, event)
             )
 
     def _recorded(self, *, resumed: bool = False) -> AbstractContextManager[None]:
@@ -149,7 +151,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
             self.remote_pod = self.pod_manager.read_pod(pod)
             raise
 
-    def _finished(self, ticket: ReleaseTicket, run_pod: Callable[[], Any]) -> None:
+    def _finished(self, release_run: ReleaseRun, run_pod: Callable[[], Any]) -> None:
         """Runs or resumes the pod, then lets its result, not its exit code alone, say how it ended."""
         failure: AirflowException | None = None
         try:
@@ -158,18 +160,18 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
             failure = error
         except (ApiException, HTTPError) as error:
             raise refused_or_away(str(self.name), error, str(self.kubernetes_conn_id)) from error
-        result = self.store.read_json(self.result_key(ticket)) or {
+        result = self.store.read_json(self.result_key(release_run)) or {
             "outcome": "error",
-            "error": self._silent_end(ticket, failure).to_dict(),
+            "error": self._silent_end(release_run, failure).to_dict(),
         }
-        self.keep(ticket, result)
+        self.keep(release_run, result)
         if result["error"] is not None:
             raise self.as_final(SlipwayError.from_dict(result["error"])) from failure
-        self.judge(ticket, result)
+        self.judge(release_run, result)
 
-    def _silent_end(self, ticket: ReleaseTicket, failure: AirflowException | None) -> SlipwayError:
+    def _silent_end(self, release_run: ReleaseRun, failure: AirflowException | None) -> SlipwayError:
         """Why a pod has left no result: a limit, an image, or something that may pass."""
-        spec = self.pod_spec(ticket)
+        spec = self.pod_spec(release_run)
         limits = PodLimits(
             image=spec.image,
             memory=spec.resources.memory,
@@ -177,16 +179,16 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
             scratch=spec.scratch_limit,
             deadline_s=_deadline_s(spec),
         )
-        wanted = self.store.uri(self.result_key(ticket))
+        wanted = self.store.uri(self.result_key(release_run))
         pod = self.remote_pod or self.pod
         return silent_end(str(self.name), pod, limits, wanted=wanted, failure=failure)
 
-    def _describe_pod(self, ticket: ReleaseTicket) -> None:
+    def _describe_pod(self, release_run: ReleaseRun) -> None:
         """Fills in the pod from the release file; the template engine has run by now."""
-        spec = self.pod_spec(ticket)
-        program, *arguments = self.arguments_for(ticket)
-        release_digest = hashlib.sha256(ticket.release_id.encode()).hexdigest()[:8]
-        self.name = f"{self.stage}-{ticket.model[:36]}-{ticket.version}-{release_digest}"
+        spec = self.pod_spec(release_run)
+        program, *arguments = self.arguments_for(release_run)
+        release_digest = hashlib.sha256(release_run.release_id.encode()).hexdigest()[:8]
+        self.name = f"{self.stage}-{release_run.model[:36]}-{release_run.version}-{release_digest}"
         self.image = spec.image
         self.cmds = [program]
         self.arguments = arguments
@@ -207,7 +209,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         mounted = volumes(spec)
         self.volumes = [volume for volume, _ in mounted]
         self.volume_mounts = [mount for _, mount in mounted]
-        self.labels = self.pod_labels(ticket)
+        self.labels = self.pod_labels(release_run)
 
 
 def _deadline_s(spec: PodSettings) -> int:

@@ -40,12 +40,12 @@ class ShowCandidateOperator(TrafficOperator):
 
     def run(self, context: Context) -> dict[str, Any]:
         """Opens the preview; a task that is run again finds it open."""
-        ticket = self.ticket
+        release_run = self.release_run
         armed_at = int(self.generation) if self.generation.isdecimal() else None
-        if ticket.spec.rollout.preview is None or ticket.stable is None:
+        if release_run.spec.rollout.preview is None or release_run.stable is None:
             why = (
                 "the release asks for none"
-                if ticket.stable
+                if release_run.stable
                 else "there is no version to go on serving meanwhile"
             )
             self.log.info("no preview: %s", why)
@@ -55,14 +55,14 @@ class ShowCandidateOperator(TrafficOperator):
             self.record.append(
                 "weight_intended",
                 weight=0,
-                storage_uri=ticket.storage_uri,
-                stable_storage_uri=ticket.stable.storage_uri,
+                storage_uri=release_run.storage_uri,
+                stable_storage_uri=release_run.stable.storage_uri,
             )
             goal = ShowCandidate(
-                ticket.storage_uri,
-                release_id=ticket.release_id,
-                version=ticket.version,
-                force=ticket.force,
+                release_run.storage_uri,
+                release_id=release_run.release_id,
+                version=release_run.version,
+                force=release_run.force,
                 generation=armed_at,
             )
             observed = self.reach(goal).observed
@@ -85,7 +85,7 @@ class ShowCandidateOperator(TrafficOperator):
         """Logs how the candidate is asked, from where this task asks."""
         url = observed.candidate_url
         self.log.info("the candidate can be tried at %s; users are not led there", url)
-        self.log.info(curl_line(IngressHook(self.ingress_conn_id).endpoint(url), self.ticket.model))
+        self.log.info(curl_line(IngressHook(self.ingress_conn_id).endpoint(url), self.release_run.model))
 
 
 def curl_line(endpoint: Endpoint, model: str) -> str:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import CanaryPausedError
-from include.model_release.rollout.lease_holder import Stage
+from include.model_release.rollout.holder_identity import Stage
 from include.model_release.rollout.next_action import Promote
 from slipway.failures import airflow_failures
 from slipway.operators.base import recorded_stage
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.traffic import attempt_of
-from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import first_deploy
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PromoteOperator(ShiftTrafficOperator):
         :raises RaiseRefusedError: the record does not show what a promotion needs.
         """
         state = self.record.state()
-        if (state.release_id, state.outcome) == (self.ticket.release_id, "promoted"):
+        if (state.release_id, state.outcome) == (self.release_run.release_id, "promoted"):
             self.log.info("the version was promoted already")
             return
         with recorded_stage(self.record, "promote"):
@@ -57,27 +57,31 @@ class PromoteOperator(ShiftTrafficOperator):
 
     def _promote(self, context: Context, judge: CanaryJudge) -> None:
         self.permit.require(100)
-        ticket, state = self.ticket, self.record.state()
-        wheel = Wheel(self.lease, ticket, self.stage, attempt_of(context))
+        release_run, state = self.release_run, self.record.state()
+        lease_holder = LeaseHolder(self.lease, release_run, self.stage, attempt_of(context))
         try:
-            if ticket.stable is None:
-                turn = self.reach(first_deploy(ticket))
+            if release_run.stable is None:
+                turn = self.reach(first_deploy(release_run))
             else:
-                turn = self.reach(Promote(ticket.storage_uri), wheel=wheel)
+                turn = self.reach(Promote(release_run.storage_uri), lease_holder=lease_holder)
         except CanaryPausedError as paused:
             self.log.info("the promotion waits: %s", paused.in_short())
-            self.watch(context, judge, len(ticket.spec.rollout.steps) - 1, 0.0, hold=True, until_resumed=True)
+            self.watch(
+                context, judge, len(release_run.spec.rollout.steps) - 1, 0.0, hold=True, until_resumed=True
+            )
             return
         traffic = dict(turn.observed.traffic) if turn.observed else {}
         self.record.append("weight_observed", weight=100, traffic=traffic)
-        self.record.append("promoted", storage_uri=ticket.storage_uri, manifest_sha256=state.verified_sha256)
+        self.record.append(
+            "promoted", storage_uri=release_run.storage_uri, manifest_sha256=state.verified_sha256
+        )
         self.conceal_candidate(turn.observed)
-        wheel.leave()
+        lease_holder.leave()
 
     def _judge(self) -> CanaryJudge:
         if self.judge not in ("", "None"):  # what a template makes of no result
             return CanaryJudge.from_json(self.judge)
-        rollout = self.ticket.spec.rollout
+        rollout = self.release_run.spec.rollout
         judge = CanaryJudge(AnalysisPolicy.from_analysis(rollout.analysis))
         judge.begin_step(rollout.steps[-1].weight, rollout.steps[-1].bake_s)
         return judge

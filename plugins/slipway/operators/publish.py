@@ -46,7 +46,7 @@ from slipway.project import project_commit, project_version
 from slipway.registry.registry import GOLDEN_FILE, ModelRegistry, StoredSource
 from slipway.registry.reuse import recipe_for, require_published
 from slipway.registry.signing import load_signing_key, sign
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -88,60 +88,60 @@ class PublishModelOperator(ReleaseOperator):
 
     def run(self, context: Context) -> None:
         """Builds configuration and manifest, signs, and publishes; the manifest last."""
-        ticket = self.ticket
+        release_run = self.release_run
         with recorded_stage(self.record, "publish"):
-            signing = ticket.spec.publish.signing
+            signing = release_run.spec.publish.signing
             key = None if signing is None else load_signing_key(signing)  # before anything takes long
             if not self._chosen:
-                published = require_published(self.store, ticket, key)
+                published = require_published(self.store, release_run, key)
                 self.log.info("it is what was published before (content %s)", published.content_digest())
                 return
-            manifest, sources = self._assemble(ticket)
-            golden = ticket.incoming_prefix + ticket.spec.source.golden_file
+            manifest, sources = self._assemble(release_run)
+            golden = release_run.incoming_prefix + release_run.spec.source.golden_file
             written = ModelRegistry(self.store).publish(
                 manifest,
                 sources,
                 golden,
-                attachments=self._attachments(ticket),
-                settings=ticket.spec.publish,
+                attachments=self._attachments(release_run),
+                settings=release_run.spec.publish,
                 sign=None if key is None else partial(sign, key=key),
             )
             self.log.info(
                 "version %s of %s: %s (%s files, content %s)",
-                ticket.version,
-                ticket.model,
+                release_run.version,
+                release_run.model,
                 "published" if written else "was published before, unchanged",
                 len(manifest.files),
                 manifest.content_digest(),
             )
 
-    def _attachments(self, ticket: ReleaseTicket) -> dict[str, bytes | StoredSource]:
+    def _attachments(self, release_run: ReleaseRun) -> dict[str, bytes | StoredSource]:
         """What lies beside the repository but the signature: how it was made, the packages where the pod lists them."""
-        attachments: dict[str, bytes | StoredSource] = {RECIPE_FILE: recipe_for(self.store, ticket)}
-        packages = f"{ticket.of_variant(self._chosen[0]).work_prefix}{SBOM_FILE}"
+        attachments: dict[str, bytes | StoredSource] = {RECIPE_FILE: recipe_for(self.store, release_run)}
+        packages = f"{release_run.of_variant(self._chosen[0]).work_prefix}{SBOM_FILE}"
         if self.store.exists(packages):
             attachments[SBOM_FILE] = StoredSource(packages)
         return attachments
 
-    def _assemble(self, ticket: ReleaseTicket) -> tuple[Manifest, dict[str, bytes | StoredSource]]:
+    def _assemble(self, release_run: ReleaseRun) -> tuple[Manifest, dict[str, bytes | StoredSource]]:
         """The manifest and, for each of its files, where the bytes come from."""
         leading, *others = (self._converted(name) for name in self._chosen)
-        configs, warmup = self._configs(ticket, leading.converted)
-        places = {**leading.places(), **self._other_engines(leading, others, configs[ticket.model])}
+        configs, warmup = self._configs(release_run, leading.converted)
+        places = {**leading.places(), **self._other_engines(leading, others, configs[release_run.model])}
         sources: dict[str, bytes | StoredSource] = {
-            **self._written_here(configs, ticket.version, leading.converted),
-            **{f"{ticket.model}/{path}": content for path, content in warmup.items()},
+            **self._written_here(configs, release_run.version, leading.converted),
+            **{f"{release_run.model}/{path}": content for path, content in warmup.items()},
             **places,
         }
         engines = (one.converted.engine for one in (leading, *others))
         manifest = Manifest(
-            model=ticket.model,
-            version=ticket.version,
+            model=release_run.model,
+            version=release_run.version,
             created_at=datetime.now(UTC),
             files={path: self._entry(body) for path, body in sources.items()},
             config_sha256=bundle_config_sha256(configs),
-            signature=served_signature(configs[ticket.model]),
-            source=self._provenance(ticket, leading.converted),
+            signature=served_signature(configs[release_run.model]),
+            source=self._provenance(release_run, leading.converted),
             tools=leading.converted.tools,
             engines=tuple(engine for engine in engines if engine is not None),
             project_version=project_version(),
@@ -156,9 +156,9 @@ class PublishModelOperator(ReleaseOperator):
 
     def _converted(self, name: str) -> _Made:
         """What the converter of one variant has left."""
-        ticket = self.ticket.of_variant(name)
-        result: dict[str, Any] = self.store.read_json(f"{ticket.work_prefix}{RESULT_FILE}") or {}
-        return _Made(ticket.work_prefix, parse_converted(result, ticket.model, ticket.version))
+        release_run = self.release_run.of_variant(name)
+        result: dict[str, Any] = self.store.read_json(f"{release_run.work_prefix}{RESULT_FILE}") or {}
+        return _Made(release_run.work_prefix, parse_converted(result, release_run.model, release_run.version))
 
     @staticmethod
     def _other_engines(leading: _Made, others: list[_Made], config: Config) -> dict[str, StoredSource]:
@@ -183,7 +183,7 @@ class PublishModelOperator(ReleaseOperator):
         return sources
 
     def _configs(
-        self, ticket: ReleaseTicket, converted: Converted
+        self, release_run: ReleaseRun, converted: Converted
     ) -> tuple[Configs, Mapping[str, bytes | StoredSource]]:
         """The configuration of each model, and the files beside the released one's, which Triton reads with it.
 
@@ -192,15 +192,15 @@ class PublishModelOperator(ReleaseOperator):
 
         :raises ModelInvalidError: one of them keeps a state between requests.
         """
-        serving, model = ticket.spec.serving, ticket.model
+        serving, model = release_run.spec.serving, release_run.model
         configs = {name: from_pbtxt(text) for name, text in converted.config_texts.items()}
-        golden = self._golden(ticket) if needs_golden(serving.warmup) else {}
-        folder = f"{model}/{ticket.version}/"
+        golden = self._golden(release_run) if needs_golden(serving.warmup) else {}
+        folder = f"{model}/{release_run.version}/"
         configs[model] = build_config(
-            ticket.spec,
+            release_run.spec,
             converted.signature,
-            ticket.version,
-            base=configs.get(model) or self._config_of_training(ticket),
+            release_run.version,
+            base=configs.get(model) or self._config_of_training(release_run),
             profiles=converted.profiles,
             golden=golden,
             files=[path.removeprefix(folder) for path in converted.files if path.startswith(folder)],
@@ -208,16 +208,16 @@ class PublishModelOperator(ReleaseOperator):
         require_no_sequences(configs)
         warmup = make_warmup(serving.warmup, configs[model], golden).files or {}
         beside: dict[str, bytes | StoredSource] = {
-            **self._named_files(ticket, converted, configs, warmup),
+            **self._named_files(release_run, converted, configs, warmup),
             **warmup,
         }
         if not converted.config_texts:
             return configs, beside
         load_order(configs)  # nothing is published that calls what is not in it
-        return pin_bundle(configs, ticket.version), beside
+        return pin_bundle(configs, release_run.version), beside
 
     def _named_files(
-        self, ticket: ReleaseTicket, converted: Converted, configs: Configs, made: Mapping[str, bytes]
+        self, release_run: ReleaseRun, converted: Converted, configs: Configs, made: Mapping[str, bytes]
     ) -> dict[str, StoredSource]:
         """Where the files lie that the released model's configuration names, such as labels, and nobody made.
 
@@ -226,13 +226,13 @@ class PublishModelOperator(ReleaseOperator):
         """
         found: dict[str, StoredSource] = {}
         for name, config in configs.items():
-            released = name == ticket.model
+            released = name == release_run.model
             for path, field in named_files(config).items():
                 if f"{name}/{path}" in converted.files or (released and path in made):
                     continue
-                passed = converted.places.get(f"{name}/{ticket.version}/{path}")
-                work = ticket.of_variant(self._chosen[0]).work_prefix
-                key = ticket.incoming_prefix + path if passed is None else work + passed
+                passed = converted.places.get(f"{name}/{release_run.version}/{path}")
+                work = release_run.of_variant(self._chosen[0]).work_prefix
+                key = release_run.incoming_prefix + path if passed is None else work + passed
                 if not released or not self.store.exists(key):
                     raise InputMissingError(
                         f"config.pbtxt of {name}: `{field}` names a file that is not there",
@@ -243,15 +243,15 @@ class PublishModelOperator(ReleaseOperator):
                 found[path] = StoredSource(key)
         return found
 
-    def _config_of_training(self, ticket: ReleaseTicket) -> Config | None:
+    def _config_of_training(self, release_run: ReleaseRun) -> Config | None:
         """The config.pbtxt that training may leave beside a model of one file."""
-        key = ticket.incoming_prefix + CONFIG_FILE
+        key = release_run.incoming_prefix + CONFIG_FILE
         text = self.store.read(key)
         return None if text is None else from_pbtxt(text, self.store.uri(key))
 
-    def _golden(self, ticket: ReleaseTicket) -> dict[str, Any]:
+    def _golden(self, release_run: ReleaseRun) -> dict[str, Any]:
         """The golden set's arrays."""
-        key = ticket.incoming_prefix + ticket.spec.source.golden_file
+        key = release_run.incoming_prefix + release_run.spec.source.golden_file
         content = self.store.require(key, remedy="let training write it")
         return dict(read_arrays(content, self.store.uri(key)))
 
@@ -265,16 +265,16 @@ class PublishModelOperator(ReleaseOperator):
                 files[folder + MEMBERS_FILE] = members_file(configs, name, version)
         return files
 
-    def _provenance(self, ticket: ReleaseTicket, converted: Converted) -> Provenance:
+    def _provenance(self, release_run: ReleaseRun, converted: Converted) -> Provenance:
         """What training said of the version, and the files it was made of: as the converter has read them."""
         read = converted.inputs
-        paths = repository_paths(ticket.model, ticket.version)
+        paths = repository_paths(release_run.model, release_run.version)
         ready = parse_ready(
             self.store.require(paths.ready, remedy="let training write it, as the last file"),
-            IncomingVersion(ticket.model, ticket.version),
+            IncomingVersion(release_run.model, release_run.version),
         )
-        source = ticket.spec.source
-        names = {*ticket.spec.required_files(), *ready.files}
+        source = release_run.spec.source
+        names = {*release_run.spec.required_files(), *ready.files}
         if source.is_folder:
             below = self.store.entries(paths.incoming + source.location)
             found = {entry.key.removeprefix(paths.incoming) for entry in below}

@@ -35,7 +35,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.release_record.lock import LockOwner, ReleaseLock
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.reconciler import look
 from slipway.training_configs import require_stateless_source
 from slipway.triggers.lock import LockFreedTrigger
@@ -54,7 +54,7 @@ class AdmitReleaseOperator(BaseOperator):
 
     :param releases_dir: the folder with the release files.
     :param bucket: the bucket (templated).
-    :return: the `ReleaseTicket` as a mapping, which the other tasks work by.
+    :return: the `ReleaseRun` as a mapping, which the other tasks work by.
     """
 
     template_fields: Sequence[str] = ("bucket",)
@@ -165,7 +165,7 @@ class AdmitReleaseOperator(BaseOperator):
         if not params.get("force"):
             _require_unreleased(state, spec.model, version)
             _require_newer(stable, spec.model, version)
-        ticket = ReleaseTicket(
+        release_run = ReleaseRun(
             release_id=release_id,
             model=spec.model,
             version=version,
@@ -178,16 +178,16 @@ class AdmitReleaseOperator(BaseOperator):
         if state is None or state.release_id != release_id or state.outcome != "open":
             record.append(
                 "release_started",
-                stable_storage_uri=None if ticket.stable is None else ticket.stable.storage_uri,
-                required=requirements_of(spec, first=ticket.stable is None).to_dict(),
+                stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
+                required=requirements_of(spec, first=release_run.stable is None).to_dict(),
                 triggered_by=triggered_by(context),
                 reason=params.get("reason"),
             )
             asked = {key: value for key, value in dict(params).items() if value is not None}
             # Whole, with every default: what a default was on that day is part of the explanation.
-            whole = {**ticket.model_dump(mode="json"), "spec": ticket.spec.model_dump(mode="json")}
-            store.write_json(f"{ticket.evidence_prefix}release.json", {"params": asked, **whole})
-        return ticket.model_dump(mode="json")
+            whole = {**release_run.model_dump(mode="json"), "spec": release_run.spec.model_dump(mode="json")}
+            store.write_json(f"{release_run.evidence_prefix}release.json", {"params": asked, **whole})
+        return release_run.model_dump(mode="json")
 
     def _stable(self, spec: ReleaseSpec) -> StableVersion | None:
         """What is live now, from the cluster itself."""
@@ -217,9 +217,9 @@ class ConcludeReleaseOperator(ReleaseOperator):
 
         :raises RecordError: the record cannot be right. The model's lock was given back all the same.
         """
-        ticket = self.ticket
-        owner = LockOwner(ticket.release_id, ticket.version, context["dag"].dag_id)
-        lock = model_lock(self.store, ticket.model, context)
+        release_run = self.release_run
+        owner = LockOwner(release_run.release_id, release_run.version, context["dag"].dag_id)
+        lock = model_lock(self.store, release_run.model, context)
         try:
             state = self._concluded()
         except RecordError:
@@ -227,7 +227,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise
         self._write_canary_evidence()
         lock.release(owner)
-        told = f"{ticket.model} version {ticket.version}: {state.outcome}. {state.reason or ''}".strip()
+        told = f"{release_run.model} version {release_run.version}: {state.outcome}. {state.reason or ''}".strip()
         if state.outcome != self.wanted:
             raise AirflowFailException(told)
         self.log.info(told)
@@ -249,14 +249,14 @@ class ConcludeReleaseOperator(ReleaseOperator):
     def _write_canary_evidence(self) -> None:
         """Writes the canary's page, its data and the windows to judge again. It holds no release up."""
         try:
-            files = canary_files(self.ticket, self.record.events())
+            files = canary_files(self.release_run, self.record.events())
         except SlipwayError as error:
             self.log.warning("the canary's evidence cannot be made of the record: %s", error)
             return
         for name, (content, content_type) in files.items():
-            key = f"{self.ticket.evidence_prefix}{name}"
+            key = f"{self.release_run.evidence_prefix}{name}"
             self.store.write(key, content.encode(), content_type=content_type)
-            self.log.info("evidence: %s", self.ticket.uri(key))
+            self.log.info("evidence: %s", self.release_run.uri(key))
 
 
 def triggered_by(context: Context) -> str | None:
@@ -264,15 +264,17 @@ def triggered_by(context: Context) -> str | None:
     return getattr(context.get("dag_run"), "triggering_user_name", None)
 
 
-def canary_files(ticket: ReleaseTicket, events: Sequence[Event]) -> dict[str, tuple[str, str]]:
+def canary_files(release_run: ReleaseRun, events: Sequence[Event]) -> dict[str, tuple[str, str]]:
     """The evidence of a release's canary: content and content type by file name; nothing if there was no canary."""
-    if not any(event.kind == "window_judged" and event.release_id == ticket.release_id for event in events):
+    if not any(
+        event.kind == "window_judged" and event.release_id == release_run.release_id for event in events
+    ):
         return {}
-    rollout = ticket.spec.rollout
+    rollout = release_run.spec.rollout
     document = canary_evidence(
         events,
         AnalysisPolicy.from_analysis(rollout.analysis),
-        release_id=ticket.release_id,
+        release_id=release_run.release_id,
         planned=CanaryPlan.from_rollout(rollout).steps,
     )
     lines = {name: (content, "application/jsonl") for name, content in recordings(document).items()}

@@ -44,11 +44,11 @@ class ArmRollbackOperator(TrafficOperator):
 
     def _decided_generation(self) -> int | None:
         self._require_published()
-        observed, stable = look(self.service), self.ticket.stable
+        observed, stable = look(self.service), self.release_run.stable
         live = "" if observed is None else observed.storage_uri
         if stable is not None and live != stable.storage_uri:
             raise ForeignChangeError(
-                f"another version of {self.ticket.model!r} is live than when this release began",
+                f"another version of {self.release_run.model!r} is live than when this release began",
                 expected=stable.storage_uri,
                 found=live or "no InferenceService",
                 remedy="the gates compared with the old one: start the release again",
@@ -57,11 +57,11 @@ class ArmRollbackOperator(TrafficOperator):
 
     def _require_published(self) -> None:
         """Refuses what is not what was published, and signed where demanded: users' servers download it anew."""
-        ticket = self.ticket
-        signing = ticket.spec.publish.signing
+        release_run = self.release_run
+        signing = release_run.spec.publish.signing
         key = None if signing is None else load_signing_key(signing)
-        _, digest = ModelRegistry(self.store).require_with_digest(ticket.model, ticket.version)
-        require_published_repository(self.store, ticket.model, ticket.version, key)
+        _, digest = ModelRegistry(self.store).require_with_digest(release_run.model, release_run.version)
+        require_published_repository(self.store, release_run.model, release_run.version, key)
         self.record.append("candidate_verified", manifest_sha256=digest)
 
 
@@ -178,7 +178,7 @@ class RestoreStableOperator(TrafficOperator):
         if candidate is None:
             return None, None
         try:
-            source = metrics_source(self.ticket.spec, self.metrics_conn_id)
+            source = metrics_source(self.release_run.spec, self.metrics_conn_id)
             counters = source.read([candidate])[candidate].totals()
         except Exception as error:  # a connection that is missing or wrong included
             self.log.warning("the candidate's final counts are not known: %s", error)

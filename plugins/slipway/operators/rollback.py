@@ -32,7 +32,7 @@ from slipway.registry.signing import load_signing_key
 from slipway.registry.verification import require_published_repository
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.reconciler import drive, look
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class NameRollbackOperator(BaseOperator):
 
     :param releases_dir: the folder with the release files.
     :param bucket: the bucket (templated).
-    :return: a `ReleaseTicket` of the version to leave, with the version to go back to as the stable one.
+    :return: a `ReleaseRun` of the version to leave, with the version to go back to as the stable one.
     """
 
     template_fields: Sequence[str] = ("bucket",)
@@ -88,13 +88,13 @@ class NameRollbackOperator(BaseOperator):
             live, was_canary = self._end_canary(spec, str(params["reason"]))
             if was_canary and params.get("version") is None:
                 raise AirflowSkipException(f"the canary was ended; {live.storage_uri} has all traffic")
-            ticket = self._ticket(context, spec, live)
+            release_run = self._release_run(context, spec, live)
             tried = None
-            if not is_noted_emergency(ticket, live, params):
-                self._open(context, spec, ticket, waited)
-                tried = None if params.get("emergency") else _tried(ticket)
+            if not is_noted_emergency(release_run, live, params):
+                self._open(context, spec, release_run, waited)
+                tried = None if params.get("emergency") else _tried(release_run)
             context["ti"].xcom_push(key=TRIED, value=tried)
-            return ticket.model_dump(mode="json")
+            return release_run.model_dump(mode="json")
 
     def _end_canary(self, spec: ReleaseSpec, reason: str) -> tuple[Observed, bool]:
         """Takes all users off a canary; the release that runs it finds its lease ended, and concludes its own record.
@@ -120,9 +120,9 @@ class NameRollbackOperator(BaseOperator):
         self.log.info("the canary of %s was ended", observed.storage_uri)
         return turn.observed or observed, True
 
-    def _ticket(self, context: Context, spec: ReleaseSpec, live: Observed) -> ReleaseTicket:
+    def _release_run(self, context: Context, spec: ReleaseSpec, live: Observed) -> ReleaseRun:
         target = self._target(spec, live, context["params"].get("version"))
-        return ReleaseTicket(
+        return ReleaseRun(
             release_id=context["run_id"],
             model=spec.model,
             version=parse_storage_uri(live.storage_uri)[1],
@@ -145,17 +145,17 @@ class NameRollbackOperator(BaseOperator):
             remedy="name the version to go back to",
         )
 
-    def _open(self, context: Context, spec: ReleaseSpec, ticket: ReleaseTicket, waited: int) -> None:
+    def _open(self, context: Context, spec: ReleaseSpec, release_run: ReleaseRun, waited: int) -> None:
         """Asks whether users may be led to the version, then opens the record of the one to leave, under the lock.
 
         :raises StoreUnavailableError: nobody can be asked.
         """
         store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
         try:
-            digest = self._require_worthy(store, spec, ticket, context["params"])
-            self._lock(context, store, ticket, waited)
-            record = ReleaseRecord(store, ticket.model, ticket.version, ticket.release_id)
-            open_record(record, ticket, context)
+            digest = self._require_worthy(store, spec, release_run, context["params"])
+            self._lock(context, store, release_run, waited)
+            record = ReleaseRecord(store, release_run.model, release_run.version, release_run.release_id)
+            open_record(record, release_run, context)
             record.append("candidate_verified", manifest_sha256=digest)
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
@@ -167,7 +167,7 @@ class NameRollbackOperator(BaseOperator):
             ) from error
 
     def _require_worthy(
-        self, store: ModelStoreHook, spec: ReleaseSpec, ticket: ReleaseTicket, params: Any
+        self, store: ModelStoreHook, spec: ReleaseSpec, release_run: ReleaseRun, params: Any
     ) -> str:
         """Refuses a version to which nobody may be led; returns the digest of its manifest.
 
@@ -177,19 +177,19 @@ class NameRollbackOperator(BaseOperator):
         :raises SigningRefusedError: it is not signed with the release file's key, or not what was signed.
         :raises VersionConflictError: no signature is demanded, and it is not what was published.
         """
-        assert ticket.stable is not None  # noqa: S101  a rollback has a target
-        version = ticket.stable.version
-        _, digest = ModelRegistry(store).require_with_digest(ticket.model, version)
+        assert release_run.stable is not None  # noqa: S101  a rollback has a target
+        version = release_run.stable.version
+        _, digest = ModelRegistry(store).require_with_digest(release_run.model, version)
         if not params.get("newer"):
-            require_older(ticket.model, version, live=ticket.version)
-        refusal = restore_refusal(_state_of(store, ticket, version), manifest_sha256=digest)
+            require_older(release_run.model, version, live=release_run.version)
+        refusal = restore_refusal(_state_of(store, release_run, version), manifest_sha256=digest)
         if refusal is not None:
             raise refusal
         signing = spec.publish.signing
         key = None if signing is None else load_signing_key(signing)
         try:
             # Users wait for it, so no file is read: where the store keeps no digest its size is compared.
-            unread = require_published_repository(store, ticket.model, version, key, read=False)
+            unread = require_published_repository(store, release_run.model, version, key, read=False)
         except SignedWithoutIdentityError as error:
             # The files are the published ones and the key has signed them; in an emergency that is enough.
             if not params.get("emergency"):
@@ -202,9 +202,9 @@ class NameRollbackOperator(BaseOperator):
             )
         return digest
 
-    def _lock(self, context: Context, store: ModelStoreHook, ticket: ReleaseTicket, waited: int) -> None:
-        owner = LockOwner(ticket.release_id, ticket.version, DAG_ID)
-        holder = model_lock(store, ticket.model, context).acquire(owner)
+    def _lock(self, context: Context, store: ModelStoreHook, release_run: ReleaseRun, waited: int) -> None:
+        owner = LockOwner(release_run.release_id, release_run.version, DAG_ID)
+        holder = model_lock(store, release_run.model, context).acquire(owner)
         if holder == owner:
             return
         if waited >= _LOCK_PATIENCE:
@@ -225,7 +225,7 @@ class TryRollbackOperator(BaseOperator):
         self.first_task_id = first_task_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Returns the `ReleaseTicket` under which staging tries the version."""
+        """Returns the `ReleaseRun` under which staging tries the version."""
         tried = context["ti"].xcom_pull(task_ids="admit", key=TRIED)
         if tried is None:
             self.log.warning("an emergency: the version is not tried on staging first")
@@ -244,29 +244,31 @@ class RollBackVersionOperator(RestoreStableOperator):
 
         :raises RaiseRefusedError: the record does not show what the version needs.
         """
-        ticket, self._context = self.ticket, context
-        assert ticket.stable is not None  # noqa: S101  a rollback has a target
+        release_run, self._context = self.release_run, context
+        assert release_run.stable is not None  # noqa: S101  a rollback has a target
         observed = look(self.service)
-        if observed is None or not is_noted_emergency(ticket, observed, context["params"]):
+        if observed is None or not is_noted_emergency(release_run, observed, context["params"]):
             state = self.record.state()
-            if (state.release_id, state.outcome) == (ticket.release_id, "rolled_back"):
+            if (state.release_id, state.outcome) == (release_run.release_id, "rolled_back"):
                 self.tidy_up(state)
                 return
-            self._require_permitted(ticket, state, ticket.stable.version)
-        self.take_back(RollBack(ticket.stable.storage_uri, ticket.storage_uri), observed)
+            self._require_permitted(release_run, state, release_run.stable.version)
+        self.take_back(RollBack(release_run.stable.storage_uri, release_run.storage_uri), observed)
 
-    def _require_permitted(self, ticket: ReleaseTicket, state: ReleaseState, version: int) -> None:
-        _, digest = ModelRegistry(self.store).require_with_digest(ticket.model, version)
-        asked = Raise(ticket.release_id, 100, digest)
+    def _require_permitted(self, release_run: ReleaseRun, state: ReleaseState, version: int) -> None:
+        _, digest = ModelRegistry(self.store).require_with_digest(release_run.model, version)
+        asked = Raise(release_run.release_id, 100, digest)
         refusal = raise_refusal(asked, state) if not state.rolling_back else None
-        refusal = refusal or restore_refusal(_state_of(self.store, ticket, version), manifest_sha256=digest)
+        refusal = refusal or restore_refusal(
+            _state_of(self.store, release_run, version), manifest_sha256=digest
+        )
         if refusal is not None:
             raise refusal
 
     def open_record(self) -> ReleaseRecord:
         """The record, opened by now where the object store was away before."""
         record = super().open_record()
-        open_record(record, self.ticket, self._context)
+        open_record(record, self.release_run, self._context)
         return record
 
     def why(self, state: ReleaseState | None) -> tuple[str, str]:
@@ -274,17 +276,17 @@ class RollBackVersionOperator(RestoreStableOperator):
         return str(self._context["params"]["reason"]), BY
 
 
-def is_noted_emergency(ticket: ReleaseTicket, live: Observed, params: Any) -> bool:
+def is_noted_emergency(release_run: ReleaseRun, live: Observed, params: Any) -> bool:
     """Whether an emergency leads back to the version that the InferenceService notes as the one before."""
     noted = live.annotation(STABLE_URI)
-    target = "" if ticket.stable is None else ticket.stable.storage_uri
+    target = "" if release_run.stable is None else release_run.stable.storage_uri
     # While it is on its way the object names the target itself.
     return bool(params.get("emergency")) and target != "" and target in (noted, live.storage_uri)
 
 
-def open_record(record: ReleaseRecord, ticket: ReleaseTicket, context: Context) -> None:
+def open_record(record: ReleaseRecord, release_run: ReleaseRun, context: Context) -> None:
     """Opens the record of the version that is left, once, with what the version to go back to must prove."""
-    if record.started() and record.state().release_id == ticket.release_id:
+    if record.started() and record.state().release_id == release_run.release_id:
         return
     params = context["params"]
     required = Requirements(
@@ -294,22 +296,22 @@ def open_record(record: ReleaseRecord, ticket: ReleaseTicket, context: Context) 
     )
     record.append(
         "release_started",
-        stable_storage_uri="" if ticket.stable is None else ticket.stable.storage_uri,
+        stable_storage_uri="" if release_run.stable is None else release_run.stable.storage_uri,
         required=required.to_dict(),
         triggered_by=triggered_by(context),
         reason=str(params["reason"]),
     )
 
 
-def _tried(ticket: ReleaseTicket) -> dict[str, Any]:
+def _tried(release_run: ReleaseRun) -> dict[str, Any]:
     """The release run under which staging tries the version to go back to, told in the record of the one to leave."""
-    assert ticket.stable is not None  # noqa: S101  a rollback has a target
-    tried = ticket.model_copy(
-        update={"version": ticket.stable.version, "stable": None, "recorded_under": ticket.version}
+    assert release_run.stable is not None  # noqa: S101  a rollback has a target
+    tried = release_run.model_copy(
+        update={"version": release_run.stable.version, "stable": None, "recorded_under": release_run.version}
     )
     return tried.model_dump(mode="json")
 
 
-def _state_of(store: ModelStoreHook, ticket: ReleaseTicket, version: int) -> ReleaseState:
+def _state_of(store: ModelStoreHook, release_run: ReleaseRun, version: int) -> ReleaseState:
     """What the record says of a version. Raises RecordError where it has none."""
-    return ReleaseRecord(store, ticket.model, version, ticket.release_id).state()
+    return ReleaseRecord(store, release_run.model, version, release_run.release_id).state()

@@ -23,7 +23,7 @@ from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.operators.triton import TritonLoadModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import load_signing_key
-from slipway.release_run import TICKET_TEMPLATE, ReleaseTicket
+from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -98,35 +98,35 @@ class PrepareStagingOperator(ReleaseOperator):
             return self._prepare()
 
     def _prepare(self) -> dict[str, Any]:
-        ticket = self.ticket
+        release_run = self.release_run
         registry = ModelRegistry(self.store)
-        manifest, manifest_sha256 = registry.require_with_digest(ticket.model, ticket.version)
-        candidate = self._place(ticket, registry, manifest, "candidate")
-        baseline, not_compared = self._place_stable(ticket)
+        manifest, manifest_sha256 = registry.require_with_digest(release_run.model, release_run.version)
+        candidate = self._place(release_run, registry, manifest, "candidate")
+        baseline, not_compared = self._place_stable(release_run)
         staged = [candidate] if baseline is None else [candidate, baseline]
         staging = Staging(
             candidate=candidate,
             baseline=baseline,
             manifest_sha256=manifest_sha256,
             not_compared=not_compared,
-            load_timeout_s=ticket.spec.serving.load_timeout_s,
+            load_timeout_s=release_run.spec.serving.load_timeout_s,
             model_names=tuple(name for one in staged for name in _unload_order(one)),
         )
         return staging.model_dump(mode="json")
 
-    def _place_stable(self, ticket: ReleaseTicket) -> tuple[StagedModel | None, str]:
+    def _place_stable(self, release_run: ReleaseRun) -> tuple[StagedModel | None, str]:
         """The baseline, or why there is none although a version is live."""
-        if ticket.stable is None:
+        if release_run.stable is None:
             return None, ""
         registry = ModelRegistry(self.store)
         try:
-            manifest = registry.require(ticket.model, ticket.stable.version)
-            return self._place(ticket, registry, manifest, "stable"), ""
+            manifest = registry.require(release_run.model, release_run.stable.version)
+            return self._place(release_run, registry, manifest, "stable"), ""
         except (UserError, GateRefusedError) as error:
             return None, leave_out_baseline(self, error)
 
     def _place(
-        self, ticket: ReleaseTicket, registry: ModelRegistry, manifest: Manifest, role: Role
+        self, release_run: ReleaseRun, registry: ModelRegistry, manifest: Manifest, role: Role
     ) -> StagedModel:
         """Copies one version, checked against its manifest, and pins it in the configurations to load.
 
@@ -137,14 +137,14 @@ class PrepareStagingOperator(ReleaseOperator):
             it names its files by absolute paths, and nobody says where the staging server has them.
         """
         model, version = manifest.model, manifest.version
-        require_loadable(manifest.engines, ticket.spec.serving.hardware, where="the staging server")
+        require_loadable(manifest.engines, release_run.spec.serving.hardware, where="the staging server")
         self._require_signed(registry, manifest, role)
         name = staged_name(model, role)
         published = {one: from_pbtxt(text) for one, text in registry.config_texts(manifest).items()}
         names = {member: staged_model(model, member, name) for member in published}
         if role == "candidate":
             require_no_sequences(published)  # it may have been published before this was refused
-        placed = self._with_staged_paths(ticket, pin_bundle(published, version), names)
+        placed = self._with_staged_paths(release_run, pin_bundle(published, version), names)
         configs = rename_bundle(placed, names)
         registry.copy_to_staging(manifest, name)
         for staged, config in configs.items():
@@ -153,11 +153,11 @@ class PrepareStagingOperator(ReleaseOperator):
         return StagedModel(name=name, version=version, config=configs[name], members=tuple(members))
 
     def _with_staged_paths(
-        self, ticket: ReleaseTicket, configs: Configs, names: Mapping[str, str]
+        self, release_run: ReleaseRun, configs: Configs, names: Mapping[str, str]
     ) -> Configs:
         """The configurations with the paths in their parameters as the staging server has them."""
         # Only TensorRT-LLM's conversion may lay its repository elsewhere than KServe does.
-        roots = {SERVING_ROOT, getattr(ticket.spec.conversion, "serving_root", SERVING_ROOT)}
+        roots = {SERVING_ROOT, getattr(release_run.spec.conversion, "serving_root", SERVING_ROOT)}
         if not names_files(configs, roots):
             return configs
         path = TritonHook(self.triton_conn_id).repository_path
@@ -168,7 +168,7 @@ class PrepareStagingOperator(ReleaseOperator):
 
         The stable version may be older than the key; it serves already.
         """
-        signing = self.ticket.spec.publish.signing
+        signing = self.release_run.spec.publish.signing
         if signing is None:
             return
         if role == "stable" and attachment(manifest, SIGNATURE_FILE) is None:
@@ -179,7 +179,7 @@ class PrepareStagingOperator(ReleaseOperator):
 
 def leave_out_baseline(step: ReleaseStep, error: SlipwayError) -> str:
     """Says in the log and in the record that the gates have no stable version to compare with; returns why."""
-    stable = step.ticket.stable
+    stable = step.release_run.stable
     assert stable is not None  # noqa: S101  there is a baseline to leave out
     reason = f"version {stable.version}, which is live, cannot be on the staging server: {error}"
     log.warning("the gates do not compare with the stable version: %s", reason)
@@ -197,7 +197,7 @@ class StagingLoadOperator(ReleaseStep, TritonLoadModelOperator):
     template_fields: Sequence[str] = ("release", *TritonLoadModelOperator.template_fields)
 
     def __init__(
-        self, *, release: str = TICKET_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
+        self, *, release: str = RELEASE_RUN_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.release = release

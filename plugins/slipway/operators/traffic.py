@@ -12,7 +12,7 @@ from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.metrics.source import DEFAULT_METRICS_CONN_ID
 from slipway.operators.base import ReleaseOperator
-from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import Turn, drive, look
 from slipway.traffic.rollback_address import RollbackAddress
@@ -59,7 +59,7 @@ class TrafficOperator(ReleaseOperator):
     @property
     def permit(self) -> RaisePermit:
         """What is asked before a weight is raised."""
-        return RaisePermit(self.store, self.ticket)
+        return RaisePermit(self.store, self.release_run)
 
     def tell(self, turn: Turn) -> None:
         """Logs what is being done to the InferenceService, and why."""
@@ -69,18 +69,18 @@ class TrafficOperator(ReleaseOperator):
         self,
         goal: Goal,
         on_turn: Callable[[Turn], None] | None = None,
-        wheel: Wheel | None = None,
+        lease_holder: LeaseHolder | None = None,
         observed: Observed | None = None,
     ) -> Turn:
         """Drives the InferenceService to a goal, at most as long as a revision may take to come up.
 
         :param observed: what was seen of it a moment ago; None: look first.
-        :param wheel: the hold on the canary that raising a weight needs; going back needs none.
+        :param lease_holder: the hold on the canary that raising a weight needs; going back needs none.
         :raises CanaryPausedError: the canary is held, and a person has paused it.
         """
         options: dict[str, Any] = {} if observed is None else {"observed": observed}
-        if wheel is not None:
-            options |= {"permit": wheel.keep_to_raise, "while_waiting": wheel.keep_if_due}
+        if lease_holder is not None:
+            options |= {"permit": lease_holder.keep_to_raise, "while_waiting": lease_holder.keep_if_due}
         timeout_s = self.address.ready_timeout_s
         return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell, **options)
 

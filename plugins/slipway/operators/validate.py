@@ -28,7 +28,7 @@ from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.staging import StagedModel, Staging
 from slipway.quality import run_expectations
 from slipway.registry.registry import ModelRegistry
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,69 +52,71 @@ class ValidateModelOperator(ReleaseOperator):
 
     def run(self, context: Context) -> None:
         """Signature first, then answers, then the suite; the report is written whatever it says."""
-        ticket = self.ticket
+        release_run = self.release_run
         staging = Staging.model_validate(json.loads(self.staging))
         with recorded_stage(self.record, "validate", manifest_sha256=staging.manifest_sha256):
-            hook = TritonHook(self.triton_conn_id, ticket.spec.validation.timeout_s)
-            self._check_signature(ticket, hook, staging)
-            manifest = self._manifest(ticket, staging)
-            numbers = self._score(ticket, hook, staging, manifest)
-            report = self._report(ticket, staging, numbers, manifest)
-            self._keep(ticket, report)
+            hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
+            self._check_signature(release_run, hook, staging)
+            manifest = self._manifest(release_run, staging)
+            numbers = self._score(release_run, hook, staging, manifest)
+            report = self._report(release_run, staging, numbers, manifest)
+            self._keep(release_run, report)
             require_validation(report)
 
-    def _manifest(self, ticket: ReleaseTicket, staging: Staging) -> Manifest:
+    def _manifest(self, release_run: ReleaseRun, staging: Staging) -> Manifest:
         """The candidate's manifest, which names the golden set.
 
         :raises VersionConflictError: it is not the one that was staged.
         """
-        manifest, found = ModelRegistry(self.store).require_with_digest(ticket.model, ticket.version)
+        manifest, found = ModelRegistry(self.store).require_with_digest(
+            release_run.model, release_run.version
+        )
         if found != staging.manifest_sha256:
             raise VersionConflictError(
-                f"the manifest of {ticket.model} version {ticket.version} has changed since it was staged",
+                f"the manifest of {release_run.model} version {release_run.version} has changed since it was staged",
                 expected=f"SHA-256 {staging.manifest_sha256}",
                 found=f"SHA-256 {found}",
                 remedy="find out who wrote to this prefix; release the model under a new version",
             )
         return manifest
 
-    def _check_signature(self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging) -> None:
+    def _check_signature(self, release_run: ReleaseRun, hook: TritonHook, staging: Staging) -> None:
         """Holds inputs and outputs against the stable version's; a refusal leaves its page, with both side by side."""
-        sides = self._sides(ticket, hook, staging)
-        if sides is None or ticket.stable is None:
+        sides = self._sides(release_run, hook, staging)
+        if sides is None or release_run.stable is None:
             return
         stable, candidate = sides
         try:
-            require_same_tensors(stable, candidate, stable_name=f"version {ticket.stable.version}")
+            require_same_tensors(stable, candidate, stable_name=f"version {release_run.stable.version}")
         except SignatureRefusedError as error:
             report = signature_report(
                 error,
-                model=ticket.model,
-                version=ticket.version,
-                stable_version=ticket.stable.version,
+                model=release_run.model,
+                version=release_run.version,
+                stable_version=release_run.stable.version,
                 not_compared=staging.not_compared,
                 created_at=_now(),
                 stable=stable,
                 candidate=candidate,
             )
-            self._keep(ticket, report)
+            self._keep(release_run, report)
             raise
 
     def _sides(
-        self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging
+        self, release_run: ReleaseRun, hook: TritonHook, staging: Staging
     ) -> tuple[ServedTensors, ServedTensors] | None:
         """The tensors of the stable version and of the candidate; None where there is nothing to compare with.
 
         The server's word on both, not the manifests': it is what clients will meet. A stable version that is not on the
         server has its manifest's word, held against the candidate's manifest.
         """
-        if ticket.stable is None:
+        if release_run.stable is None:
             return None
         if staging.baseline is None:
-            published = ModelRegistry(self.store).manifest(ticket.model, ticket.stable.version)
+            published = ModelRegistry(self.store).manifest(release_run.model, release_run.stable.version)
             if published is None:
                 return None
-            candidate_signature = self._manifest(ticket, staging).signature
+            candidate_signature = self._manifest(release_run, staging).signature
             return ServedTensors(published.signature), ServedTensors(candidate_signature)
         stable, candidate = (
             ServedTensors(
@@ -125,20 +127,20 @@ class ValidateModelOperator(ReleaseOperator):
         )
         return stable, candidate
 
-    def _keep(self, ticket: ReleaseTicket, report: dict[str, Any]) -> None:
+    def _keep(self, release_run: ReleaseRun, report: dict[str, Any]) -> None:
         """Writes the report, for programs and for people."""
-        prefix = ticket.evidence_prefix
+        prefix = release_run.evidence_prefix
         self.store.write_json(f"{prefix}validation.json", report)
         page = render_report_html(report).encode()
         self.store.write(f"{prefix}validation.html", page, content_type="text/html; charset=utf-8")
-        self.log.info("report: %s", ticket.uri(f"{prefix}validation.html"))
+        self.log.info("report: %s", release_run.uri(f"{prefix}validation.html"))
 
     def _score(
-        self, ticket: ReleaseTicket, hook: TritonHook, staging: Staging, manifest: Manifest
+        self, release_run: ReleaseRun, hook: TritonHook, staging: Staging, manifest: Manifest
     ) -> ValidationNumbers:
         """Both versions answer the candidate's golden set."""
         registry = ModelRegistry(self.store)
-        validation = ticket.spec.validation
+        validation = release_run.spec.validation
         require_output(manifest.signature, validation.output)
         golden = golden_from_arrays(
             read_arrays(registry.golden_set(manifest), GOLDEN_FILE),
@@ -147,15 +149,17 @@ class ValidateModelOperator(ReleaseOperator):
             kind=validation.kind,
             optional=optional_inputs(staging.candidate.config),
         )
-        answers = self._answers(ticket, hook, staging.candidate, golden)
-        stable = None if staging.baseline is None else self._answers(ticket, hook, staging.baseline, golden)
+        answers = self._answers(release_run, hook, staging.candidate, golden)
+        stable = (
+            None if staging.baseline is None else self._answers(release_run, hook, staging.baseline, golden)
+        )
         return score(golden, answers, stable, validation)
 
     def _answers(
-        self, ticket: ReleaseTicket, hook: TritonHook, staged: StagedModel, golden: GoldenSet
+        self, release_run: ReleaseRun, hook: TritonHook, staged: StagedModel, golden: GoldenSet
     ) -> np.ndarray:
         """The answers of one version, a row for each golden row."""
-        validation = ticket.spec.validation
+        validation = release_run.spec.validation
         name, version, output = staged.name, staged.version, validation.output
         configs = [staged.config, *(member.config for member in staged.members)]
         if is_decoupled(configs):
@@ -174,16 +178,16 @@ class ValidateModelOperator(ReleaseOperator):
         return answers
 
     def _report(
-        self, ticket: ReleaseTicket, staging: Staging, numbers: ValidationNumbers, manifest: Manifest
+        self, release_run: ReleaseRun, staging: Staging, numbers: ValidationNumbers, manifest: Manifest
     ) -> dict[str, Any]:
         """Runs the suite over the answers' table."""
         import pandas as pd  # a second, which only the task that validates shall pay
 
         stable = None if staging.baseline is None else staging.baseline.version
-        results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), ticket.model)
+        results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), release_run.model)
         return validation_report(
-            model=ticket.model,
-            version=ticket.version,
+            model=release_run.model,
+            version=release_run.version,
             stable_version=stable,
             not_compared=staging.not_compared,
             created_at=_now(),

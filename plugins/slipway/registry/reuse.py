@@ -14,30 +14,30 @@ from slipway.registry.publisher import read_decision
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey
 from slipway.registry.verification import verify_version
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 log = logging.getLogger(__name__)
 
 
-def reusable(store: ModelStoreHook, ticket: ReleaseTicket) -> Manifest | None:
+def reusable(store: ModelStoreHook, release_run: ReleaseRun) -> Manifest | None:
     """The version's manifest, where it is published from the files in incoming/ in the way the release file says.
 
     None otherwise, and for a version of which neither is known: it is converted, and publishing then says whether
     it is the same. A version that was decided on but not finished counts as published.
 
-    :param ticket: of the whole conversion, not of one of its variants.
+    :param release_run: of the whole conversion, not of one of its variants.
     """
-    manifest = decided_manifest(store, ticket.model, ticket.version)
+    manifest = decided_manifest(store, release_run.model, release_run.version)
     if manifest is None:
         return None
-    told = f"version {ticket.version} of {ticket.model!r} is published"
-    paths = repository_paths(ticket.model, ticket.version)
-    if attachment(manifest, RECIPE_FILE) != FileEntry.of(recipe_for(store, ticket)):
+    told = f"version {release_run.version} of {release_run.model!r} is published"
+    paths = repository_paths(release_run.model, release_run.version)
+    if attachment(manifest, RECIPE_FILE) != FileEntry.of(recipe_for(store, release_run)):
         log.info("%s, but the release file says otherwise now how it is made: it is converted again", told)
         return None
     ready = parse_ready(
         store.require(paths.ready, remedy="let training write it, as the last file"),
-        IncomingVersion(ticket.model, ticket.version),
+        IncomingVersion(release_run.model, release_run.version),
     )
     listed = {
         entry.key.removeprefix(paths.incoming): entry.size_bytes for entry in store.entries(paths.incoming)
@@ -49,16 +49,16 @@ def reusable(store: ModelStoreHook, ticket: ReleaseTicket) -> Manifest | None:
         # Without S3's own digest training's word is enough to know which files are meant.
         return known or ready.files.get(name) or store.sha256(paths.incoming + name)[0]
 
-    other = other_files(manifest.source, ticket.spec, ready, listed, sha256)
+    other = other_files(manifest.source, release_run.spec, ready, listed, sha256)
     if other:
         log.info("%s, but from other files (%s): it is converted again", told, ", ".join(other))
         return None
     return manifest
 
 
-def already_published(store: ModelStoreHook, ticket: ReleaseTicket) -> str | None:
+def already_published(store: ModelStoreHook, release_run: ReleaseRun) -> str | None:
     """Why there is nothing to convert nor to choose, in words; None where there is."""
-    manifest = reusable(store, ticket)
+    manifest = reusable(store, release_run)
     if manifest is None:
         return None
     return (
@@ -67,10 +67,12 @@ def already_published(store: ModelStoreHook, ticket: ReleaseTicket) -> str | Non
     )
 
 
-def recipe_for(store: ModelStoreHook, ticket: ReleaseTicket) -> bytes:
+def recipe_for(store: ModelStoreHook, release_run: ReleaseRun) -> bytes:
     """What the release file, and a config.pbtxt of training beside one file, say of how the version is made."""
-    beside = None if ticket.spec.source.is_folder else store.read(ticket.incoming_prefix + CONFIG_FILE)
-    return recipe_bytes(ticket.spec, beside)
+    beside = (
+        None if release_run.spec.source.is_folder else store.read(release_run.incoming_prefix + CONFIG_FILE)
+    )
+    return recipe_bytes(release_run.spec, beside)
 
 
 def decided_manifest(store: ModelStoreHook, model: str, version: int) -> Manifest | None:
@@ -82,7 +84,7 @@ def decided_manifest(store: ModelStoreHook, model: str, version: int) -> Manifes
     return None if decision is None else decision.manifest
 
 
-def require_published(store: ModelStoreHook, ticket: ReleaseTicket, key: SigningKey | None) -> Manifest:
+def require_published(store: ModelStoreHook, release_run: ReleaseRun, key: SigningKey | None) -> Manifest:
     """Finishes what was decided on, if need be, then reads every file of the version and holds it against its manifest.
 
     :param key: the key that must have signed it; None: no signature is demanded.
@@ -90,20 +92,20 @@ def require_published(store: ModelStoreHook, ticket: ReleaseTicket, key: Signing
     :raises VersionConflictError: a file is missing, changed or one too many.
     :raises SigningRefusedError: the signature is missing or another key's.
     """
-    registry, golden = ModelRegistry(store), ticket.incoming_prefix + ticket.spec.source.golden_file
-    manifest = decided_manifest(store, ticket.model, ticket.version)
+    registry, golden = ModelRegistry(store), release_run.incoming_prefix + release_run.spec.source.golden_file
+    manifest = decided_manifest(store, release_run.model, release_run.version)
     if manifest is None:
         raise InputMissingError(
-            f"nothing was converted, and version {ticket.version} of {ticket.model!r} is not published",
+            f"nothing was converted, and version {release_run.version} of {release_run.model!r} is not published",
             expected="a conversion, or a published version",
             found="neither",
             remedy="clear `prepare.convert` and what comes after it, and run it again",
         )
-    registry.publish(manifest, {}, golden, settings=ticket.spec.publish)
-    found = verify_version(store, ticket.model, ticket.version)
+    registry.publish(manifest, {}, golden, settings=release_run.spec.publish)
+    found = verify_version(store, release_run.model, release_run.version)
     if found:
         raise VersionConflictError(
-            f"version {ticket.version} of {ticket.model!r} is not what was published",
+            f"version {release_run.version} of {release_run.model!r} is not what was published",
             expected="every file as its manifest has it",
             found="; ".join(str(one) for one in found),
             remedy="restore the files from the bucket's versions, or release the model under a new number",

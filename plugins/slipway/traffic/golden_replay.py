@@ -28,7 +28,7 @@ from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.lanes import Lane
 from slipway.registry.registry import ModelRegistry
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 log = logging.getLogger(__name__)
 
@@ -91,9 +91,9 @@ class GoldenReplay:
     `obstacle` says why the last attempt replayed nothing, "" where it did.
     """
 
-    def __init__(self, ticket: ReleaseTicket, registry: ModelRegistry, ingress: IngressHook) -> None:
-        self._ticket, self._registry, self._ingress = ticket, registry, ingress
-        self._settings = ticket.spec.rollout.top_up
+    def __init__(self, release_run: ReleaseRun, registry: ModelRegistry, ingress: IngressHook) -> None:
+        self._release_run, self._registry, self._ingress = release_run, registry, ingress
+        self._settings = release_run.spec.rollout.top_up
         self._store = Lane("the object store, for golden requests", _LOAD_LIMIT_S)
         self._lookups = Lane("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
         self._loading: asyncio.Task[list[GoldenRequest]] | None = None
@@ -136,7 +136,7 @@ class GoldenReplay:
                 self._endpoints[url] = await self._lookups.run(partial(self._ingress.endpoint, url))
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
             self._loading = asyncio.create_task(
-                self._store.run(lambda: load_requests(self._ticket, self._registry))
+                self._store.run(lambda: load_requests(self._release_run, self._registry))
             )
         # Shielded: a store that takes longer than a window is waited for by the next one, not asked once more.
         return await asyncio.shield(self._loading)
@@ -162,34 +162,37 @@ class GoldenReplay:
         return Window(seconds, of_stable.sample(), of_candidate.sample(), "replay")
 
 
-def load_requests(ticket: ReleaseTicket, registry: ModelRegistry) -> list[GoldenRequest]:
+def load_requests(release_run: ReleaseRun, registry: ModelRegistry) -> list[GoldenRequest]:
     """The first rows of the published version's golden set as requests, one row each. It blocks.
 
     :raises TransientError: the store is away.
     :raises UserError: there is no such version, or its golden set makes no request that may be replayed.
     """
-    manifest, validation = registry.require(ticket.model, ticket.version), ticket.spec.validation
+    manifest, validation = (
+        registry.require(release_run.model, release_run.version),
+        release_run.spec.validation,
+    )
     configs = {name: from_pbtxt(text) for name, text in registry.config_texts(manifest).items()}
     if is_decoupled(configs.values()):
-        raise _decoupled(ticket)
+        raise _decoupled(release_run)
     golden = golden_from_arrays(
         read_arrays(registry.golden_set(manifest), GOLDEN_FILE),
         manifest.signature,
         validation.label,
         kind=validation.kind,
-        optional=optional_inputs(configs[ticket.model]),
+        optional=optional_inputs(configs[release_run.model]),
     )
-    settings = ticket.spec.rollout.top_up
+    settings = release_run.spec.rollout.top_up
     requests: list[GoldenRequest] = []
     size, largest = 0, 0
     for _, inputs in itertools.islice(golden.batches(1), _ROWS_LIMIT):
-        request = golden_request(ticket.model, manifest.signature, inputs)
+        request = golden_request(release_run.model, manifest.signature, inputs)
         largest = max(largest, len(request.body))
         if len(request.body) <= settings.max_request_bytes and size + len(request.body) <= _BYTES_LIMIT:
             requests.append(request)
             size += len(request.body)
     if not requests:
-        raise _too_large(ticket, settings, largest)
+        raise _too_large(release_run, settings, largest)
     return requests
 
 
@@ -273,18 +276,18 @@ async def _is_set_within(event: asyncio.Event, limit_s: float) -> bool:
     return event.is_set()
 
 
-def _decoupled(ticket: ReleaseTicket) -> UserError:
+def _decoupled(release_run: ReleaseRun) -> UserError:
     return UserError(
-        f"golden requests cannot be replayed to {ticket.model!r} version {ticket.version}",
+        f"golden requests cannot be replayed to {release_run.model!r} version {release_run.version}",
         expected="a model that sends one response to a request, for that is what the V2 REST call gives",
         found="a decoupled model",
         remedy="write `hold` or `rollback` under `rollout.on_inconclusive` in the release file",
     )
 
 
-def _too_large(ticket: ReleaseTicket, settings: TopUp, largest: int) -> UserError:
+def _too_large(release_run: ReleaseRun, settings: TopUp, largest: int) -> UserError:
     return UserError(
-        f"no golden request of {ticket.model!r} version {ticket.version} is small enough to be replayed",
+        f"no golden request of {release_run.model!r} version {release_run.version} is small enough to be replayed",
         expected=f"at most {settings.max_request_bytes} bytes",
         found=f"up to {largest} bytes for one row",
         remedy="raise `rollout.top_up.max_request_bytes` in the release file",

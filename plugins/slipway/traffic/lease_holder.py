@@ -6,13 +6,13 @@ import time
 
 from include.model_release.errors import CanaryEndedError
 from include.model_release.raise_permission import lease_refusal
+from include.model_release.rollout.holder_identity import HolderIdentity, Stage
 from include.model_release.rollout.lease import Lease, renewal_due_s
-from include.model_release.rollout.lease_holder import LeaseHolder, Stage
 from slipway.hooks.lease import LeaseHook
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 
-class Wheel:
+class LeaseHolder:
     """A release's hold on its canary.
 
     :param hook: the lease of the release's InferenceService.
@@ -23,11 +23,11 @@ class Wheel:
     """
 
     def __init__(
-        self, hook: LeaseHook, ticket: ReleaseTicket, stage: Stage | None = None, attempt: int = 1
+        self, hook: LeaseHook, release_run: ReleaseRun, stage: Stage | None = None, attempt: int = 1
     ) -> None:
         self._hook = hook
-        self._ticket = ticket
-        self._holder = LeaseHolder(ticket.release_id, stage, attempt if stage else 0)
+        self._release_run = release_run
+        self._holder = HolderIdentity(release_run.release_id, stage, attempt if stage else 0)
         self._due_s = 0.0
         self.ended_by = ""
         self.paused = ""
@@ -39,12 +39,12 @@ class Wheel:
         :raises LeaseTakenOverError: a later try of this release holds it.
         :raises CanaryEndedError: it is this release's, and was ended.
         """
-        ticket = self._ticket
+        release_run = self._release_run
         lease = self._hook.acquire(
             self._holder,
-            lease_s=ticket.spec.rollout.lease_s,
-            candidate_uri=ticket.storage_uri,
-            stable_uri="" if ticket.stable is None else ticket.stable.storage_uri,
+            lease_s=release_run.spec.rollout.lease_s,
+            candidate_uri=release_run.storage_uri,
+            stable_uri="" if release_run.stable is None else release_run.stable.storage_uri,
         )
         self._require(lease, to_raise=to_raise)
 
@@ -85,12 +85,12 @@ class Wheel:
         :raises CanaryEndedError: somebody did.
         """
         lease = self._hook.get()
-        if lease is not None and lease.release_id == self._ticket.release_id and lease.is_ended:
+        if lease is not None and lease.release_id == self._release_run.release_id and lease.is_ended:
             self._require(lease, to_raise=False)
 
     def leave(self) -> None:
         """Gives the lease back: the canary is over, and one version has all traffic."""
-        self._hook.release(self._ticket.release_id)
+        self._hook.release(self._release_run.release_id)
 
     def _require(self, lease: Lease | None, *, to_raise: bool) -> None:
         refusal = lease_refusal(str(self._holder), lease)

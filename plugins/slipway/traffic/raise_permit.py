@@ -6,7 +6,7 @@ from include.model_release.raise_permission import Raise, raise_refusal
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 
 class RaisePermit:
@@ -15,9 +15,9 @@ class RaisePermit:
     "Could not be read" permits nothing.
     """
 
-    def __init__(self, store: ModelStoreHook, ticket: ReleaseTicket) -> None:
+    def __init__(self, store: ModelStoreHook, release_run: ReleaseRun) -> None:
         self._store = store
-        self._ticket = ticket
+        self._release_run = release_run
 
     def require(self, weight: int) -> None:
         """Returns where the version may get `weight` percent of the traffic.
@@ -26,9 +26,9 @@ class RaisePermit:
         :raises RecordError: the record cannot be right.
         :raises StoreUnavailableError: it could not be read.
         """
-        ticket = self._ticket
-        record = ReleaseRecord(self._store, ticket.model, ticket.version, ticket.release_id)
-        _, digest = ModelRegistry(self._store).require_with_digest(ticket.model, ticket.version)
-        refusal = raise_refusal(Raise(ticket.release_id, weight, digest), record.state())
+        release_run = self._release_run
+        record = ReleaseRecord(self._store, release_run.model, release_run.version, release_run.release_id)
+        _, digest = ModelRegistry(self._store).require_with_digest(release_run.model, release_run.version)
+        refusal = raise_refusal(Raise(release_run.release_id, weight, digest), record.state())
         if refusal is not None:
             raise refusal

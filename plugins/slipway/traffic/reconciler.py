@@ -37,7 +37,7 @@ from include.model_release.rollout.next_action import (
 from include.model_release.rollout.preflight import preflight
 from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 POLL_INTERVAL_S = 0.25
 # How long KServe's controller may take to note a canary; one that cannot reconcile with it never does.
@@ -215,11 +215,14 @@ async def drive_in_lane(
     raise timed_out(hook, goal, timeout_s, found)
 
 
-def first_deploy(ticket: ReleaseTicket) -> FirstDeploy:
+def first_deploy(release_run: ReleaseRun) -> FirstDeploy:
     """The goal of a model's first release."""
     return FirstDeploy(
         inference_service_manifest(
-            ticket.spec, ticket.storage_uri, release_id=ticket.release_id, version=ticket.version
+            release_run.spec,
+            release_run.storage_uri,
+            release_id=release_run.release_id,
+            version=release_run.version,
         )
     )
 

@@ -8,7 +8,7 @@ from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Observed, RollBack
 from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import drive_in_lane, look
 
 log = logging.getLogger(__name__)
@@ -27,8 +27,8 @@ class CanaryShield:
     :param service: a hook that nobody else uses.
     """
 
-    def __init__(self, ticket: ReleaseTicket, service: KServeHook) -> None:
-        self._ticket = ticket
+    def __init__(self, release_run: ReleaseRun, service: KServeHook) -> None:
+        self._release_run = release_run
         self._service = service
         self._lane = Lane("the cluster's API, to shield users", _TURN_LIMIT_S)
 
@@ -47,12 +47,12 @@ class CanaryShield:
 
         :raises SlipwayError: it could not be done in time, or somebody else has changed the InferenceService.
         """
-        ticket = self._ticket
-        stable_uri = "" if ticket.stable is None else ticket.stable.storage_uri
+        release_run = self._release_run
+        stable_uri = "" if release_run.stable is None else release_run.stable.storage_uri
         turn = await drive_in_lane(
             self._lane,
             self._service,
-            RollBack(stable_uri, ticket.storage_uri),
+            RollBack(stable_uri, release_run.storage_uri),
             timeout_s=SHIELD_TIMEOUT_S,
             reached=lambda turn: self._is_done(turn.observed),
             enough=self._is_done,
@@ -61,4 +61,4 @@ class CanaryShield:
 
     def _is_done(self, observed: Observed | None) -> bool:
         """Whether the spec gives the candidate nothing, and no traffic was seen on its revision."""
-        return observed is None or observed.is_shielded_from(self._ticket.storage_uri)
+        return observed is None or observed.is_shielded_from(self._release_run.storage_uri)

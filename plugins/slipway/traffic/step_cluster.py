@@ -24,8 +24,8 @@ from include.model_release.rollout.next_action import (
 )
 from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
-from slipway.release_run import ReleaseTicket
-from slipway.traffic.lease_holder import Wheel
+from slipway.release_run import ReleaseRun
+from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import drive_in_lane, look
 
 log = logging.getLogger(__name__)
@@ -48,17 +48,17 @@ class CanaryCluster:
 
     def __init__(
         self,
-        ticket: ReleaseTicket,
+        release_run: ReleaseRun,
         step: int,
         weight: int,
         *,
         service: KServeHook,
-        wheel: Wheel,
+        lease_holder: LeaseHolder,
         generation: int | None = None,
     ) -> None:
-        self._ticket = ticket
+        self._release_run = release_run
         self._step, self._weight = step, weight
-        self._service, self._wheel = service, wheel
+        self._service, self._lease_holder = service, lease_holder
         self._generation = generation
         self._lane = Lane("the cluster's API", _CALL_LIMIT_S)
         self._asking: asyncio.Task[None] | None = None
@@ -69,12 +69,12 @@ class CanaryCluster:
     @property
     def paused(self) -> str:
         """Why a person wants the canary to stay at its weight, as the last renewal told; "" where nobody does."""
-        return self._wheel.paused
+        return self._lease_holder.paused
 
     @property
     def ended_by(self) -> str:
         """Who ended the canary; "" where nobody did."""
-        return self._wheel.ended_by
+        return self._lease_holder.ended_by
 
     async def reach_weight(self) -> Observed:
         """Takes turns until the traffic is seen to be as wanted.
@@ -96,20 +96,22 @@ class CanaryCluster:
                 await asyncio.sleep(PAUSED_POLL_S)
             except UserError:
                 # What looks like another's change may be the end of the canary by its guard.
-                await self._lane.run(self._wheel.require_not_ended)
+                await self._lane.run(self._lease_holder.require_not_ended)
                 raise
 
     async def _reach_weight(self) -> Observed:
-        hold = self._wheel.keep_to_raise
+        hold = self._lease_holder.keep_to_raise
         if self._step == 0:
             # A task that is run again may find more users there than the first step gives: they are taken back first,
             # also from a canary that is paused.
-            hold = self._wheel.take if await self._has_more_users() else self._wheel.take_to_raise
+            hold = (
+                self._lease_holder.take if await self._has_more_users() else self._lease_holder.take_to_raise
+            )
         turn = await drive_in_lane(
             self._lane,
             self._service,
             self._goal(),
-            timeout_s=self._ticket.spec.rollout.ready_timeout_s,
+            timeout_s=self._release_run.spec.rollout.ready_timeout_s,
             permit=hold,
             while_waiting=self._keep_while_booting,
         )
@@ -125,20 +127,20 @@ class CanaryCluster:
         return observed is not None and (observed.canary_percent or 0) > self._weight
 
     def _goal(self) -> Goal:
-        ticket = self._ticket
+        release_run = self._release_run
         if self._step > 0:
-            return ShiftWeight(self._weight, ticket.storage_uri)
+            return ShiftWeight(self._weight, release_run.storage_uri)
         return StartCanary(
-            ticket.storage_uri,
+            release_run.storage_uri,
             self._weight,
-            release_id=ticket.release_id,
-            version=ticket.version,
-            force=ticket.force,
+            release_id=release_run.release_id,
+            version=release_run.version,
+            force=release_run.force,
             generation=self._generation,
         )
 
     async def _keep_while_booting(self) -> None:
-        if self._wheel.is_due:
+        if self._lease_holder.is_due:
             await self._renew(boots=self._step == 0)
 
     def keep_up(self, *, look_too: bool = False) -> None:
@@ -154,7 +156,7 @@ class CanaryCluster:
             return
         if self._asking is not None:
             self._asking.result()
-        if self._look_wanted or self._renewal_wanted or self._wheel.is_due:
+        if self._look_wanted or self._renewal_wanted or self._lease_holder.is_due:
             self._asking = asyncio.create_task(self._ask())
 
     async def answers(self, limit_s: float, *, renew: bool) -> bool:
@@ -176,7 +178,7 @@ class CanaryCluster:
         return self._has_answered
 
     async def _ask(self) -> None:
-        if self._renewal_wanted or self._wheel.is_due:
+        if self._renewal_wanted or self._lease_holder.is_due:
             self._renewal_wanted = False
             await self._renew()
         if self._look_wanted:
@@ -186,14 +188,14 @@ class CanaryCluster:
     async def _renew(self, *, boots: bool = False) -> None:
         """The first step begins the canary; later on it is under way, or over."""
         try:
-            await self._lane.run(self._wheel.take if boots else self._wheel.keep)
+            await self._lane.run(self._lease_holder.take if boots else self._lease_holder.keep)
         except TransientError as error:
             self._has_answered = False
             log.warning("the canary's lease could not be renewed: %s", error.in_short())
 
     async def _require_as_planned(self) -> None:
         """Notices what others do to the InferenceService; it is never overwritten here."""
-        goal = ShiftWeight(self._weight, self._ticket.storage_uri)
+        goal = ShiftWeight(self._weight, self._release_run.storage_uri)
         try:
             observed = await self._lane.run(lambda: look(self._service))
         except TransientError as error:
@@ -204,10 +206,10 @@ class CanaryCluster:
             self.urls = observed.urls
         action = next_action(goal, observed)
         if isinstance(action, Patch | Impossible):
-            await self._lane.run(self._wheel.require_not_ended)
+            await self._lane.run(self._lease_holder.require_not_ended)
             raise ForeignChangeError(
                 f"someone else changed the InferenceService {self._service.namespace}/{self._service.name}",
-                expected=f"{self._ticket.storage_uri} at {self._weight} %",
+                expected=f"{self._release_run.storage_uri} at {self._weight} %",
                 found=action.reason,
                 remedy="ask who did it; the release is taken back as far as it is its own",
             )

@@ -27,7 +27,7 @@ from include.model_release.canary.judge import (
 )
 from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
 from slipway.metrics.source import MetricsSource
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import JournalKeeper, WatchState
 from slipway.traffic.golden_replay import GoldenReplay
 from slipway.traffic.shield import CanaryShield
@@ -59,7 +59,7 @@ class StepWatch:
 
     def __init__(
         self,
-        ticket: ReleaseTicket,
+        release_run: ReleaseRun,
         plan: CanaryPlan,
         step: int,
         state: WatchState,
@@ -71,14 +71,14 @@ class StepWatch:
         replay: GoldenReplay,
         until_resumed: bool = False,
     ) -> None:
-        self._ticket = ticket
+        self._release_run = release_run
         self._plan, self._index, self._step = plan, step, plan.steps[step]
         self._cluster, self._shield, self._journal, self._replay = cluster, shield, journal, replay
         self._until_resumed = until_resumed
         self._reader = WindowReader(
             metrics,
             plan.window_s,
-            ticket.spec.rollout.metrics.timeout_s + _SPARE_S,
+            release_run.spec.rollout.metrics.timeout_s + _SPARE_S,
             on_reading=lambda: self._cluster.keep_up(),
             on_unwatched=lambda window: self.judge.count_unjudged(window),
         )
@@ -114,7 +114,7 @@ class StepWatch:
         """Brings the candidate to the step's weight and watches it there."""
         observed = await self._cluster.reach_weight()
         self._stable = observed.stable_revision
-        self._candidate = observed.revision_of(self._ticket.storage_uri)
+        self._candidate = observed.revision_of(self._release_run.storage_uri)
         self._reader.begin(self._stable, self._candidate)
         if self.elapsed_s == 0:
             self._tell("weight_observed", weight=self._step.weight, traffic=dict(observed.traffic))
@@ -130,7 +130,7 @@ class StepWatch:
         """Shields the users, then tells of it. What hinders that hinders the rollback of the release as well, which
         tries on; it makes no other decision of this one.
         """
-        stable_uri = "" if self._ticket.stable is None else self._ticket.stable.storage_uri
+        stable_uri = "" if self._release_run.stable is None else self._release_run.stable.storage_uri
         self._tell("rollback_started", reason=reason, by=by, stable_storage_uri=stable_uri)
         try:
             observed = await self._shield.take_to_zero()

@@ -9,17 +9,17 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.canary.judge import CanaryPlan
 from include.model_release.errors import SlipwayError
-from include.model_release.rollout.lease_holder import Stage
+from include.model_release.rollout.holder_identity import Stage
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.source import metrics_source
 from slipway.registry.registry import ModelRegistry
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
 from slipway.traffic.golden_replay import GoldenReplay
-from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
@@ -43,7 +43,7 @@ class CanaryStepTrigger(BaseTrigger):
     After each window the state is saved in the object store, so that a triggerer that is started anew goes on with
     the judge, the counters and the events that it had.
 
-    :param release: the `ReleaseTicket` as a mapping.
+    :param release: the `ReleaseRun` as a mapping.
     :param step: index of the step in the plan.
     :param hold: only watch and report, whatever the step's time.
     :param state: `WatchState.to_dict()`.
@@ -125,44 +125,45 @@ class CanaryStepTrigger(BaseTrigger):
         await (self._running or self._watch()).shield()
 
     def _watch(self) -> StepWatch:
-        ticket = ReleaseTicket.parse(self.release)
-        rollout = ticket.spec.rollout
+        release_run = ReleaseRun.parse(self.release)
+        rollout = release_run.spec.rollout
         plan = CanaryPlan.from_rollout(rollout)
         return StepWatch(
-            ticket,
+            release_run,
             plan.held(self.step) if self.hold else plan,
             self.step,
             WatchState.from_dict(self.state),
             cluster=CanaryCluster(
-                ticket,
+                release_run,
                 self.step,
                 plan.steps[self.step].weight,
-                service=self._service(ticket),
-                wheel=Wheel(
+                service=self._service(release_run),
+                lease_holder=LeaseHolder(
                     LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
-                    ticket,
+                    release_run,
                     self.stage,
                     self.attempt,
                 ),
                 generation=self.generation,
             ),
-            shield=CanaryShield(ticket, self._service(ticket)),
-            metrics=metrics_source(ticket.spec, self.metrics_conn_id),
+            shield=CanaryShield(release_run, self._service(release_run)),
+            metrics=metrics_source(release_run.spec, self.metrics_conn_id),
             journal=JournalKeeper(
                 CanaryJournal(
-                    self._store(ticket, STORE_TIMEOUT_S), f"{ticket.evidence_prefix}canary-watch.json"
+                    self._store(release_run, STORE_TIMEOUT_S),
+                    f"{release_run.evidence_prefix}canary-watch.json",
                 )
             ),
-            replay=GoldenReplay(ticket, ModelRegistry(self._store(ticket)), IngressHook()),
+            replay=GoldenReplay(release_run, ModelRegistry(self._store(release_run)), IngressHook()),
             until_resumed=self.until_resumed,
         )
 
-    def _service(self, ticket: ReleaseTicket) -> KServeHook:
-        rollout = ticket.spec.rollout
+    def _service(self, release_run: ReleaseRun) -> KServeHook:
+        rollout = release_run.spec.rollout
         return KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
 
-    def _store(self, ticket: ReleaseTicket, timeout_s: float | None = None) -> ModelStoreHook:
-        encryption = ticket.spec.publish.encryption
+    def _store(self, release_run: ReleaseRun, timeout_s: float | None = None) -> ModelStoreHook:
+        encryption = release_run.spec.publish.encryption
         return ModelStoreHook(
-            ticket.bucket, self.aws_conn_id, encryption=encryption, answer_limit_s=timeout_s
+            release_run.bucket, self.aws_conn_id, encryption=encryption, answer_limit_s=timeout_s
         )

@@ -10,7 +10,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from include.model_release.errors import SlipwayError
 from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import drive_in_lane, first_deploy
 from slipway.triggers.timing import Pace
 
@@ -27,7 +27,7 @@ class FirstDeployTrigger(BaseTrigger):
 
     Yields one event: ``traffic`` (percent by revision) and ``error`` (`SlipwayError.to_dict()` or None).
 
-    :param release: the `ReleaseTicket` as a mapping.
+    :param release: the `ReleaseRun` as a mapping.
     """
 
     def __init__(self, *, release: dict[str, Any], kubernetes_conn_id: str) -> None:
@@ -44,14 +44,14 @@ class FirstDeployTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Looks and acts in a thread, since the Kubernetes client blocks; between two looks it holds none."""
-        pace, ticket = Pace(), ReleaseTicket.parse(self.release)
-        rollout = ticket.spec.rollout
+        pace, release_run = Pace(), ReleaseRun.parse(self.release)
+        rollout = release_run.spec.rollout
         event: dict[str, Any] = {"traffic": {}, "error": None}
         try:
             turn = await drive_in_lane(
                 Lane("the cluster's API", _TURN_LIMIT_S),
                 KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
-                first_deploy(ticket),
+                first_deploy(release_run),
                 timeout_s=rollout.ready_timeout_s,
                 poll_s=POLL_S,
             )

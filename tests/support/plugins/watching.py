@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
 from slipway.traffic.golden_replay import GoldenReplay
-from slipway.traffic.lease_holder import Wheel
+from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
@@ -38,7 +38,7 @@ Live = Callable[..., KnativeModel]
 
 
 def watch(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     model: KnativeModel,
     traffic: tuple[tuple[int, int], tuple[int, int]],
     *,
@@ -54,18 +54,20 @@ def watch(
     judge.begin_step(plan.steps[step].weight, plan.steps[step].bake_s)
     service, metrics = ServiceDouble(model), MetricsDouble(*traffic)
     watched = StepWatch(
-        ticket,
+        release_run,
         plan,
         step,
         WatchState(name, judge.to_json(), 0.0),
         cluster=CanaryCluster(
-            ticket,
+            release_run,
             step,
             plan.steps[step].weight,
             service=cast(KServeHook, service),
-            wheel=Wheel(cast(LeaseHook, lease or held(ticket, step)), ticket, "canary"),
+            lease_holder=LeaseHolder(
+                cast(LeaseHook, lease or held(release_run, step)), release_run, "canary"
+            ),
         ),
-        shield=CanaryShield(ticket, cast(KServeHook, service)),
+        shield=CanaryShield(release_run, cast(KServeHook, service)),
         metrics=metrics,
         journal=JournalKeeper(cast(CanaryJournal, journal or JournalDouble())),
         replay=cast(GoldenReplay, replay or ReplayDouble()),
@@ -74,11 +76,11 @@ def watch(
     return watched, service, metrics
 
 
-def held(ticket: ReleaseTicket, step: int) -> LeaseDouble:
+def held(release_run: ReleaseRun, step: int) -> LeaseDouble:
     """The lease as a step finds it: taken, but for the first one, which takes it."""
     lease = LeaseDouble()
     if step > 0:
-        lease.lease = Lease("slipway-digits", "models", "digits", ticket.release_id, 60)
+        lease.lease = Lease("slipway-digits", "models", "digits", release_run.release_id, 60)
     return lease
 
 

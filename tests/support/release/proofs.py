@@ -5,44 +5,44 @@ from __future__ import annotations
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from include.model_release.record.requirements import requirements_of
 
 
-def record_of(store: ModelStoreHook, ticket: ReleaseTicket) -> ReleaseRecord:
+def record_of(store: ModelStoreHook, release_run: ReleaseRun) -> ReleaseRecord:
     """Return the release's record."""
-    return ReleaseRecord(store, ticket.model, ticket.version, ticket.release_id)
+    return ReleaseRecord(store, release_run.model, release_run.version, release_run.release_id)
 
 
-def manifest_digest(store: ModelStoreHook, ticket: ReleaseTicket) -> str:
+def manifest_digest(store: ModelStoreHook, release_run: ReleaseRun) -> str:
     """Return the SHA-256 of the published version's manifest."""
-    return ModelRegistry(store).require_with_digest(ticket.model, ticket.version)[1]
+    return ModelRegistry(store).require_with_digest(release_run.model, release_run.version)[1]
 
 
-def admitted(store: ModelStoreHook, ticket: ReleaseTicket, triggered_by: str | None = "alice") -> None:
+def admitted(store: ModelStoreHook, release_run: ReleaseRun, triggered_by: str | None = "alice") -> None:
     """The release begins, as `admit` writes it."""
-    required = requirements_of(ticket.spec, first=ticket.stable is None)
-    record_of(store, ticket).append(
+    required = requirements_of(release_run.spec, first=release_run.stable is None)
+    record_of(store, release_run).append(
         "release_started",
-        stable_storage_uri=None if ticket.stable is None else ticket.stable.storage_uri,
+        stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
         required=required.to_dict(),
         triggered_by=triggered_by,
     )
 
 
-def gates_passed(store: ModelStoreHook, ticket: ReleaseTicket) -> None:
+def gates_passed(store: ModelStoreHook, release_run: ReleaseRun) -> None:
     """Every gate has passed for what is published, and the files were held against the manifest."""
-    record, digest = record_of(store, ticket), manifest_digest(store, ticket)
-    for gate in requirements_of(ticket.spec, first=ticket.stable is None).gates:
+    record, digest = record_of(store, release_run), manifest_digest(store, release_run)
+    for gate in requirements_of(release_run.spec, first=release_run.stable is None).gates:
         record.append("stage_started", stage=gate)
         record.append("stage_finished", stage=gate, outcome="passed", manifest_sha256=digest)
     record.append("candidate_verified", manifest_sha256=digest)
 
 
-def step_passed(store: ModelStoreHook, ticket: ReleaseTicket, weight: int, verdict: str = "pass") -> None:
+def step_passed(store: ModelStoreHook, release_run: ReleaseRun, weight: int, verdict: str = "pass") -> None:
     """A step of the canary is over."""
-    record_of(store, ticket).append(
+    record_of(store, release_run).append(
         "step_finished",
         weight=weight,
         verdict=verdict,
@@ -53,10 +53,10 @@ def step_passed(store: ModelStoreHook, ticket: ReleaseTicket, weight: int, verdi
     )
 
 
-def steps_passed(store: ModelStoreHook, ticket: ReleaseTicket) -> None:
+def steps_passed(store: ModelStoreHook, release_run: ReleaseRun) -> None:
     """Every step of the canary has passed."""
-    for step in ticket.spec.rollout.steps:
-        step_passed(store, ticket, step.weight)
+    for step in release_run.spec.rollout.steps:
+        step_passed(store, release_run, step.weight)
 
 
 def promoted(store: ModelStoreHook, model: str, version: int) -> None:

@@ -19,7 +19,7 @@ from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOpera
 from slipway.operators.triton import TritonLoadModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.publishing.variants import ONLY
@@ -47,7 +47,7 @@ class Release:
         self.store = store
         spec = parse_release_spec(release_file, "release.yaml")
         uri = f"s3://{store.bucket}/models/{spec.model}/{stable}/repository"
-        self.ticket = ReleaseTicket(
+        self.release_run = ReleaseRun(
             release_id=f"{spec.model}-{version}",
             model=spec.model,
             version=version,
@@ -55,18 +55,18 @@ class Release:
             spec=spec,
             stable=None if stable is None else StableVersion(version=stable, storage_uri=uri),
         )
-        self.rendered = self.ticket.model_dump_json()
-        record = ReleaseRecord(store, spec.model, version, self.ticket.release_id)
+        self.rendered = self.release_run.model_dump_json()
+        record = ReleaseRecord(store, spec.model, version, self.release_run.release_id)
         record.append("release_started", stable_storage_uri=uri)
 
     def land(self, files: Mapping[str, bytes], golden: bytes) -> None:
         """Training leaves the files, the golden set and, last, ready.json."""
-        incoming, source = self.ticket.incoming_prefix, self.ticket.spec.source
+        incoming, source = self.release_run.incoming_prefix, self.release_run.spec.source
         folder = source.location if source.is_folder else ""
         for path, content in files.items():
             self.store.write(incoming + folder + path, content)
         self.store.write(incoming + source.golden_file, golden)
-        ready = {"model": self.ticket.model, "version": self.ticket.version}
+        ready = {"model": self.release_run.model, "version": self.release_run.version}
         self.store.write_json(f"{incoming}ready.json", ready)
 
     def convert(self, variant: str = ONLY) -> dict[str, Any]:
@@ -74,9 +74,9 @@ class Release:
         operator = ConvertModelOperator(
             task_id="convert", release=self.rendered, namespace="models", variant=variant
         )
-        ticket = operator.ticket
-        program, *arguments = operator.arguments_for(ticket)
-        image = build_image(image_name(ticket.spec.conversion.image))
+        release_run = operator.release_run
+        program, *arguments = operator.arguments_for(release_run)
+        image = build_image(image_name(release_run.spec.conversion.image))
         subprocess.run(
             [program, *arguments],
             executable=str(POD_SCRIPTS / program),
@@ -88,17 +88,17 @@ class Release:
             check=False,
             timeout=_CONVERSION_LIMIT_S,
         )
-        result = self.store.read_json(operator.result_key(ticket))
-        operator.keep(ticket, result)
+        result = self.store.read_json(operator.result_key(release_run))
+        operator.keep(release_run, result)
         assert result["error"] is None, result["error"]
-        operator.judge(ticket, result)
+        operator.judge(release_run, result)
         return dict(result)
 
     def publish(self, variants: Sequence[str] = ()) -> Manifest:
         """Publish what was converted; of several variants, those that are named."""
         chosen = json.dumps(variants) if variants else ""
         PublishModelOperator(task_id="publish", release=self.rendered, variants=chosen).run(CONTEXT)
-        return ModelRegistry(self.store).require(self.ticket.model, self.ticket.version)
+        return ModelRegistry(self.store).require(self.release_run.model, self.release_run.version)
 
     def stage(self) -> Staging:
         """Copy candidate and stable version to staging, and load both, as templates render it."""

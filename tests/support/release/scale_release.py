@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.publishing.manifest import FileEntry
 from include.model_release.record.fold import ReleaseState
@@ -34,12 +34,12 @@ _SPEC = parse_release_spec(
 )
 
 
-def ticket_of(
+def release_run_of(
     store: ModelStoreHook, version: int = 1, *, stable: int | None = None, **publish: Any
-) -> ReleaseTicket:
-    """The ticket of a release; `publish` is what its release file says under that name."""
+) -> ReleaseRun:
+    """The release run of a release; `publish` is what its release file says under that name."""
     uri = f"s3://{store.bucket}/models/{MODEL}/{stable}/repository"
-    return ReleaseTicket(
+    return ReleaseRun(
         release_id=f"{MODEL}-{version}",
         model=MODEL,
         version=version,
@@ -49,20 +49,23 @@ def ticket_of(
     )
 
 
-def convert(store: ModelStoreHook, ticket: ReleaseTicket, *, factor: float = 2.0, sbom: bool = True) -> None:
+def convert(
+    store: ModelStoreHook, release_run: ReleaseRun, *, factor: float = 2.0, sbom: bool = True
+) -> None:
     """Lay down what training and the converter's pod leave, and open the record."""
     files = python_files(factor)
     golden = io.BytesIO()
     np.savez(golden, x=np.ones((2, 2), np.float32), label=np.ones(2, np.int64))
     for name, content in {**files, "golden.npz": golden.getvalue()}.items():
-        store.write(ticket.incoming_prefix + name, content)
+        store.write(release_run.incoming_prefix + name, content)
     store.write_json(
-        f"{ticket.incoming_prefix}ready.json", {"model": MODEL, "version": ticket.version, **TRAINED}
+        f"{release_run.incoming_prefix}ready.json",
+        {"model": MODEL, "version": release_run.version, **TRAINED},
     )
-    program, path = files["model.py"], f"{MODEL}/{ticket.version}/model.py"
-    store.write(f"{ticket.work_prefix}repository/{path}", program)
+    program, path = files["model.py"], f"{MODEL}/{release_run.version}/model.py"
+    store.write(f"{release_run.work_prefix}repository/{path}", program)
     if sbom:
-        store.write(f"{ticket.work_prefix}sbom.json", SBOM)
+        store.write(f"{release_run.work_prefix}sbom.json", SBOM)
     tensor = {"datatype": "FP32", "shape": [-1, 2]}
     result = {
         "repository": {
@@ -72,20 +75,20 @@ def convert(store: ModelStoreHook, ticket: ReleaseTicket, *, factor: float = 2.0
         "signature": {"inputs": [{"name": "x", **tensor}], "outputs": [{"name": "y", **tensor}]},
         "tools": TOOLS,
     }
-    store.write(f"{ticket.work_prefix}result.json", json.dumps(result).encode())
-    record_of(store, ticket).append("release_started", stable_storage_uri=None)
+    store.write(f"{release_run.work_prefix}result.json", json.dumps(result).encode())
+    record_of(store, release_run).append("release_started", stable_storage_uri=None)
 
 
-def record_of(store: ModelStoreHook, ticket: ReleaseTicket) -> ReleaseRecord:
+def record_of(store: ModelStoreHook, release_run: ReleaseRun) -> ReleaseRecord:
     """The release's record."""
-    return ReleaseRecord(store, ticket.model, ticket.version, ticket.release_id)
+    return ReleaseRecord(store, release_run.model, release_run.version, release_run.release_id)
 
 
-def state_of(store: ModelStoreHook, ticket: ReleaseTicket) -> ReleaseState:
+def state_of(store: ModelStoreHook, release_run: ReleaseRun) -> ReleaseState:
     """What the release's record amounts to."""
-    return record_of(store, ticket).state()
+    return record_of(store, release_run).state()
 
 
-def run(operator: Any, ticket: ReleaseTicket, **arguments: Any) -> Any:
+def run(operator: Any, release_run: ReleaseRun, **arguments: Any) -> Any:
     """Execute an operator for the release, as Airflow does."""
-    return operator(task_id="task", release=ticket.model_dump_json(), **arguments).execute(CONTEXT)
+    return operator(task_id="task", release=release_run.model_dump_json(), **arguments).execute(CONTEXT)

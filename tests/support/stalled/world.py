@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.spec.release_file import parse_release_spec
 from tests.contract.plugins.conftest import LOOPBACK, aws_connection, free_port, make_bucket
@@ -69,7 +69,7 @@ class StalledWorld:
         self._stages += 1
         return Stage(self.emulator, f"stalls-{self._stages}")
 
-    def ticket(self, stage: Stage, bake_s: int, lease_s: int = 15) -> ReleaseTicket:
+    def release_run(self, stage: Stage, bake_s: int, lease_s: int = 15) -> ReleaseRun:
         """The release of version 3 over version 2."""
         rollout: dict[str, Any] = {
             "inference_service": NAME,
@@ -82,7 +82,7 @@ class StalledWorld:
             "analysis": {"minimum_candidate_requests": 20},
         }
         text = json.dumps({"model": "digits", "source": {"format": "onnx"}, "rollout": rollout})
-        return ReleaseTicket(
+        return ReleaseRun(
             release_id=f"digits-3-{stage.namespace}",
             model="digits",
             version=3,

@@ -196,7 +196,7 @@ def test_the_help_explains_itself_without_docstrings() -> None:
 
 
 def test_the_image_holds_all_that_the_guard_imports() -> None:
-    """What the program imports is Python's own, the project's mind, or pinned in the image's requirements."""
+    """What the program imports is Python's own, the project's domain, or pinned in the image's requirements."""
     listing = (
         "import include.guard.__main__, json, sys;"
         "print(json.dumps({n: m.__file__ for n, m in sys.modules.items() if n.startswith('include.')}))"

@@ -14,7 +14,7 @@ from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.compare import CompareAnswersOperator
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.pod import ReleasePodOperator
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.settings import PROJECT_ROOT
@@ -24,7 +24,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
     for path in sorted((MANIFESTS / "network").glob("*.yaml"))
 }
-TICKET = ReleaseTicket(
+RELEASE_RUN = ReleaseRun(
     release_id="manual__1",
     model="ranker",
     version=3,
@@ -68,7 +68,7 @@ def test_each_kind_of_pod_has_one_policy_by_the_labels_that_its_operator_sets(
     operator: ReleasePodOperator,
 ) -> None:
     """The policy of a pod's stage, and no other, selects it; a variant of the conversion is a conversion."""
-    assert selecting(operator.pod_labels(TICKET)) == [operator.kind]
+    assert selecting(operator.pod_labels(RELEASE_RUN)) == [operator.kind]
 
 
 @pytest.mark.parametrize("name", ["deployment", "cronjob"])

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic import reconciler, step_cluster, window_reader
 from slipway.traffic.checkpoint import WatchState
 
 from include.model_release.errors import ClusterUnavailableError, MetricsUnavailableError
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
+from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
-from include.model_release.rollout.lease_holder import LeaseHolder
 from include.model_release.spec.release_file import parse_release_spec
 from tests.support.rollout.knative_model import ConflictError, KnativeModel
 
@@ -126,7 +126,7 @@ class LeaseDouble:
             raise ClusterUnavailableError("the API does not answer")
         return self.lease
 
-    def acquire(self, holder: LeaseHolder, *, lease_s: int, candidate_uri: str, stable_uri: str) -> Lease:
+    def acquire(self, holder: HolderIdentity, *, lease_s: int, candidate_uri: str, stable_uri: str) -> Lease:
         """Takes or renews it."""
         if self.get() is None:
             self.lease = Lease("slipway-digits", "models", "digits", str(holder), lease_s)
@@ -134,7 +134,7 @@ class LeaseDouble:
         assert kept is not None
         return kept
 
-    def keep(self, holder: LeaseHolder) -> Lease | None:
+    def keep(self, holder: HolderIdentity) -> Lease | None:
         """Renews it, for whoever comes."""
         self.renewals += 1
         found = self.get()
@@ -184,10 +184,10 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def ticket() -> ReleaseTicket:
+def release_run() -> ReleaseRun:
     """Version 3 shall be released over version 2."""
     spec = parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml")
-    return ReleaseTicket(
+    return ReleaseRun(
         release_id="digits-3",
         model="digits",
         version=3,

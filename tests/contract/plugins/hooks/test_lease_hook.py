@@ -19,12 +19,12 @@ from include.model_release.errors import (
     ReleaseInProgressError,
     SpecError,
 )
+from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
-from include.model_release.rollout.lease_holder import LeaseHolder
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
 from tests.support.cluster.emulator import Emulator
 
-RELEASE, OTHER = LeaseHolder("digits-3", "canary", 1), LeaseHolder("digits-4", "canary", 1)
+RELEASE, OTHER = HolderIdentity("digits-3", "canary", 1), HolderIdentity("digits-4", "canary", 1)
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_without_a_canary_nothing_can_be_paused(hook: LeaseHook) -> None:
 def test_a_later_try_takes_over_and_the_earlier_one_is_told(hook: LeaseHook) -> None:
     """A task whose worker was taken for dead and lives on neither renews nor raises beside its next try."""
     hook.acquire(RELEASE, lease_s=30)
-    second = LeaseHolder(RELEASE.release_id, "canary", 2)
+    second = HolderIdentity(RELEASE.release_id, "canary", 2)
     taken = hook.acquire(second, lease_s=30)
     assert taken.is_held_by(str(second))
     for late in (hook.keep, hook.acquire):
@@ -173,7 +173,7 @@ def test_a_later_try_takes_over_and_the_earlier_one_is_told(hook: LeaseHook) -> 
     found = hook.get()
     assert found is not None
     assert found.is_held_by(str(second))
-    promotion = hook.keep(LeaseHolder(RELEASE.release_id, "promotion", 1))
+    promotion = hook.keep(HolderIdentity(RELEASE.release_id, "promotion", 1))
     assert promotion is not None
     with pytest.raises(LeaseTakenOverError):
         hook.keep(second)

@@ -15,7 +15,7 @@ from slipway.operators import release
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.errors import (
     AlreadyReleasedError,
@@ -35,7 +35,7 @@ from include.model_release.spec.release_file import load_model_spec
 RELEASE_FILE = "model: digits\nsource: {format: onnx, model_file: model.onnx, golden_file: golden.npz}\n"
 LOCK = "records/digits/active.json"
 FORM: dict[str, Any] = {"model": "digits", "version": 2}
-Admit = Callable[..., ReleaseTicket]
+Admit = Callable[..., ReleaseRun]
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def admit(store: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch
     """Asks for a release in a cluster where nothing is live yet; `running` are the runs that are under way."""
     monkeypatch.setattr(release, "look", lambda hook: None)
 
-    def ask(run_id: str = "digits-2", running: tuple[str, ...] = (), **params: Any) -> ReleaseTicket:
+    def ask(run_id: str = "digits-2", running: tuple[str, ...] = (), **params: Any) -> ReleaseRun:
         operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=store.bucket)
-        return ReleaseTicket.parse(operator.execute(context(run_id, running, {**FORM, **params})))
+        return ReleaseRun.parse(operator.execute(context(run_id, running, {**FORM, **params})))
 
     return ask
 
@@ -82,11 +82,11 @@ def context(run_id: str, running: tuple[str, ...] = (), params: dict[str, Any] |
     }
 
 
-def conclude(ticket: ReleaseTicket) -> bool:
+def conclude(release_run: ReleaseRun) -> bool:
     """End the release, as the teardown does; say whether its run is a successful one."""
-    operator = ConcludeReleaseOperator(task_id="conclude", release=ticket.model_dump_json())
+    operator = ConcludeReleaseOperator(task_id="conclude", release=release_run.model_dump_json())
     try:
-        operator.execute(context(ticket.release_id, (ticket.release_id,)))
+        operator.execute(context(release_run.release_id, (release_run.release_id,)))
     except AirflowFailException:
         return False
     return True
@@ -115,12 +115,12 @@ def cause(caught: pytest.ExceptionInfo[BaseException]) -> type[BaseException | N
 
 def test_first_release_is_admitted(landed: ModelStoreHook, admit: Admit) -> None:
     """A version that has landed is admitted: the lock is taken, the record open, and nothing is live to return to."""
-    ticket = admit()
-    assert (ticket.release_id, ticket.model, ticket.version) == ("digits-2", "digits", 2)
-    assert ticket.stable is None
+    release_run = admit()
+    assert (release_run.release_id, release_run.model, release_run.version) == ("digits-2", "digits", 2)
+    assert release_run.stable is None
     assert holder(landed) == "digits-2"
     assert kinds(landed) == ["release_started"]
-    evidence: Any = landed.read_json(f"{ticket.evidence_prefix}release.json")
+    evidence: Any = landed.read_json(f"{release_run.evidence_prefix}release.json")
     assert evidence["params"] == FORM
 
 
@@ -440,15 +440,15 @@ def test_conclusion_follows_from_the_record(
     refused_by: str | None,
 ) -> None:
     """The end is what the events amount to; only a promotion makes the run a success; a second run changes nothing."""
-    ticket = admit()
+    release_run = admit()
     for kind, data in events:
         record(landed).append(kind, **data)
-    assert conclude(ticket) is (outcome == "promoted")
+    assert conclude(release_run) is (outcome == "promoted")
     state = record(landed).state()
     assert (state.outcome, state.refused_by) == (outcome, refused_by)
     assert kinds(landed)[-1] == "release_finished"
     assert holder(landed) is None
-    assert conclude(ticket) is (outcome == "promoted")
+    assert conclude(release_run) is (outcome == "promoted")
     assert kinds(landed).count("release_finished") == 1
 
 

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.registry.registry import ModelRegistry
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.record.fold import ReleaseState
 from include.model_release.spec.release_file import parse_release_spec
@@ -23,9 +23,9 @@ DIGEST = "d" * 64
 
 
 @pytest.fixture
-def ticket(store: ModelStoreHook) -> ReleaseTicket:
+def release_run(store: ModelStoreHook) -> ReleaseRun:
     """A release that alice has started, and that another person must agree to."""
-    ticket = ReleaseTicket(
+    release_run = ReleaseRun(
         release_id="digits-3",
         model="digits",
         version=3,
@@ -33,9 +33,9 @@ def ticket(store: ModelStoreHook) -> ReleaseTicket:
         spec=parse_release_spec(FILE, "digits.yaml"),
         stable=StableVersion(version=2, storage_uri=ModelRegistry(store).storage_uri("digits", 2)),
     )
-    admitted(store, ticket, triggered_by="alice")
-    record_of(store, ticket).append("candidate_verified", manifest_sha256=DIGEST)
-    return ticket
+    admitted(store, release_run, triggered_by="alice")
+    record_of(store, release_run).append("candidate_verified", manifest_sha256=DIGEST)
+    return release_run
 
 
 @pytest.fixture(autouse=True)
@@ -49,11 +49,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 CONTEXT: Any = {"task_instance": SimpleNamespace(id="1")}
 
 
-def operator(ticket: ReleaseTicket, before: Any = "canary") -> ApproveReleaseOperator:
-    return ApproveReleaseOperator(task_id="approve", before=before, release=ticket.model_dump_json())
+def operator(release_run: ReleaseRun, before: Any = "canary") -> ApproveReleaseOperator:
+    return ApproveReleaseOperator(task_id="approve", before=before, release=release_run.model_dump_json())
 
 
-def answered(ticket: ReleaseTicket, option: str, by: str | None, comment: str = "") -> None:
+def answered(release_run: ReleaseRun, option: str, by: str | None, comment: str = "") -> None:
     """A person answers in the UI."""
     event = {
         "chosen_options": [option],
@@ -61,49 +61,49 @@ def answered(ticket: ReleaseTicket, option: str, by: str | None, comment: str = 
         "responded_at": datetime.now(UTC),
         "responded_by_user": None if by is None else {"id": "7", "name": by},
     }
-    operator(ticket).execute_complete(CONTEXT, event)
+    operator(release_run).execute_complete(CONTEXT, event)
 
 
-def state(store: ModelStoreHook, ticket: ReleaseTicket) -> ReleaseState:
-    return record_of(store, ticket).state()
+def state(store: ModelStoreHook, release_run: ReleaseRun) -> ReleaseState:
+    return record_of(store, release_run).state()
 
 
-def test_an_agreement_is_in_the_record(ticket: ReleaseTicket, store: ModelStoreHook) -> None:
+def test_an_agreement_is_in_the_record(release_run: ReleaseRun, store: ModelStoreHook) -> None:
     """Who, why, and to which bytes."""
-    answered(ticket, "Approve", "bob", "looked at the report")
-    given = state(store, ticket).approvals
+    answered(release_run, "Approve", "bob", "looked at the report")
+    given = state(store, release_run).approvals
     assert [(one.before, one.by, one.manifest_sha256) for one in given] == [("canary", "bob", DIGEST)]
-    told = next(event for event in record_of(store, ticket).events() if event.kind == "approved")
+    told = next(event for event in record_of(store, release_run).events() if event.kind == "approved")
     assert told.data["reason"] == "looked at the report"
 
 
 @pytest.mark.parametrize("by", ["alice", None])
 def test_who_started_the_run_cannot_agree(
-    by: str | None, ticket: ReleaseTicket, store: ModelStoreHook, asked: list[dict[str, Any]]
+    by: str | None, release_run: ReleaseRun, store: ModelStoreHook, asked: list[dict[str, Any]]
 ) -> None:
     """The answer counts for nothing and the question is open again; so it is for an answer of nobody known."""
     with pytest.raises(TaskAwaitingInput):
-        answered(ticket, "Approve", by)
+        answered(release_run, "Approve", by)
     assert len(asked) == 1
-    assert state(store, ticket).approvals == ()
-    answered(ticket, "Approve", "bob")
-    assert [one.by for one in state(store, ticket).approvals] == ["bob"]
+    assert state(store, release_run).approvals == ()
+    answered(release_run, "Approve", "bob")
+    assert [one.by for one in state(store, release_run).approvals] == ["bob"]
 
 
-def test_a_rejection_says_whose_it_is(ticket: ReleaseTicket, store: ModelStoreHook) -> None:
+def test_a_rejection_says_whose_it_is(release_run: ReleaseRun, store: ModelStoreHook) -> None:
     """Also of the person who started the run: to stop needs no second one."""
     with pytest.raises(AirflowFailException, match="Reject, by alice: wrong labels"):
-        answered(ticket, "Reject", "alice", "wrong labels")
-    found = state(store, ticket)
+        answered(release_run, "Reject", "alice", "wrong labels")
+    found = state(store, release_run)
     assert (found.refused_by, found.approvals) == ("approve", ())
 
 
 def test_nobody_is_asked_what_the_record_does_not_ask_for(
-    ticket: ReleaseTicket, asked: list[dict[str, Any]]
+    release_run: ReleaseRun, asked: list[dict[str, Any]]
 ) -> None:
     """Before the promotion this release asks nobody; before the canary it does."""
-    assert operator(ticket, "promotion").execute(CONTEXT) is None
+    assert operator(release_run, "promotion").execute(CONTEXT) is None
     assert asked == []
     with pytest.raises(TaskAwaitingInput):
-        operator(ticket).execute(CONTEXT)
+        operator(release_run).execute(CONTEXT)
     assert list(asked[0]["params"]) == ["comment"]

@@ -33,7 +33,7 @@ from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOpera
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.checkpoint import WatchState
 from slipway.triggers.canary import CanaryStepTrigger
 
@@ -62,9 +62,9 @@ class Cluster:
 
 
 @pytest.fixture
-def ticket(store: ModelStoreHook) -> ReleaseTicket:
+def release_run(store: ModelStoreHook) -> ReleaseRun:
     """Version 2 is admitted, over version 1; nothing of it is live yet."""
-    ticket = ReleaseTicket(
+    release_run = ReleaseRun(
         release_id="digits-2",
         model="digits",
         version=2,
@@ -72,17 +72,17 @@ def ticket(store: ModelStoreHook) -> ReleaseTicket:
         spec=parse_release_spec(RELEASE_FILE, "digits.yaml"),
         stable=StableVersion(version=1, storage_uri=f"s3://{store.bucket}/models/digits/1/repository"),
     )
-    record = ReleaseRecord(store, "digits", 2, ticket.release_id)
-    record.append("release_started", stable_storage_uri=ticket.stable and ticket.stable.storage_uri)
-    return ticket
+    record = ReleaseRecord(store, "digits", 2, release_run.release_id)
+    record.append("release_started", stable_storage_uri=release_run.stable and release_run.stable.storage_uri)
+    return release_run
 
 
 @pytest.fixture
-def cluster(ticket: ReleaseTicket) -> Iterator[Cluster]:
+def cluster(release_run: ReleaseRun) -> Iterator[Cluster]:
     """The cluster of production, in which version 1 is live."""
-    assert ticket.stable is not None
+    assert release_run.stable is not None
     live = inference_service_manifest(
-        ticket.spec, ticket.stable.storage_uri, release_id="digits-1", version=1
+        release_run.spec, release_run.stable.storage_uri, release_id="digits-1", version=1
     )
     cluster = Cluster(live)
 
@@ -139,14 +139,14 @@ def point_at_cluster(port: int, monkeypatch: pytest.MonkeyPatch, folder: Path) -
 
 
 @pytest.fixture
-def no_s3(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_s3(release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """The object store goes away after the release was admitted."""
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(f"http://{LOOPBACK}:{free_port()}"))
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
 
 
 @pytest.fixture
-def no_cluster(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def no_cluster(release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The API server goes away after the release was admitted."""
     point_at_cluster(free_port(), monkeypatch, tmp_path)
 
@@ -175,13 +175,13 @@ Make = Callable[[str, Path], Any]
 
 
 def step(operator: Any, **arguments: Any) -> Make:
-    """Make an operator that works by a ticket."""
+    """Make an operator that works by a release run."""
     return lambda release, folder: operator(task_id="task", release=release, **arguments)
 
 
 STEPS: dict[str, Make] = {
     "admit": lambda release, folder: AdmitReleaseOperator(
-        task_id="task", releases_dir=str(folder), bucket=ReleaseTicket.parse(release).bucket
+        task_id="task", releases_dir=str(folder), bucket=ReleaseRun.parse(release).bucket
     ),
     "convert": step(ConvertModelOperator, namespace="models"),
     "publish": step(PublishModelOperator),
@@ -198,9 +198,9 @@ STEPS: dict[str, Make] = {
 }
 
 
-def trouble(name: str, ticket: ReleaseTicket, folder: Path) -> SlipwayError:
+def trouble(name: str, release_run: ReleaseRun, folder: Path) -> SlipwayError:
     """Execute a step that cannot be done; return what it raised, which Airflow tries again."""
-    operator = STEPS[name](ticket.model_dump_json(), folder)
+    operator = STEPS[name](release_run.model_dump_json(), folder)
     with pytest.raises(Exception) as caught:  # noqa: PT011  its class is what is looked at
         operator.execute(context())
     assert not isinstance(caught.value, AirflowFailException), "would not be tried again"
@@ -213,43 +213,47 @@ def trouble(name: str, ticket: ReleaseTicket, folder: Path) -> SlipwayError:
     "name",
     [name for name in STEPS if name not in ("arm the rollback", "unload")],
 )
-def test_object_store_is_away(name: str, ticket: ReleaseTicket, cluster: Cluster, tmp_path: Path) -> None:
+def test_object_store_is_away(name: str, release_run: ReleaseRun, cluster: Cluster, tmp_path: Path) -> None:
     """Without the object store every step is tried again; none touches what is live."""
-    error = trouble(name, ticket, tmp_path)
-    assert ticket.bucket in str(error)
+    error = trouble(name, release_run, tmp_path)
+    assert release_run.bucket in str(error)
     assert "aws_default" in str(error)
     assert set(cluster.asked) <= {"GET"}
 
 
 @pytest.mark.usefixtures("no_cluster")
 @pytest.mark.parametrize("name", ["admit", "convert", "benchmark", "arm the rollback"])
-def test_cluster_is_away(name: str, ticket: ReleaseTicket, tmp_path: Path) -> None:
+def test_cluster_is_away(name: str, release_run: ReleaseRun, tmp_path: Path) -> None:
     """Without the cluster's API every step that needs it is tried again."""
     if name == "admit":
-        lay_out_version(ModelStoreHook(ticket.bucket))
-    assert "kubernetes_default" in str(trouble(name, ticket, tmp_path))
+        lay_out_version(ModelStoreHook(release_run.bucket))
+    assert "kubernetes_default" in str(trouble(name, release_run, tmp_path))
 
 
 @pytest.mark.usefixtures("no_cluster")
 def test_cluster_is_away_when_users_must_be_led_back(
-    ticket: ReleaseTicket, store: ModelStoreHook, tmp_path: Path
+    release_run: ReleaseRun, store: ModelStoreHook, tmp_path: Path
 ) -> None:
     """A rollback that does not reach the cluster is tried again; it is not recorded as done."""
-    record = ReleaseRecord(store, "digits", 2, ticket.release_id)
-    record.append("weight_intended", weight=5, storage_uri=ticket.storage_uri, stable_storage_uri="s3://b/1")
-    trouble("restore stable", ticket, tmp_path)
+    record = ReleaseRecord(store, "digits", 2, release_run.release_id)
+    record.append(
+        "weight_intended", weight=5, storage_uri=release_run.storage_uri, stable_storage_uri="s3://b/1"
+    )
+    trouble("restore stable", release_run, tmp_path)
     assert record.state().outcome == "open"
 
 
 @pytest.mark.usefixtures("no_cluster")
-def test_cluster_is_away_in_a_canary(ticket: ReleaseTicket) -> None:
+def test_cluster_is_away_in_a_canary(release_run: ReleaseRun) -> None:
     """A step whose weight cannot be reached ends, after its limit, in a failure that is tried again."""
     trigger = CanaryStepTrigger(
-        release=ticket.model_dump(mode="json"),
+        release=release_run.model_dump(mode="json"),
         step=0,
         hold=False,
         state=WatchState(
-            "watch", CanaryJudge(AnalysisPolicy.from_analysis(ticket.spec.rollout.analysis)).to_json(), 0.0
+            "watch",
+            CanaryJudge(AnalysisPolicy.from_analysis(release_run.spec.rollout.analysis)).to_json(),
+            0.0,
         ).to_dict(),
         aws_conn_id="aws_default",
         kubernetes_conn_id="kubernetes_default",
@@ -268,9 +272,9 @@ def test_cluster_is_away_in_a_canary(ticket: ReleaseTicket) -> None:
 
 
 @pytest.mark.parametrize("name", ["load", "validate", "unload"])
-def test_staging_is_away(name: str, ticket: ReleaseTicket, cluster: Cluster, tmp_path: Path) -> None:
+def test_staging_is_away(name: str, release_run: ReleaseRun, cluster: Cluster, tmp_path: Path) -> None:
     """Without the staging server every step that needs it is tried again; what is live is not even looked at."""
-    assert "triton_staging" in str(trouble(name, ticket, tmp_path))
+    assert "triton_staging" in str(trouble(name, release_run, tmp_path))
     assert cluster.asked == []
 
 

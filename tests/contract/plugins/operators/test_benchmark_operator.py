@@ -16,7 +16,7 @@ from kubernetes import client
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.services.triton import TritonServer
@@ -62,7 +62,7 @@ def operator(
     np.savez(golden, x=np.ones((4, 2), np.float32), label=np.zeros(4, np.int64))
     store.write("models/table/2/golden.npz", golden.getvalue())
     text = f"model: table\nsource: {{format: onnx}}\nbenchmark: {{{MISSED_BY_BOTH}}}\n"
-    ticket = ReleaseTicket(
+    release_run = ReleaseRun(
         release_id="table-2",
         model="table",
         version=2,
@@ -70,12 +70,12 @@ def operator(
         spec=parse_release_spec(text, "table.yaml"),
         stable=StableVersion(version=1, storage_uri=f"s3://{store.bucket}/models/table/1/repository"),
     )
-    ReleaseRecord(store, "table", 2, ticket.release_id).append("release_started")
+    ReleaseRecord(store, "table", 2, release_run.release_id).append("release_started")
     staged = {"name": "table", "version": 1, "config": {}}
     staging = {"candidate": staged, "baseline": staged, "manifest_sha256": MANIFEST_SHA256}
     return lambda: BenchmarkModelOperator(
         task_id="benchmark",
-        release=ticket.model_dump_json(),
+        release=release_run.model_dump_json(),
         staging=json.dumps(staging),
         deferrable=True,
         poll_interval=0.5,
@@ -135,11 +135,11 @@ def test_a_pass_says_for_which_manifest(
 ) -> None:
     """The record tells which manifest the version had that was measured."""
     made = operator()
-    fast = made.ticket.spec.benchmark.slo.model_copy(update={"p99_ms": 10_000.0})
-    benchmark = made.ticket.spec.benchmark.model_copy(update={"slo": fast})
-    spec = made.ticket.spec.model_copy(update={"benchmark": benchmark})
-    made.release = made.ticket.model_copy(update={"spec": spec}).model_dump_json()
-    del made.ticket
+    fast = made.release_run.spec.benchmark.slo.model_copy(update={"p99_ms": 10_000.0})
+    benchmark = made.release_run.spec.benchmark.model_copy(update={"slo": fast})
+    spec = made.release_run.spec.model_copy(update={"benchmark": benchmark})
+    made.release = made.release_run.model_copy(update={"spec": spec}).model_dump_json()
+    del made.release_run
     with pytest.raises(TaskDeferred) as deferred:
         made.execute(context())
 

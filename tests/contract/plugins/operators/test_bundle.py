@@ -161,7 +161,7 @@ def test_source_that_training_did_not_write_is_refused(store: ModelStoreHook) ->
     release = Release(store, ENSEMBLE, 1)
     land(release, ensemble_files())
     ready = {"model": "prices", "version": 1, "files": {"repository/scale/1/model.py": "0" * 64}}
-    store.write_json(f"{release.ticket.incoming_prefix}ready.json", ready)
+    store.write_json(f"{release.release_run.incoming_prefix}ready.json", ready)
     release.convert()
     with pytest.raises(ModelInvalidError, match=r"repository/scale/1/model\.py"):
         release.publish()

@@ -16,7 +16,7 @@ from kubernetes import client
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.compare import CompareAnswersOperator
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.services.triton import TritonServer
@@ -59,15 +59,15 @@ def ports(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int
 
 
 @pytest.fixture
-def admitted(store: ModelStoreHook) -> Callable[..., ReleaseTicket]:
+def admitted(store: ModelStoreHook) -> Callable[..., ReleaseRun]:
     """Admits version 2 of `table` over version 1, with a `rollout.mirror`."""
 
-    def admit(mirror: str) -> ReleaseTicket:
+    def admit(mirror: str) -> ReleaseRun:
         text = (
             "model: table\nsource: {format: onnx}\nvalidation: {output: y}\n"
             f"rollout:\n  preview: {{}}\n  mirror: {mirror}\n"
         )
-        ticket = ReleaseTicket(
+        release_run = ReleaseRun(
             release_id="table-2",
             model="table",
             version=2,
@@ -75,8 +75,8 @@ def admitted(store: ModelStoreHook) -> Callable[..., ReleaseTicket]:
             spec=parse_release_spec(text, "table.yaml"),
             stable=StableVersion(version=1, storage_uri=f"s3://{store.bucket}/models/table/1/repository"),
         )
-        ReleaseRecord(store, "table", 2, ticket.release_id).append("release_started")
-        return ticket
+        ReleaseRecord(store, "table", 2, release_run.release_id).append("release_started")
+        return release_run
 
     return admit
 
@@ -92,11 +92,13 @@ def shown(stable: TritonServer, candidate: TritonServer) -> dict[str, Any]:
     return {"stable_url": urls[0], "candidate_url": urls[1], "generation": 5}
 
 
-def operator_for(ticket: ReleaseTicket, preview: Any, *, deferrable: bool = False) -> CompareAnswersOperator:
+def operator_for(
+    release_run: ReleaseRun, preview: Any, *, deferrable: bool = False
+) -> CompareAnswersOperator:
     """The operator, as it is once its templates are rendered."""
     return CompareAnswersOperator(
         task_id="compare_answers",
-        release=ticket.model_dump_json(),
+        release=release_run.model_dump_json(),
         preview=json.dumps(preview),
         manifest_sha256=MANIFEST_SHA256,
         deferrable=deferrable,
@@ -131,10 +133,10 @@ def mirroring(port: int, firsts: int = 10) -> Iterator[None]:
         thread.join(10)
 
 
-def evidence(store: ModelStoreHook, ticket: ReleaseTicket) -> dict[str, Any]:
+def evidence(store: ModelStoreHook, release_run: ReleaseRun) -> dict[str, Any]:
     """What was kept for people; the page is there too."""
-    assert store.exists(f"{ticket.evidence_prefix}mirror.html")
-    found = store.read_json(f"{ticket.evidence_prefix}mirror.json")
+    assert store.exists(f"{release_run.evidence_prefix}mirror.html")
+    found = store.read_json(f"{release_run.evidence_prefix}mirror.json")
     assert isinstance(found, dict)
     return found
 
@@ -149,23 +151,23 @@ def stage_of(store: ModelStoreHook) -> Any:
 def test_answers_that_agree_pass(
     tritons: dict[str, TritonServer],
     ports: tuple[int, int],
-    admitted: Callable[..., ReleaseTicket],
+    admitted: Callable[..., ReleaseRun],
     store: ModelStoreHook,
     emulator: Emulator,
 ) -> None:
     """Deferred while the pod compares; then evidence and record say that it passed, and what differs."""
-    ticket = admitted("{requests: 40, timeout_s: 60, agreement_min: 0.9}")
-    operator = operator_for(ticket, shown(tritons["stable"], tritons["other"]), deferrable=True)
+    release_run = admitted("{requests: 40, timeout_s: 60, agreement_min: 0.9}")
+    operator = operator_for(release_run, shown(tritons["stable"], tritons["other"]), deferrable=True)
     with mirroring(ports[0]):
         with pytest.raises(TaskDeferred) as deferred:
             operator.execute(context())
         core = client.CoreV1Api(emulator.api_client())
         (pod,) = core.list_namespaced_pod(NAMESPACE, label_selector="slipway.dev/mirror=table").items
         assert [one.container_port for one in pod.spec.containers[0].ports] == list(ports)
-        resumed = operator_for(ticket, shown(tritons["stable"], tritons["other"]), deferrable=True)
+        resumed = operator_for(release_run, shown(tritons["stable"], tritons["other"]), deferrable=True)
         event = asyncio.run(asyncio.wait_for(first_event(deferred.value.trigger), 90))
         getattr(resumed, deferred.value.method_name)(context(), event)
-    found = evidence(store, ticket)
+    found = evidence(store, release_run)
     assert found["verdict"]["status"] == "pass"
     assert found["verdict"]["agreement"] == 0.9
     assert found["verdict"]["differ_percent"] == 20.0
@@ -177,15 +179,15 @@ def test_answers_that_agree_pass(
 def test_a_candidate_that_fails_is_refused(
     tritons: dict[str, TritonServer],
     ports: tuple[int, int],
-    admitted: Callable[..., ReleaseTicket],
+    admitted: Callable[..., ReleaseRun],
     store: ModelStoreHook,
 ) -> None:
     """A gate's refusal is not tried again, and names what failed; the evidence is there all the same."""
-    ticket = admitted("{requests: 20, timeout_s: 60}")
-    operator = operator_for(ticket, shown(tritons["stable"], tritons["failing"]))
+    release_run = admitted("{requests: 20, timeout_s: 60}")
+    operator = operator_for(release_run, shown(tritons["stable"], tritons["failing"]))
     with mirroring(ports[0]), pytest.raises(AirflowFailException, match="10 of 20 requests"):
         operator.execute(context())
-    assert evidence(store, ticket)["verdict"]["status"] == "fail"
+    assert evidence(store, release_run)["verdict"]["status"] == "fail"
     stage = stage_of(store)
     assert (stage.outcome, "HTTP 500" in stage.reason) == ("refused", True)
 
@@ -194,19 +196,19 @@ def test_a_candidate_that_fails_is_refused(
 def test_without_traffic_it_is_inconclusive(
     tritons: dict[str, TritonServer],
     ports: tuple[int, int],
-    admitted: Callable[..., ReleaseTicket],
+    admitted: Callable[..., ReleaseRun],
     store: ModelStoreHook,
     required: bool,
 ) -> None:
     """Nobody mirrors: recorded as left out and gone on, or refused where the comparison is required."""
-    ticket = admitted(f"{{requests: 20, timeout_s: 2, required: {str(required).lower()}}}")
-    operator = operator_for(ticket, shown(tritons["stable"], tritons["stable"]))
+    release_run = admitted(f"{{requests: 20, timeout_s: 2, required: {str(required).lower()}}}")
+    operator = operator_for(release_run, shown(tritons["stable"], tritons["stable"]))
     if required:
         with pytest.raises(AirflowFailException, match="no mirrored request arrived"):
             operator.execute(context())
     else:
         operator.execute(context())
-    assert evidence(store, ticket)["verdict"]["status"] == "inconclusive"
+    assert evidence(store, release_run)["verdict"]["status"] == "inconclusive"
     stage = stage_of(store)
     assert stage.outcome == ("refused" if required else "left_out")
     assert "no mirrored request arrived" in stage.reason
@@ -217,7 +219,7 @@ def test_without_traffic_it_is_inconclusive(
 
 
 def test_it_passes_at_once_where_nothing_is_asked_for(
-    tritons: dict[str, TritonServer], admitted: Callable[..., ReleaseTicket], store: ModelStoreHook
+    tritons: dict[str, TritonServer], admitted: Callable[..., ReleaseRun], store: ModelStoreHook
 ) -> None:
     """Without `rollout.mirror`, and without a candidate that is shown, no pod runs and no stage is recorded."""
     both = shown(tritons["stable"], tritons["other"])
@@ -227,12 +229,12 @@ def test_it_passes_at_once_where_nothing_is_asked_for(
 
 
 def test_revisions_without_addresses_cannot_be_compared(
-    admitted: Callable[..., ReleaseTicket], store: ModelStoreHook
+    admitted: Callable[..., ReleaseRun], store: ModelStoreHook
 ) -> None:
     """Where the routes give no address of its own to a revision, that is told, not guessed at."""
-    ticket = admitted("{}")
-    operator_for(ticket, {"candidate_url": "http://a.example", "stable_url": ""}).execute(context())
-    found = evidence(store, ticket)
+    release_run = admitted("{}")
+    operator_for(release_run, {"candidate_url": "http://a.example", "stable_url": ""}).execute(context())
+    found = evidence(store, release_run)
     assert (found["verdict"]["status"], found["report"]) == ("inconclusive", None)
     stage = stage_of(store)
     assert (stage.outcome, "addresses" in stage.reason) == ("left_out", True)

@@ -21,7 +21,7 @@ from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperato
 from slipway.operators.publish import PublishModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import (
@@ -87,7 +87,7 @@ def pods(monkeypatch: pytest.MonkeyPatch, store: ModelStoreHook) -> Pods:
             ran.append(operator.variant)
             result = result_of(operator)
             if result is not None:
-                store.write_json(operator.result_key(operator.ticket), result)
+                store.write_json(operator.result_key(operator.release_run), result)
             if result is None or result["error"] is not None:
                 raise AirflowException("Pod returned a failure.")
 
@@ -104,7 +104,7 @@ def engines_that_differ(store: ModelStoreHook) -> Callable[[ConvertModelOperator
     def convert(operator: ConvertModelOperator) -> dict[str, Any]:
         build = next(builds)
         body = f"engine {operator.variant}, build {build}".encode()
-        store.write(f"{operator.ticket.work_prefix}model.plan", body)
+        store.write(f"{operator.release_run.work_prefix}model.plan", body)
         digest = hashlib.sha256(body).hexdigest()
         model = {"file": "model.plan", "size_bytes": len(body), "sha256": digest}
         faster = "half" if build < 2 else "whole"
@@ -113,31 +113,31 @@ def engines_that_differ(store: ModelStoreHook) -> Callable[[ConvertModelOperator
     return convert
 
 
-def ticket_of(bucket: str, release_id: str = "manual__1", **parts: Any) -> ReleaseTicket:
+def release_run_of(bucket: str, release_id: str = "manual__1", **parts: Any) -> ReleaseRun:
     spec = apply_overrides(parse_release_spec(ENGINES, "ranker.yaml"), parts, "the test")
-    return ReleaseTicket(
-        release_id=release_id, model="ranker", version=1, bucket=bucket, spec=spec, stable=None
-    )
+    return ReleaseRun(release_id=release_id, model="ranker", version=1, bucket=bucket, spec=spec, stable=None)
 
 
-def one_conversion(bucket: str) -> ReleaseTicket:
+def one_conversion(bucket: str) -> ReleaseRun:
     """A release without variants."""
     spec = parse_release_spec("model: ranker\nsource: {format: onnx}\n", "ranker.yaml")
-    return ticket_of(bucket).model_copy(update={"spec": spec})
+    return release_run_of(bucket).model_copy(update={"spec": spec})
 
 
-def converting(ticket: ReleaseTicket, variant: str = "half") -> ConvertModelOperator:
+def converting(release_run: ReleaseRun, variant: str = "half") -> ConvertModelOperator:
     return ConvertModelOperator(
-        task_id="convert", variant=variant, release=ticket.model_dump_json(), namespace="models"
+        task_id="convert", variant=variant, release=release_run.model_dump_json(), namespace="models"
     )
 
 
-def outcomes(store: ModelStoreHook, ticket: ReleaseTicket) -> dict[str, str]:
+def outcomes(store: ModelStoreHook, release_run: ReleaseRun) -> dict[str, str]:
     """How each stage of the release ended, by its record."""
-    events = ReleaseRecord(store, "ranker", 1, ticket.release_id).events()
+    events = ReleaseRecord(store, "ranker", 1, release_run.release_id).events()
     ended = (event for event in events if event.kind == "stage_finished")
     return {
-        event.data["stage"]: event.data["outcome"] for event in ended if event.release_id == ticket.release_id
+        event.data["stage"]: event.data["outcome"]
+        for event in ended
+        if event.release_id == release_run.release_id
     }
 
 
@@ -154,11 +154,11 @@ def test_a_refused_conversion_leaves_its_parity_table(store: ModelStoreHook, buc
     """The evidence is written before the refusal is raised, with the worst rows; without variants too."""
     error = ParityRefusedError("The converted model answers otherwise").to_dict()
     pods(lambda _: {**RESULT, "outcome": "refused", "error": error, "parity": [OFF]})
-    ticket = one_conversion(bucket)
+    release_run = one_conversion(bucket)
     with pytest.raises(AirflowFailException, match="answers otherwise"):
-        converting(ticket, "").execute(CONTEXT)
+        converting(release_run, "").execute(CONTEXT)
     assert evidence(store, "convert.json")["parity"][0]["worst"] == OFF["worst"]
-    assert outcomes(store, ticket) == {"convert": "refused"}
+    assert outcomes(store, release_run) == {"convert": "refused"}
 
 
 def test_the_choice_shows_the_worst_figures_of_each_variant(
@@ -168,16 +168,16 @@ def test_the_choice_shows_the_worst_figures_of_each_variant(
     error = ParityRefusedError("row 1 differs").to_dict()
     refused = {**RESULT, "error": error, "parity": [OFF]}
     pods(lambda operator: RESULT if operator.variant == "whole" else refused)
-    ticket = ticket_of(bucket)
+    release_run = release_run_of(bucket)
     for name in ("half", "whole"):
-        assert converting(ticket, name).execute(CONTEXT) is None  # type: ignore[func-returns-value]
-    chosen = ChooseVariantOperator(task_id="choose", release=ticket.model_dump_json()).run(CONTEXT)
+        assert converting(release_run, name).execute(CONTEXT) is None  # type: ignore[func-returns-value]
+    chosen = ChooseVariantOperator(task_id="choose", release=release_run.model_dump_json()).run(CONTEXT)
     assert chosen == ["whole"]
     half, whole = evidence(store, "variants.json")["candidates"]
     assert (half["refused"], half["parity"][0]["mismatched_rows"]) == ("row 1 differs.", 1)
     assert (whole["refused"], whole["parity"][0]["max_abs_diff"]) == (None, 0.001)
     assert evidence(store, "convert-half.json")["parity"] == [OFF]
-    assert outcomes(store, ticket) == {
+    assert outcomes(store, release_run) == {
         "convert-half": "left_out",
         "convert-whole": "passed",
         "choose": "passed",
@@ -188,15 +188,15 @@ def test_a_choice_that_refuses_shows_what_there_was(store: ModelStoreHook, bucke
     """With no variant left, `variants.json` tells all the same what each was and why it is out."""
     error = ParityRefusedError("row 1 differs").to_dict()
     pods(lambda _: {**RESULT, "error": error, "parity": [OFF]})
-    ticket = ticket_of(bucket)
+    release_run = release_run_of(bucket)
     for name in ("half", "whole"):
-        converting(ticket, name).execute(CONTEXT)
+        converting(release_run, name).execute(CONTEXT)
     with pytest.raises(ParityRefusedError, match="no variant of the conversion is left"):
-        ChooseVariantOperator(task_id="choose", release=ticket.model_dump_json()).run(CONTEXT)
+        ChooseVariantOperator(task_id="choose", release=release_run.model_dump_json()).run(CONTEXT)
     told = evidence(store, "variants.json")
     assert told["names"] == []
     assert [one["parity"][0]["mismatched_rows"] for one in told["candidates"]] == [1, 1]
-    assert outcomes(store, ticket)["choose"] == "refused"
+    assert outcomes(store, release_run)["choose"] == "refused"
 
 
 def test_nothing_is_chosen_of_a_conversion_that_did_not_run(store: ModelStoreHook, bucket: str) -> None:
@@ -219,9 +219,9 @@ def test_a_pod_that_says_pass_is_not_believed(
 ) -> None:
     """The table decides: one that fails, is empty, unreadable or lacks an output refuses the version."""
     pods(lambda _: {**RESULT, "parity": parity})
-    ticket = one_conversion(bucket)
+    release_run = one_conversion(bucket)
     with pytest.raises(AirflowFailException, match=words):
-        converting(ticket, "").execute(CONTEXT)
+        converting(release_run, "").execute(CONTEXT)
     assert words in str(SlipwayError.from_dict(evidence(store, "convert.json")["error"]))
 
 
@@ -231,9 +231,9 @@ def test_what_is_passed_through_has_no_table(bucket: str, store: ModelStoreHook,
     spec = parse_release_spec(
         "model: ranker\nsource: {format: python}\nconversion: {target: python}\n", "r.yaml"
     )
-    ticket = ticket_of(bucket).model_copy(update={"spec": spec})
-    assert converting(ticket, "").execute(CONTEXT) is None  # type: ignore[func-returns-value]
-    assert outcomes(store, ticket) == {"convert": "passed"}
+    release_run = release_run_of(bucket).model_copy(update={"spec": spec})
+    assert converting(release_run, "").execute(CONTEXT) is None  # type: ignore[func-returns-value]
+    assert outcomes(store, release_run) == {"convert": "passed"}
 
 
 # --- what is left out, and what is tried again ---
@@ -254,23 +254,23 @@ def test_one_of_several_that_cannot_be_released_is_left_out(
 ) -> None:
     """The only conversion fails its task at once, a hang included; one of several is left out, and nothing fails."""
     pods(lambda _: {**RESULT, "error": error.to_dict(), "parity": []})
-    ticket = ticket_of(bucket) if variant else one_conversion(bucket)
-    operator = converting(ticket, variant)
+    release_run = release_run_of(bucket) if variant else one_conversion(bucket)
+    operator = converting(release_run, variant)
     if variant:
         assert operator.execute(CONTEXT) is None  # type: ignore[func-returns-value]
-        assert outcomes(store, ticket) == {"convert-half": "left_out"}
+        assert outcomes(store, release_run) == {"convert-half": "left_out"}
         return
     with pytest.raises(AirflowFailException, match=str(error)):
         operator.execute(CONTEXT)
     outcome = "refused" if isinstance(error, ParityRefusedError) else "failed"
-    assert outcomes(store, ticket) == {"convert": outcome}
+    assert outcomes(store, release_run) == {"convert": outcome}
 
 
 def test_an_unreachable_store_leaves_nothing_out(bucket: str, pods: Pods) -> None:
     """A variant whose pod did not reach the hub or the store is tried again: the world was away, not the variant."""
     pods(lambda _: {**RESULT, "error": StoreUnavailableError("S3 does not answer").to_dict()})
     with pytest.raises(StoreUnavailableError):
-        converting(ticket_of(bucket)).execute(CONTEXT)
+        converting(release_run_of(bucket)).execute(CONTEXT)
 
 
 def pod_that_ended(reason: str | None, container_reason: str | None, message: str = "") -> Any:
@@ -301,10 +301,10 @@ def test_a_pod_that_meets_its_limits_is_left_out_with_the_reason(
         return None if operator.variant == "half" else RESULT
 
     pods(die)
-    ticket = ticket_of(bucket)
+    release_run = release_run_of(bucket)
     for name in ("half", "whole"):
-        converting(ticket, name).execute(CONTEXT)
-    release = ticket.model_dump_json()
+        converting(release_run, name).execute(CONTEXT)
+    release = release_run.model_dump_json()
     assert ChooseVariantOperator(task_id="choose", release=release).run(CONTEXT) == ["whole"]
     (half, _) = evidence(store, "variants.json")["candidates"]
     assert re.search(words, half["refused"])
@@ -318,7 +318,7 @@ def test_a_pod_that_ended_for_no_reason_of_its_own_is_tried_again(bucket: str, p
 
     pods(die)
     with pytest.raises(TransientError, match=r"without a result.*Evicted"):
-        converting(ticket_of(bucket)).execute(CONTEXT)
+        converting(release_run_of(bucket)).execute(CONTEXT)
 
 
 # --- a version that is published already ---
@@ -335,12 +335,12 @@ def landed(store: ModelStoreHook) -> ModelStoreHook:
     return store
 
 
-def release(ticket: ReleaseTicket) -> list[str] | None:
+def release(release_run: ReleaseRun) -> list[str] | None:
     """Convert, choose and publish, as the DAG does: a choice that skips itself gives publishing nothing."""
-    rendered, chosen = ticket.model_dump_json(), None
-    for name in ticket.spec.conversion.variants:
+    rendered, chosen = release_run.model_dump_json(), None
+    for name in release_run.spec.conversion.variants:
         try:
-            converting(ticket, name).execute(CONTEXT)
+            converting(release_run, name).execute(CONTEXT)
         except AirflowSkipException:
             continue
     try:
@@ -356,9 +356,9 @@ def test_a_version_that_is_published_is_released_again_as_it_is(
 ) -> None:
     """Engines differ from build to build: nothing is built nor chosen again, and what is published is checked."""
     ran = pods(engines_that_differ(landed))
-    assert release(ticket_of(bucket)) == ["half"]
+    assert release(release_run_of(bucket)) == ["half"]
     published = ModelRegistry(landed).require("ranker", 1)
-    again = ticket_of(bucket, "manual__2")
+    again = release_run_of(bucket, "manual__2")
     assert release(again) is None
     assert ran == ["half", "whole"]
     assert outcomes(landed, again) == {
@@ -374,12 +374,12 @@ def test_a_version_that_was_decided_on_is_finished_and_not_built_again(
 ) -> None:
     """A publisher died after it had decided: the next release takes what was decided, and the version exists."""
     ran = pods(engines_that_differ(landed))
-    release(ticket_of(bucket))
+    release(release_run_of(bucket))
     paths = repository_paths("ranker", 1)
     manifest = landed.require(paths.manifest, remedy="")
     landed.delete(paths.manifest)
     assert landed.exists(decision_key(paths))
-    assert release(ticket_of(bucket, "manual__2")) is None
+    assert release(release_run_of(bucket, "manual__2")) is None
     assert ran == ["half", "whole"]
     assert landed.read(paths.manifest) == manifest
 
@@ -397,9 +397,9 @@ def test_another_way_to_make_it_is_not_taken_for_the_same(
 ) -> None:
     """Where the release file says something else now it is converted again, and publishing tells the difference."""
     ran = pods(engines_that_differ(landed))
-    release(ticket_of(bucket))
+    release(release_run_of(bucket))
     with pytest.raises(VersionConflictError, match="already published with other content"):
-        release(ticket_of(bucket, "manual__2", **parts))
+        release(release_run_of(bucket, "manual__2", **parts))
     assert len(ran) == 4
 
 
@@ -416,42 +416,42 @@ def test_where_it_is_made_and_how_it_is_judged_does_not_count(
 ) -> None:
     """Limits, nodes and tolerances change nothing in what was made: it is taken as it is."""
     ran = pods(engines_that_differ(landed))
-    release(ticket_of(bucket))
-    assert release(ticket_of(bucket, "manual__2", **parts)) is None
+    release(release_run_of(bucket))
+    assert release(release_run_of(bucket, "manual__2", **parts)) is None
     assert len(ran) == 2
 
 
 def test_other_files_are_not_taken_for_the_same(landed: ModelStoreHook, bucket: str, pods: Pods) -> None:
     """A source that was replaced, even by one as long, is converted again, and publishing refuses it."""
     ran = pods(engines_that_differ(landed))
-    release(ticket_of(bucket))
+    release(release_run_of(bucket))
     landed.client.put_object(Bucket=bucket, Key="incoming/ranker/1/model.onnx", Body=b"oonx")
     with pytest.raises(VersionConflictError):
-        release(ticket_of(bucket, "manual__2"))
+        release(release_run_of(bucket, "manual__2"))
     assert len(ran) == 4
 
 
 def test_a_config_of_training_counts_as_well(landed: ModelStoreHook, bucket: str, pods: Pods) -> None:
     """It is the base of the published configuration: one that came or changed since is not overlooked."""
     ran = pods(engines_that_differ(landed))
-    release(ticket_of(bucket))
+    release(release_run_of(bucket))
     landed.write("incoming/ranker/1/config.pbtxt", b"max_batch_size: 16")
     with pytest.raises(VersionConflictError):
-        release(ticket_of(bucket, "manual__2"))
+        release(release_run_of(bucket, "manual__2"))
     assert len(ran) == 4
 
 
 def test_a_damaged_version_is_not_released_again(landed: ModelStoreHook, bucket: str, pods: Pods) -> None:
     """Publishing reads every byte of what is there; one that was changed is named, with the remedy."""
     pods(engines_that_differ(landed))
-    release(ticket_of(bucket))
+    release(release_run_of(bucket))
     landed.write("models/ranker/1/repository/ranker/1/model.plan", b"another engine")
     with pytest.raises(VersionConflictError, match=r"ranker/1/model\.plan: expected"):
-        release(ticket_of(bucket, "manual__2"))
+        release(release_run_of(bucket, "manual__2"))
 
 
 def test_nothing_converted_and_nothing_published_is_an_error(landed: ModelStoreHook, bucket: str) -> None:
     """Publishing that is told of no variant does not guess at one."""
-    rendered = ticket_of(bucket).model_dump_json()
+    rendered = release_run_of(bucket).model_dump_json()
     with pytest.raises(InputMissingError, match="nothing was converted"):
         PublishModelOperator(task_id="publish", release=rendered, variants="null").run(CONTEXT)

@@ -57,12 +57,12 @@ class Served:
     @property
     def name(self) -> str:
         """What it is called on the server."""
-        return self.release.ticket.model
+        return self.release.release_run.model
 
     @property
     def rule(self) -> ParityRule:
         """How far its answers may be from the source's."""
-        rules: ParityRule = with_variant(self.release.ticket.spec, self.chosen).conversion.parity
+        rules: ParityRule = with_variant(self.release.release_run.spec, self.chosen).conversion.parity
         return rules
 
     def golden(self, rows: Sequence[int] | slice = slice(None)) -> Arrays:
@@ -94,7 +94,7 @@ class Staging:
         trained = case.trained(self.folder)
         release = Release(self.store, case.release_file, 1)
         release.land(trained.files, trained.golden)
-        measured = {name: release.convert(name) for name in variant_names(release.ticket.spec)}
+        measured = {name: release.convert(name) for name in variant_names(release.release_run.spec)}
         (chosen,) = ChooseVariantOperator(task_id="choose", release=release.rendered).run(CONTEXT)
         manifest = release.publish([chosen])
         release.stage()

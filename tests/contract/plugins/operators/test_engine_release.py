@@ -15,7 +15,7 @@ from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import PrepareStagingOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.errors import GateRefusedError, LoadRefusedError, ModelInvalidError
 from include.model_release.publishing.manifest import Manifest
@@ -47,9 +47,9 @@ _RESULT: dict[str, Any] = {
 }
 
 
-def _ticket(bucket: str, **serving: Any) -> ReleaseTicket:
+def _release_run(bucket: str, **serving: Any) -> ReleaseRun:
     spec = apply_overrides(_SPEC, {"serving": {**_SERVING, **serving}}, "the test")
-    return ReleaseTicket(
+    return ReleaseRun(
         release_id="manual__1", model="ranker", version=1, bucket=bucket, spec=spec, stable=None
     )
 
@@ -80,14 +80,14 @@ def _ready(store: ModelStoreHook, files: dict[str, bytes], version: int = 1) -> 
     store.write_json(f"incoming/ranker/{version}/ready.json", ready)
 
 
-def _published(store: ModelStoreHook, ticket: ReleaseTicket) -> Manifest:
-    PublishModelOperator(task_id="publish", release=ticket.model_dump_json()).run({})  # type: ignore[typeddict-item]
+def _published(store: ModelStoreHook, release_run: ReleaseRun) -> Manifest:
+    PublishModelOperator(task_id="publish", release=release_run.model_dump_json()).run({})  # type: ignore[typeddict-item]
     return ModelRegistry(store).require("ranker", 1)
 
 
 def test_an_engine_is_published_with_its_machine(converted: ModelStoreHook, bucket: str) -> None:
     """Training's configuration with the release's options over it, warm-up files, and the machine in the manifest."""
-    manifest = _published(converted, _ticket(bucket))
+    manifest = _published(converted, _release_run(bucket))
     (engine,) = manifest.engines
     assert (engine.gpu, engine.tensorrt) == ("NVIDIA L4", "10.13.2.6")
     assert set(manifest.files) == {
@@ -109,8 +109,8 @@ def test_an_engine_needs_no_word_on_its_platform(converted: ModelStoreHook, buck
     converted.write("incoming/ranker/1/config.pbtxt", b"max_batch_size: 16")
     _ready(converted, {"config.pbtxt": b"max_batch_size: 16"})
     spec = apply_overrides(_SPEC, {"serving": {"hardware": _HARDWARE}}, "the test")
-    ticket = _ticket(bucket).model_copy(update={"spec": spec})
-    manifest = _published(converted, ticket)
+    release_run = _release_run(bucket).model_copy(update={"spec": spec})
+    manifest = _published(converted, release_run)
     config = from_pbtxt(ModelRegistry(converted).config_text(manifest))
     assert (config["platform"], config["backend"]) == ("tensorrt_plan", "tensorrt")
     assert config["default_model_filename"] == "model.plan"
@@ -132,14 +132,14 @@ def test_a_configuration_for_another_file_is_not_published(
     _ready(converted, {"config.pbtxt": base.encode()})
     spec = apply_overrides(_SPEC, {"serving": {"hardware": _HARDWARE}}, "the test")
     with pytest.raises(ModelInvalidError, match=words):
-        _published(converted, _ticket(bucket).model_copy(update={"spec": spec}))
+        _published(converted, _release_run(bucket).model_copy(update={"spec": spec}))
     assert not converted.exists("models/ranker/1/manifest.json")
 
 
 def test_a_batch_beyond_the_engines_profile_is_not_published(converted: ModelStoreHook, bucket: str) -> None:
     """`max_batch_size` above the engine's largest shape is refused with the field's name."""
     with pytest.raises(ModelInvalidError, match=r"`max_batch_size` is larger than the engine's profile"):
-        _published(converted, _ticket(bucket, max_batch_size=32))
+        _published(converted, _release_run(bucket, max_batch_size=32))
     assert not converted.exists("models/ranker/1/manifest.json")
 
 
@@ -155,9 +155,9 @@ def test_an_engine_is_not_staged_where_it_does_not_fit(
     converted: ModelStoreHook, bucket: str, hardware: dict[str, str] | None, words: str
 ) -> None:
     """Another GPU or TensorRT, or none declared: refused before a byte is copied to the staging server."""
-    ticket = _ticket(bucket, hardware=hardware)
-    _published(converted, ticket)
-    operator = PrepareStagingOperator(task_id="stage", release=ticket.model_dump_json())
+    release_run = _release_run(bucket, hardware=hardware)
+    _published(converted, release_run)
+    operator = PrepareStagingOperator(task_id="stage", release=release_run.model_dump_json())
     with pytest.raises(LoadRefusedError, match=words) as refused:
         operator.run({})  # type: ignore[typeddict-item]
     assert isinstance(refused.value, GateRefusedError)
@@ -166,15 +166,15 @@ def test_an_engine_is_not_staged_where_it_does_not_fit(
 
 def test_engine_of_the_servers_before_is_left_out(converted: ModelStoreHook, bucket: str) -> None:
     """A release that moves to another TensorRT goes on without its stable version, and the record says why."""
-    _published(converted, _ticket(bucket))
+    _published(converted, _release_run(bucket))
     engine = {**_RESULT["engine"], "tensorrt": "10.14.1.2"}
     _land(converted, 2, {**_RESULT, "engine": engine})
     stable = StableVersion(version=1, storage_uri=f"s3://{bucket}/models/ranker/1/repository")
     hardware = {**_HARDWARE, "tensorrt": "10.14.1"}
-    ticket = _ticket(bucket, hardware=hardware).model_copy(
+    release_run = _release_run(bucket, hardware=hardware).model_copy(
         update={"release_id": "manual__2", "version": 2, "stable": stable}
     )
-    release = ticket.model_dump_json()
+    release = release_run.model_dump_json()
     PublishModelOperator(task_id="publish", release=release).run({})  # type: ignore[typeddict-item]
     staged = PrepareStagingOperator(task_id="stage", release=release).run({})  # type: ignore[typeddict-item]
     assert (staged["candidate"]["version"], staged["baseline"]) == (2, None)
@@ -188,9 +188,9 @@ def test_engine_of_the_servers_before_is_left_out(converted: ModelStoreHook, buc
 
 def test_an_engine_is_staged_where_it_fits(converted: ModelStoreHook, bucket: str) -> None:
     """With the servers declared as the machine that built it, everything is copied, warm-up files included."""
-    ticket = _ticket(bucket)
-    _published(converted, ticket)
-    staged = PrepareStagingOperator(task_id="stage", release=ticket.model_dump_json()).run({})  # type: ignore[typeddict-item]
+    release_run = _release_run(bucket)
+    _published(converted, release_run)
+    staged = PrepareStagingOperator(task_id="stage", release=release_run.model_dump_json()).run({})  # type: ignore[typeddict-item]
     assert staged["candidate"]["config"]["version_policy"] == {"specific": {"versions": [1]}}
     assert {entry.key for entry in converted.entries("staging/")} == {
         "staging/ranker/config.pbtxt",
@@ -217,20 +217,20 @@ def two_engines(converted: ModelStoreHook) -> ModelStoreHook:
     return converted
 
 
-def _ticket_of_two(bucket: str, capability: str) -> ReleaseTicket:
+def _release_run_of_two(bucket: str, capability: str) -> ReleaseRun:
     hardware = {"compute_capability": capability, "tensorrt": "10.13.2"}
     conversion = {"target": "tensorrt", "choose": "all", "variants": {"l4": {}, "h100": {}}}
     spec = apply_overrides(
         _SPEC, {"serving": {**_SERVING, "hardware": hardware}, "conversion": conversion}, "the test"
     )
-    return ReleaseTicket(
+    return ReleaseRun(
         release_id="manual__1", model="ranker", version=1, bucket=bucket, spec=spec, stable=None
     )
 
 
 def test_one_version_holds_an_engine_for_each_kind_of_gpu(two_engines: ModelStoreHook, bucket: str) -> None:
     """With `choose: all` both are published, and the configuration says which is whose."""
-    release = _ticket_of_two(bucket, "9.0").model_dump_json()
+    release = _release_run_of_two(bucket, "9.0").model_dump_json()
     names = ChooseVariantOperator(task_id="choose", release=release).run({})  # type: ignore[typeddict-item]
     assert names == ["l4", "h100"]
     publish = PublishModelOperator(task_id="publish", release=release, variants=json.dumps(names))
@@ -259,7 +259,7 @@ def test_every_engine_is_held_against_the_configuration(
     """Not only the leading one: an engine with smaller profiles, or other tensors, is refused by its GPU's name."""
     key = "work/ranker/1/convert/h100/result.json"
     two_engines.write_json(key, {**(two_engines.read_json(key) or {}), **change})
-    release = _ticket_of_two(bucket, "8.9").model_dump_json()
+    release = _release_run_of_two(bucket, "8.9").model_dump_json()
     publish = PublishModelOperator(task_id="publish", release=release, variants='["l4", "h100"]')
     with pytest.raises(ModelInvalidError, match=f"the engine for NVIDIA H100.*{words}"):
         publish.run({})  # type: ignore[typeddict-item]
@@ -271,8 +271,8 @@ def test_a_version_with_several_engines_is_staged_where_one_fits(
 ) -> None:
     """The servers' GPU needs its engine among them; a third kind has none."""
     for capability in ("9.0", "8.0"):
-        ticket = _ticket_of_two(bucket, capability)
-        release = ticket.model_dump_json()
+        release_run = _release_run_of_two(bucket, capability)
+        release = release_run.model_dump_json()
         publish = PublishModelOperator(task_id="publish", release=release, variants='["l4", "h100"]')
         publish.run({})  # type: ignore[typeddict-item]
         stage = PrepareStagingOperator(task_id="stage", release=release)

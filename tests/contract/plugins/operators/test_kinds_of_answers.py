@@ -20,7 +20,7 @@ from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOpera
 from slipway.operators.triton import TritonLoadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.errors import (
     GoldenSetError,
@@ -113,7 +113,7 @@ class Release:
         spec = parse_release_spec(text, "release.yaml")
         uri = f"s3://{store.bucket}/models/{spec.model}/{stable}/repository"
         self.store, self.prepared = store, dict[str, Any]()
-        self.ticket = ReleaseTicket(
+        self.release_run = ReleaseRun(
             release_id=f"{spec.model}-{version}",
             model=spec.model,
             version=version,
@@ -121,20 +121,20 @@ class Release:
             spec=spec,
             stable=None if stable is None else StableVersion(version=stable, storage_uri=uri),
         )
-        self.rendered = self.ticket.model_dump_json()
-        ReleaseRecord(store, spec.model, version, self.ticket.release_id).append("release_started")
+        self.rendered = self.release_run.model_dump_json()
+        ReleaseRecord(store, spec.model, version, self.release_run.release_id).append("release_started")
 
     def publish(self, files: dict[str, bytes], signature: dict[str, Any], **golden: np.ndarray) -> Release:
         """Lay down what training and the converter leave, the golden set included, and publish it."""
-        ticket, buffer = self.ticket, io.BytesIO()
+        release_run, buffer = self.release_run, io.BytesIO()
         np.savez(buffer, **golden)  # type: ignore[arg-type, unused-ignore]
-        source = dict.fromkeys(ticket.spec.required_files(), b"the converter has read it")
+        source = dict.fromkeys(release_run.spec.required_files(), b"the converter has read it")
         for name, body in {**source, "golden.npz": buffer.getvalue()}.items():
-            self.store.write(ticket.incoming_prefix + name, body)
-        ready = {"model": ticket.model, "version": ticket.version}
-        self.store.write_json(f"{ticket.incoming_prefix}ready.json", ready)
+            self.store.write(release_run.incoming_prefix + name, body)
+        ready = {"model": release_run.model, "version": release_run.version}
+        self.store.write_json(f"{release_run.incoming_prefix}ready.json", ready)
         result = {"signature": signature, **self._made(files)}
-        self.store.write_json(f"{ticket.work_prefix}result.json", result)
+        self.store.write_json(f"{release_run.work_prefix}result.json", result)
         PublishModelOperator(task_id="publish", release=self.rendered).run(CONTEXT)
         return self
 
@@ -146,7 +146,7 @@ class Release:
         below, entries = "repository/" if configs else "", []
         for path, body in files.items():
             if not path.endswith(".pbtxt"):
-                self.store.write(f"{self.ticket.work_prefix}{below}{path}", body)
+                self.store.write(f"{self.release_run.work_prefix}{below}{path}", body)
                 sha256 = hashlib.sha256(body).hexdigest()
                 entries.append({"path": path, "file": path, "size_bytes": len(body), "sha256": sha256})
         return {"repository": {"files": entries, "configs": configs}} if configs else {"model": entries[0]}
@@ -193,12 +193,12 @@ class Release:
     @property
     def report(self) -> dict[str, Any]:
         """The validation report as it was written."""
-        return dict(self.store.read_json(f"{self.ticket.evidence_prefix}validation.json"))
+        return dict(self.store.read_json(f"{self.release_run.evidence_prefix}validation.json"))
 
     @property
     def page(self) -> str:
         """The validation page."""
-        return (self.store.read(f"{self.ticket.evidence_prefix}validation.html") or b"").decode()
+        return (self.store.read(f"{self.release_run.evidence_prefix}validation.html") or b"").decode()
 
 
 def _rendered(staged: dict[str, Any]) -> dict[str, Any]:
@@ -451,5 +451,9 @@ def test_gates_say_for_which_manifest_they_passed(store: ModelStoreHook, hook: T
 
 def stages_of(release: Release) -> tuple[Stage, ...]:
     """What the record says of the release's stages."""
-    ticket = release.ticket
-    return ReleaseRecord(release.store, ticket.model, ticket.version, ticket.release_id).state().stages
+    release_run = release.release_run
+    return (
+        ReleaseRecord(release.store, release_run.model, release_run.version, release_run.release_id)
+        .state()
+        .stages
+    )

@@ -14,20 +14,20 @@ from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.registry.registry import ModelRegistry
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from tests.support.release import scale_release
 from tests.support.release.release_steps import load_of
-from tests.support.release.scale_release import MODEL, convert, run, state_of, ticket_of
+from tests.support.release.scale_release import MODEL, convert, release_run_of, run, state_of
 from tests.support.serving.ensembles import python_files
 
 pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-def ticket(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ReleaseTicket:
+def release_run(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ReleaseRun:
     """Version 2 is published and is to follow version 1, whose program this server cannot run any more."""
-    first, second = ticket_of(store), ticket_of(store, 2, stable=1)
+    first, second = release_run_of(store), release_run_of(store, 2, stable=1)
     broken = {**python_files(2.0), "model.py": b"import a_library_of_long_ago\n"}
     with monkeypatch.context() as old:
         old.setattr(scale_release, "python_files", lambda factor: broken)
@@ -39,22 +39,24 @@ def ticket(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ReleaseTic
 
 
 def test_gates_go_on_without_a_baseline_that_does_not_load(
-    store: ModelStoreHook, ticket: ReleaseTicket, hook: TritonHook
+    store: ModelStoreHook, release_run: ReleaseRun, hook: TritonHook
 ) -> None:
     """The candidate is validated alone; record, report and page say that it was not compared, and why."""
-    prepared = run(PrepareStagingOperator, ticket)
+    prepared = run(PrepareStagingOperator, release_run)
     assert prepared["baseline"]["version"] == 1
-    run(LoadCandidateOperator, ticket, **load_of(prepared["candidate"]))
-    staging = run(LoadBaselineOperator, ticket, staging=json.dumps(prepared), **load_of(prepared["baseline"]))
+    run(LoadCandidateOperator, release_run, **load_of(prepared["candidate"]))
+    staging = run(
+        LoadBaselineOperator, release_run, staging=json.dumps(prepared), **load_of(prepared["baseline"])
+    )
     assert staging == {**prepared, "baseline": None, "not_compared": staging["not_compared"]}
     assert "version 1, which is live" in staging["not_compared"]
     assert "a_library_of_long_ago" in staging["not_compared"]
-    run(ValidateModelOperator, ticket, staging=json.dumps(staging))
-    report = store.read_json(f"{ticket.evidence_prefix}validation.json") or {}
+    run(ValidateModelOperator, release_run, staging=json.dumps(staging))
+    report = store.read_json(f"{release_run.evidence_prefix}validation.json") or {}
     assert (report["outcome"], report["stable_version"]) == ("pass", None)
     assert report["not_compared"] == staging["not_compared"]
-    assert b"Not compared: version 1" in (store.read(f"{ticket.evidence_prefix}validation.html") or b"")
-    stages = {stage.name: stage for stage in state_of(store, ticket).stages}
+    assert b"Not compared: version 1" in (store.read(f"{release_run.evidence_prefix}validation.html") or b"")
+    stages = {stage.name: stage for stage in state_of(store, release_run).stages}
     assert {name: stage.outcome for name, stage in stages.items()} == {
         "publish": "passed",
         "stage": "passed",
@@ -67,13 +69,13 @@ def test_gates_go_on_without_a_baseline_that_does_not_load(
 def test_baseline_that_loads_is_compared_with(store: ModelStoreHook, hook: TritonHook) -> None:
     """Staging goes on to the gates as it was prepared."""
     for number, stable in ((1, None), (2, 1)):
-        ticket = ticket_of(store, number, stable=stable)
-        convert(store, ticket)
-        run(PublishModelOperator, ticket)
-    prepared: dict[str, Any] = run(PrepareStagingOperator, ticket)
+        release_run = release_run_of(store, number, stable=stable)
+        convert(store, release_run)
+        run(PublishModelOperator, release_run)
+    prepared: dict[str, Any] = run(PrepareStagingOperator, release_run)
     operator = LoadBaselineOperator(
         task_id="load",
-        release=ticket.model_dump_json(),
+        release=release_run.model_dump_json(),
         staging=json.dumps(prepared),
         **load_of(prepared["baseline"]),
     )
@@ -82,11 +84,11 @@ def test_baseline_that_loads_is_compared_with(store: ModelStoreHook, hook: Trito
 
 
 def test_other_tensors_than_those_of_a_version_left_out_are_refused(
-    store: ModelStoreHook, ticket: ReleaseTicket, hook: TritonHook
+    store: ModelStoreHook, release_run: ReleaseRun, hook: TritonHook
 ) -> None:
     """Clients meet other tensors whether or not the stable version is on staging: the manifests tell."""
-    prepared = run(PrepareStagingOperator, ticket)
-    run(LoadCandidateOperator, ticket, **load_of(prepared["candidate"]))
+    prepared = run(PrepareStagingOperator, release_run)
+    run(LoadCandidateOperator, release_run, **load_of(prepared["candidate"]))
     manifest = ModelRegistry(store).require(MODEL, 1)
     other = manifest.signature.model_copy(update={"outputs": ()})
     store.write(
@@ -94,13 +96,13 @@ def test_other_tensors_than_those_of_a_version_left_out_are_refused(
     )
     left_out = {**prepared, "baseline": None, "not_compared": "an engine of old"}
     with pytest.raises(AirflowFailException, match=r"differs from that of version 1.*output `y`.*is new"):
-        run(ValidateModelOperator, ticket, staging=json.dumps(left_out))
-    page = (store.read(f"{ticket.evidence_prefix}validation.html") or b"").decode()
+        run(ValidateModelOperator, release_run, staging=json.dumps(left_out))
+    page = (store.read(f"{release_run.evidence_prefix}validation.html") or b"").decode()
     assert "not there" in page
     assert "Not compared: an engine of old" in page
 
 
-def test_benchmark_says_what_it_did_not_compare(store: ModelStoreHook, ticket: ReleaseTicket) -> None:
+def test_benchmark_says_what_it_did_not_compare(store: ModelStoreHook, release_run: ReleaseRun) -> None:
     """The verdict that is kept has the reason; the limits of the release file decide alone."""
     staging = {
         "candidate": {"name": MODEL, "version": 2, "config": {}},
@@ -109,10 +111,13 @@ def test_benchmark_says_what_it_did_not_compare(store: ModelStoreHook, ticket: R
         "not_compared": "an engine of old",
     }
     operator = BenchmarkModelOperator(
-        task_id="benchmark", release=ticket.model_dump_json(), staging=json.dumps(staging), namespace="models"
+        task_id="benchmark",
+        release=release_run.model_dump_json(),
+        staging=json.dumps(staging),
+        namespace="models",
     )
     latencies = dict.fromkeys(("avg_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms"), 1.0)
     counts = {"round": 0, "concurrency": 1, "requests": 10, "errors": 0, "throughput_rps": 100.0}
-    operator.judge(ticket, {"measurements": [{"role": "candidate", **counts, **latencies}]})
-    verdict = store.read_json(f"{ticket.evidence_prefix}benchmark/verdict.json") or {}
+    operator.judge(release_run, {"measurements": [{"role": "candidate", **counts, **latencies}]})
+    verdict = store.read_json(f"{release_run.evidence_prefix}benchmark/verdict.json") or {}
     assert (verdict["status"], verdict["not_compared"]) == ("pass", "an engine of old")

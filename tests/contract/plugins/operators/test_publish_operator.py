@@ -25,7 +25,7 @@ from slipway.registry import publisher
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey
 from slipway.registry.verification import verify_version
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from include.model_release.errors import SlipwayError, UserError
 from include.model_release.publishing.manifest import FileEntry, Manifest
@@ -37,9 +37,9 @@ from tests.support.release.scale_release import (
     SBOM,
     TOOLS,
     convert,
+    release_run_of,
     run,
     state_of,
-    ticket_of,
 )
 from tests.support.store.interleaving import Killed, MortalStore, Turns
 
@@ -59,9 +59,9 @@ def _commit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def published(store: ModelStoreHook, **publish: Any) -> Manifest:
     """Version 1, converted and published."""
-    ticket = ticket_of(store, **publish)
-    convert(store, ticket)
-    run(PublishModelOperator, ticket)
+    release_run = release_run_of(store, **publish)
+    convert(store, release_run)
+    run(PublishModelOperator, release_run)
     return ModelRegistry(store).require(MODEL, 1)
 
 
@@ -118,9 +118,9 @@ def test_attachments_lie_beside_the_repository(store: ModelStoreHook, tmp_path: 
 
 def test_version_without_key_and_list_has_neither(store: ModelStoreHook) -> None:
     """A converter that left no list of packages, and a release file without a key, hold nothing up."""
-    ticket = ticket_of(store)
-    convert(store, ticket, sbom=False)
-    run(PublishModelOperator, ticket)
+    release_run = release_run_of(store)
+    convert(store, release_run, sbom=False)
+    run(PublishModelOperator, release_run)
     assert set(ModelRegistry(store).require(MODEL, 1).attachments) == {"golden.npz", "recipe.json"}
 
 
@@ -192,10 +192,12 @@ def release_all(
     monkeypatch: pytest.MonkeyPatch, store: ModelStoreHook, folder: Path, **publish: Any
 ) -> list[str]:
     """Admit, keep a gate's evidence, publish and stage; return every key that Airflow's tasks have written."""
-    ticket = ticket_of(store, **publish)
-    convert(store, ticket)
+    release_run = release_run_of(store, **publish)
+    convert(store, release_run)
     given = set(below(store, ""))
-    (folder / "scale.yaml").write_text(json.dumps(ticket.spec.model_dump(mode="json", exclude_unset=True)))
+    (folder / "scale.yaml").write_text(
+        json.dumps(release_run.spec.model_dump(mode="json", exclude_unset=True))
+    )
     monkeypatch.setattr(release, "look", lambda service: None)
     admit = AdmitReleaseOperator(task_id="admit", releases_dir=str(folder), bucket=store.bucket)
     admit.execute(
@@ -206,10 +208,10 @@ def release_all(
             "ti": SimpleNamespace(get_dagrun_state=lambda *_: "running"),
         }
     )
-    gate = ConvertModelOperator(task_id="convert", release=ticket.model_dump_json(), namespace="models")
-    gate.judge(ticket, {"parity": "measured"})
-    run(PublishModelOperator, ticket)
-    run(PrepareStagingOperator, ticket)
+    gate = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json(), namespace="models")
+    gate.judge(release_run, {"parity": "measured"})
+    run(PublishModelOperator, release_run)
+    run(PrepareStagingOperator, release_run)
     written = [key for key in below(store, "") if key not in given]
     for prefix in ("records/", "staging/", f"models/{MODEL}/1/evidence/", f"models/{MODEL}/1/repository/"):
         assert any(key.startswith(prefix) for key in written), prefix
@@ -286,15 +288,15 @@ def test_encryption_that_there_is_not(
     assert not store.exists("k")
 
 
-def large(store: ModelStoreHook, ticket: ReleaseTicket) -> str:
+def large(store: ModelStoreHook, release_run: ReleaseRun) -> str:
     """Let the converted model be too large for one copy; return the key that it is published under."""
-    convert(store, ticket)
+    convert(store, release_run)
     path, body = f"{MODEL}/1/model.py", b"#" * (12 * 2**20)
-    store.write(f"{ticket.work_prefix}repository/{path}", body)
-    result = store.read_json(f"{ticket.work_prefix}result.json")
+    store.write(f"{release_run.work_prefix}repository/{path}", body)
+    result = store.read_json(f"{release_run.work_prefix}result.json")
     assert result is not None
     result["repository"]["files"] = [{"path": path, **FileEntry.of(body).model_dump()}]
-    store.write_json(f"{ticket.work_prefix}result.json", result)
+    store.write_json(f"{release_run.work_prefix}result.json", result)
     return f"models/{MODEL}/1/repository/{path}"
 
 
@@ -315,9 +317,9 @@ def test_file_copied_in_parts_is_kept_like_the_others(
 
     monkeypatch.setattr(ModelStoreHook.client, "func", watched)
     encryption = {"kms_key_id": "alias/models", "bucket_key": True}
-    ticket = ticket_of(store, encryption=encryption, tags={"team": "vision"})
-    key = large(store, ticket)
-    run(PublishModelOperator, ticket)
+    release_run = release_run_of(store, encryption=encryption, tags={"team": "vision"})
+    key = large(store, release_run)
+    run(PublishModelOperator, release_run)
     assert verify_version(store, MODEL, 1) == []
     # moto keeps the key's id of an upload in parts, and forgets the bucket's key.
     assert encryption_of(store, key) == {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "alias/models"}
@@ -350,7 +352,7 @@ def test_versioning_is_respected(store: ModelStoreHook, status: str) -> None:
     """Each object of a version is written once and never again; what was only on the way is gone, as far as it goes."""
     set_versioning(store, status)
     published(store)
-    run(PublishModelOperator, ticket_of(store))
+    run(PublishModelOperator, release_run_of(store))
     assert verify_version(store, MODEL, 1) == []
     assert set(history(store, f"models/{MODEL}/1/").values()) == {1}
     assert below(store, f"work/{MODEL}/1/publish/") == []
@@ -361,9 +363,9 @@ def test_versioning_is_respected(store: ModelStoreHook, status: str) -> None:
 def test_decided_bytes_outlive_their_source(store: ModelStoreHook, status: str) -> None:
     """A source that is written over after the decision changes nothing, with versions of objects and without."""
     set_versioning(store, status)
-    ticket = ticket_of(store)
-    convert(store, ticket)
-    source = f"{ticket.work_prefix}repository/{MODEL}/1/model.py"
+    release_run = release_run_of(store)
+    convert(store, release_run)
+    source = f"{release_run.work_prefix}repository/{MODEL}/1/model.py"
     meant = store.read(source)
 
     def die(*_: Any) -> None:
@@ -372,23 +374,23 @@ def test_decided_bytes_outlive_their_source(store: ModelStoreHook, status: str) 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(publisher.Publisher, "_lay_in_place", die)
         with pytest.raises(Killed):
-            run(PublishModelOperator, ticket)
+            run(PublishModelOperator, release_run)
     origins = store.read_json(f"models/{MODEL}/1/publication.json")
     assert origins is not None
     origin = origins["origins"][f"repository/{MODEL}/1/model.py"]
     assert (origin["key"] == source) == (status == "Enabled")
     assert (origin["version_id"] is not None) == (status == "Enabled")
     store.write(source, b"written over")
-    convert(store, ticket)
+    convert(store, release_run)
     store.write(source, b"x" * len(meant or b""))
-    run(PublishModelOperator, ticket)
+    run(PublishModelOperator, release_run)
     assert store.read(f"models/{MODEL}/1/repository/{MODEL}/1/model.py") == meant
     assert verify_version(store, MODEL, 1) == []
 
 
-def publish_by(store: ModelStoreHook, ticket: ReleaseTicket) -> None:
+def publish_by(store: ModelStoreHook, release_run: ReleaseRun) -> None:
     """Run the publishing task over this store."""
-    operator = PublishModelOperator(task_id="publish", release=ticket.model_dump_json())
+    operator = PublishModelOperator(task_id="publish", release=release_run.model_dump_json())
     operator.__dict__["store"] = store
     operator.execute(CONTEXT)
 
@@ -399,12 +401,12 @@ def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ModelRegistry.__init__.__kwdefaults__, "workers", 1)
 
 
-def signed_ticket(store: ModelStoreHook, folder: Path) -> tuple[ReleaseTicket, SigningKey]:
+def signed_release_run(store: ModelStoreHook, folder: Path) -> tuple[ReleaseRun, SigningKey]:
     """A converted version of its own that is signed when it is published."""
     key, version = key_of(folder), next(_versions)
-    ticket = ticket_of(store, version, signing={"private_key_file": str(folder / "key.pem")})
-    convert(store, ticket)
-    return ticket, key
+    release_run = release_run_of(store, version, signing={"private_key_file": str(folder / "key.pem")})
+    convert(store, release_run)
+    return release_run, key
 
 
 @a_few
@@ -414,20 +416,20 @@ def test_task_killed_at_any_request(
     store: ModelStoreHook, tmp_path: Path, dies_at: int, answer_lost: bool
 ) -> None:
     """Measuring, signing, deciding, laying, sealing, recording: wherever the task dies, the next one ends it."""
-    ticket, key = signed_ticket(store, tmp_path)
+    release_run, key = signed_release_run(store, tmp_path)
     mortal = MortalStore(store, dies_at=dies_at, answer_lost=answer_lost)
     try:
-        publish_by(mortal, ticket)
+        publish_by(mortal, release_run)
     except Killed:
         pass
     else:
         assert mortal.requests < dies_at
-    if ModelRegistry(store).manifest(MODEL, ticket.version) is not None:
-        assert verify_version(store, MODEL, ticket.version, key) == []
-    publish_by(store, ticket)
-    assert verify_version(store, MODEL, ticket.version, key) == []
-    assert below(store, f"work/{MODEL}/{ticket.version}/publish/") == []
-    assert state_of(store, ticket).stages[-1].outcome == "passed"
+    if ModelRegistry(store).manifest(MODEL, release_run.version) is not None:
+        assert verify_version(store, MODEL, release_run.version, key) == []
+    publish_by(store, release_run)
+    assert verify_version(store, MODEL, release_run.version, key) == []
+    assert below(store, f"work/{MODEL}/{release_run.version}/publish/") == []
+    assert state_of(store, release_run).stages[-1].outcome == "passed"
 
 
 @a_few
@@ -438,13 +440,13 @@ def test_two_tasks_sign_and_publish_at_once(
     store: ModelStoreHook, tmp_path: Path, order: list[int], dies_at: int
 ) -> None:
     """Each signs for itself, and no signature is like another: one is decided on, it holds, and both tasks pass."""
-    ticket, key = signed_ticket(store, tmp_path)
+    release_run, key = signed_release_run(store, tmp_path)
     turns = Turns(order, lambda: None)
     outcomes: dict[int, BaseException | None] = {}
 
     def work(me: int) -> None:
         try:
-            publish_by(MortalStore(store, turns=turns, me=me, dies_at=dies_at if me else 0), ticket)
+            publish_by(MortalStore(store, turns=turns, me=me, dies_at=dies_at if me else 0), release_run)
             outcomes[me] = None
         except (Killed, SlipwayError) as error:
             outcomes[me] = error
@@ -458,4 +460,4 @@ def test_two_tasks_sign_and_publish_at_once(
         thread.join(120)
     assert outcomes[0] is None
     assert outcomes[1] is None or isinstance(outcomes[1], Killed)
-    assert verify_version(store, MODEL, ticket.version, key) == []
+    assert verify_version(store, MODEL, release_run.version, key) == []

@@ -17,7 +17,7 @@ from slipway.operators.publish import PublishModelOperator
 from slipway.operators.staging import PrepareStagingOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.verification import verify_version
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from include.model_release.errors import InputMissingError, ModelInvalidError
 from include.model_release.publishing.manifest import Manifest
@@ -79,15 +79,15 @@ def described(key: str, name: str, body: bytes) -> dict[str, Any]:
 
 def publish(store: ModelStoreHook, release_file: str) -> Manifest:
     """Publish version 1 as the DAG does."""
-    ticket = ticket_of(store, release_file)
-    PublishModelOperator(task_id="publish", release=ticket.model_dump_json()).run(CONTEXT)
-    return ModelRegistry(store).require(ticket.model, 1)
+    release_run = release_run_of(store, release_file)
+    PublishModelOperator(task_id="publish", release=release_run.model_dump_json()).run(CONTEXT)
+    return ModelRegistry(store).require(release_run.model, 1)
 
 
-def ticket_of(store: ModelStoreHook, release_file: str) -> ReleaseTicket:
+def release_run_of(store: ModelStoreHook, release_file: str) -> ReleaseRun:
     """The release of version 1, before which nothing is live."""
     spec = parse_release_spec(release_file, "release.yaml")
-    return ReleaseTicket(
+    return ReleaseRun(
         release_id="manual__1", model=spec.model, version=1, bucket=store.bucket, spec=spec, stable=None
     )
 
@@ -241,7 +241,9 @@ def test_a_published_model_with_sequences_is_not_staged(
     with monkeypatch.context() as before:
         before.setattr("slipway.operators.publish.require_no_sequences", lambda configs: None)
         publish(store, SCALE)
-    prepare = PrepareStagingOperator(task_id="prepare", release=ticket_of(store, SCALE).model_dump_json())
+    prepare = PrepareStagingOperator(
+        task_id="prepare", release=release_run_of(store, SCALE).model_dump_json()
+    )
     with pytest.raises(ModelInvalidError, match="`sequence_batching` cannot be released"):
         prepare.run(CONTEXT)
     assert store.entries("staging/") == []

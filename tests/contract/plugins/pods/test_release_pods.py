@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes import client
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.convert import ConvertModelOperator
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 from tests.support.cluster.emulator import NAMESPACE, Emulator, wait_until
@@ -42,7 +42,7 @@ def core(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> client.CoreV1Ap
 def converting(store: ModelStoreHook, **conversion: Any) -> ConvertModelOperator:
     """The task of a release whose pod runs the environment of these tests, unless another image is asked for."""
     asked = {"image": "slipway/tool:0.1.0", "startup_timeout_s": 20, **conversion}
-    ticket = ReleaseTicket(
+    release_run = ReleaseRun(
         release_id="manual__1",
         model="ranker",
         version=1,
@@ -52,7 +52,7 @@ def converting(store: ModelStoreHook, **conversion: Any) -> ConvertModelOperator
     )
     return ConvertModelOperator(
         task_id="convert",
-        release=ticket.model_dump_json(),
+        release=release_run.model_dump_json(),
         namespace=NAMESPACE,
         deferrable=True,
         poll_interval=0.5,

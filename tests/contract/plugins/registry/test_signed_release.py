@@ -20,7 +20,7 @@ from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, load_signing_key, sign
 from slipway.registry.verification import verify_version
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from include.model_release.errors import (
     GateRefusedError,
@@ -32,7 +32,7 @@ from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.spec.release_file import Signing
 from tests.contract.plugins.registry.test_signing import key_of, pem
 from tests.support.release.release_steps import load_of
-from tests.support.release.scale_release import MODEL, convert, run, state_of, ticket_of
+from tests.support.release.scale_release import MODEL, convert, release_run_of, run, state_of
 from tests.support.rollout.knative_model import KnativeModel
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
@@ -44,42 +44,42 @@ FOREIGN = b"raise SystemExit  # not what was published\n"
 
 
 @pytest.fixture
-def ticket(store: ModelStoreHook, tmp_path: Path) -> ReleaseTicket:
+def release_run(store: ModelStoreHook, tmp_path: Path) -> ReleaseRun:
     """Version 1 is converted; its release file names `ours` as the key."""
     key_of(tmp_path, name="ours")
     key_of(tmp_path, name="theirs")
-    ticket = signed_by(store, tmp_path, "ours")
-    convert(store, ticket)
-    return ticket
+    release_run = signed_by(store, tmp_path, "ours")
+    convert(store, release_run)
+    return release_run
 
 
-def signed_by(store: ModelStoreHook, folder: Path, name: str, **options: Any) -> ReleaseTicket:
-    """A ticket whose release file names this key."""
-    return ticket_of(store, signing={"private_key_file": str(folder / f"{name}.pem")}, **options)
+def signed_by(store: ModelStoreHook, folder: Path, name: str, **options: Any) -> ReleaseRun:
+    """A release run whose release file names this key."""
+    return release_run_of(store, signing={"private_key_file": str(folder / f"{name}.pem")}, **options)
 
 
 def test_signed_version_is_staged_loaded_and_answers(
-    store: ModelStoreHook, ticket: ReleaseTicket, hook: TritonHook
+    store: ModelStoreHook, release_run: ReleaseRun, hook: TritonHook
 ) -> None:
     """Publishing signs with the key that the release file names, and what is signed goes its way."""
-    run(PublishModelOperator, ticket)
+    run(PublishModelOperator, release_run)
     manifest = ModelRegistry(store).require(MODEL, 1)
     assert {"golden.npz", "model.sig", "recipe.json", "sbom.json"} == set(manifest.attachments)
-    prepared = run(PrepareStagingOperator, ticket)
-    run(LoadCandidateOperator, ticket, **load_of(prepared["candidate"]))
+    prepared = run(PrepareStagingOperator, release_run)
+    run(LoadCandidateOperator, release_run, **load_of(prepared["candidate"]))
     answer = hook.infer(MODEL, 1, {"x": np.ones((1, 2), np.float32)}, ["y"])["y"]
     assert answer.tolist() == [[2, 2]]
-    assert [(stage.name, stage.outcome) for stage in state_of(store, ticket).stages] == [
+    assert [(stage.name, stage.outcome) for stage in state_of(store, release_run).stages] == [
         ("publish", "passed"),
         ("stage", "passed"),
     ]
 
 
 def test_workers_that_only_verify_have_the_public_half(
-    store: ModelStoreHook, ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch
+    store: ModelStoreHook, release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection holds the private key where versions are published; staging needs the public one alone."""
-    ours = ticket_of(store, signing={"connection": "signing"})
+    ours = release_run_of(store, signing={"connection": "signing"})
     private = ec.generate_private_key(ec.SECP256R1())
     monkeypatch.setenv(
         "AIRFLOW_CONN_SIGNING", json.dumps({"conn_type": "generic", "password": pem(private).decode()})
@@ -91,31 +91,31 @@ def test_workers_that_only_verify_have_the_public_half(
     assert run(PrepareStagingOperator, ours)["candidate"]["name"] == MODEL
 
 
-def published_unsigned(store: ModelStoreHook, ticket: ReleaseTicket, folder: Path) -> None:
+def published_unsigned(store: ModelStoreHook, release_run: ReleaseRun, folder: Path) -> None:
     """The version was published before the release file named a key."""
-    run(PublishModelOperator, ticket_of(store))
+    run(PublishModelOperator, release_run_of(store))
 
 
-def signed_by_another(store: ModelStoreHook, ticket: ReleaseTicket, folder: Path) -> None:
+def signed_by_another(store: ModelStoreHook, release_run: ReleaseRun, folder: Path) -> None:
     """The version was published by somebody with a key of their own."""
     run(PublishModelOperator, signed_by(store, folder, "theirs"))
 
 
-def signature_lost(store: ModelStoreHook, ticket: ReleaseTicket, folder: Path) -> None:
+def signature_lost(store: ModelStoreHook, release_run: ReleaseRun, folder: Path) -> None:
     """Somebody has deleted the signature."""
-    run(PublishModelOperator, ticket)
+    run(PublishModelOperator, release_run)
     store.delete(f"{ROOT}model.sig")
 
 
-def signature_changed(store: ModelStoreHook, ticket: ReleaseTicket, folder: Path) -> None:
+def signature_changed(store: ModelStoreHook, release_run: ReleaseRun, folder: Path) -> None:
     """Somebody has written over the signature."""
-    run(PublishModelOperator, ticket)
+    run(PublishModelOperator, release_run)
     store.write(f"{ROOT}model.sig", b"{}")
 
 
-def file_changed(store: ModelStoreHook, ticket: ReleaseTicket, folder: Path) -> None:
+def file_changed(store: ModelStoreHook, release_run: ReleaseRun, folder: Path) -> None:
     """Somebody has written over a file of the model."""
-    run(PublishModelOperator, ticket)
+    run(PublishModelOperator, release_run)
     store.write(PROGRAM, FOREIGN)
 
 
@@ -126,15 +126,15 @@ def changed_manifest(store: ModelStoreHook) -> Manifest:
     return manifest.model_copy(update={"files": files})
 
 
-def file_and_manifest_changed(store: ModelStoreHook, ticket: ReleaseTicket, folder: Path) -> None:
+def file_and_manifest_changed(store: ModelStoreHook, release_run: ReleaseRun, folder: Path) -> None:
     """Somebody has written over a file and made the manifest agree."""
-    file_changed(store, ticket, folder)
+    file_changed(store, release_run, folder)
     store.write(f"{ROOT}manifest.json", changed_manifest(store).to_bytes())
 
 
-def everything_signed_anew(store: ModelStoreHook, ticket: ReleaseTicket, folder: Path) -> None:
+def everything_signed_anew(store: ModelStoreHook, release_run: ReleaseRun, folder: Path) -> None:
     """Somebody has written over a file, made the manifest agree, and signed it all with a key of their own."""
-    file_changed(store, ticket, folder)
+    file_changed(store, release_run, folder)
     changed = changed_manifest(store)
     signature = sign(changed, key_of(folder, name="somebody"))
     entries = {**changed.attachments, "model.sig": FileEntry.of(signature)}
@@ -142,7 +142,7 @@ def everything_signed_anew(store: ModelStoreHook, ticket: ReleaseTicket, folder:
     store.write(f"{ROOT}manifest.json", changed.model_copy(update={"attachments": entries}).to_bytes())
 
 
-Trouble = Callable[[ModelStoreHook, ReleaseTicket, Path], None]
+Trouble = Callable[[ModelStoreHook, ReleaseRun, Path], None]
 TROUBLES: dict[str, tuple[Trouble, type[Exception], str]] = {
     "unsigned": (published_unsigned, SigningRefusedError, "version 1 of 'scale' is not signed"),
     "foreign key": (signed_by_another, SigningRefusedError, "does not hold"),
@@ -157,16 +157,16 @@ STAGING = {**TROUBLES, "file changed": (file_changed, UserError, r"model\.py is 
 def refused(
     operator: Any,
     store: ModelStoreHook,
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     stage: str,
     trouble: tuple[type[Exception], str],
 ) -> None:
     """Execute the operator; it fails for good, with these words, and the record says which stage it was and why."""
     kind, words = trouble
     with pytest.raises(AirflowFailException, match=words) as caught:
-        run(operator, ticket)
+        run(operator, release_run)
     assert isinstance(caught.value.__cause__, kind)
-    state = state_of(store, ticket)
+    state = state_of(store, release_run)
     is_refusal = issubclass(kind, GateRefusedError)
     told = {one.name: one.outcome for one in state.stages}
     assert told[stage] == ("refused" if is_refusal else "failed")
@@ -177,7 +177,7 @@ def refused(
 @pytest.mark.parametrize(("trouble", "kind", "words"), STAGING.values(), ids=STAGING)
 def test_nothing_is_loaded_that_the_key_has_not_signed(
     store: ModelStoreHook,
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     hook: TritonHook,
     tmp_path: Path,
     trouble: Trouble,
@@ -185,8 +185,8 @@ def test_nothing_is_loaded_that_the_key_has_not_signed(
     words: str,
 ) -> None:
     """A real Triton has nothing to load and loads nothing; the task is not tried again, and the record says why."""
-    trouble(store, ticket, tmp_path)
-    refused(PrepareStagingOperator, store, ticket, "stage", (kind, words))
+    trouble(store, release_run, tmp_path)
+    refused(PrepareStagingOperator, store, release_run, "stage", (kind, words))
     staged = {entry.key: store.read(entry.key) for entry in store.entries(f"staging/{MODEL}/")}
     assert [key for key in staged if key.endswith(".py")] == []
     assert FOREIGN not in staged.values()
@@ -197,7 +197,7 @@ def test_nothing_is_loaded_that_the_key_has_not_signed(
 def service(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDouble:
     """An InferenceService, in a model of Knative, on which another version has all users."""
     model = KnativeModel()
-    uri = ticket_of(store, stable=9).stable
+    uri = release_run_of(store, stable=9).stable
     assert uri is not None
     model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": uri.storage_uri}}}})
     model.settle()
@@ -207,15 +207,15 @@ def service(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDo
     return double
 
 
-def file_added(store: ModelStoreHook, ticket: ReleaseTicket, folder: Path) -> None:
+def file_added(store: ModelStoreHook, release_run: ReleaseRun, folder: Path) -> None:
     """Somebody has laid a file beside the signed ones; an inference server would download it."""
-    run(PublishModelOperator, ticket)
+    run(PublishModelOperator, release_run)
     store.write(f"{ROOT}repository/{MODEL}/2/model.py", FOREIGN)
 
 
-def file_lost(store: ModelStoreHook, ticket: ReleaseTicket, folder: Path) -> None:
+def file_lost(store: ModelStoreHook, release_run: ReleaseRun, folder: Path) -> None:
     """Somebody has deleted a signed file."""
-    run(PublishModelOperator, ticket)
+    run(PublishModelOperator, release_run)
     store.delete(PROGRAM)
 
 
@@ -230,7 +230,7 @@ ARMING = {
 @pytest.mark.parametrize(("trouble", "kind", "words"), ARMING.values(), ids=ARMING)
 def test_no_user_is_led_to_what_the_key_has_not_signed(
     store: ModelStoreHook,
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     tmp_path: Path,
     trouble: Trouble,
@@ -238,30 +238,30 @@ def test_no_user_is_led_to_what_the_key_has_not_signed(
     words: str,
 ) -> None:
     """Before the first percent the repository is looked at again: it may have changed since it was staged."""
-    trouble(store, ticket, tmp_path)
+    trouble(store, release_run, tmp_path)
     refused(ArmRollbackOperator, store, signed_by(store, tmp_path, "ours", stable=9), "canary", (kind, words))
     assert service.patches == []
 
 
 def test_no_user_is_led_to_other_bytes_where_nobody_signs(
-    store: ModelStoreHook, ticket: ReleaseTicket, service: ServiceDouble, tmp_path: Path
+    store: ModelStoreHook, release_run: ReleaseRun, service: ServiceDouble, tmp_path: Path
 ) -> None:
     """Without a key the manifest is what the repository is held against."""
-    file_changed(store, ticket, tmp_path)
-    unsigned = ticket_of(store, stable=9)
+    file_changed(store, release_run, tmp_path)
+    unsigned = release_run_of(store, stable=9)
     refused(ArmRollbackOperator, store, unsigned, "canary", (VersionConflictError, r"1/model\.py: .*SHA-256"))
     assert service.patches == []
 
 
 def test_what_is_signed_may_be_led_to_users(
     store: ModelStoreHook,
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The canary is armed over a signed version, by the store's own digests: no file of the model is read for it."""
-    run(PublishModelOperator, ticket)
+    run(PublishModelOperator, release_run)
     read: list[str] = []
     whole = ModelStoreHook.sha256
     monkeypatch.setattr(
@@ -269,14 +269,14 @@ def test_what_is_signed_may_be_led_to_users(
     )
     assert run(ArmRollbackOperator, signed_by(store, tmp_path, "ours", stable=9)) is not None
     assert read == []
-    assert state_of(store, ticket).refused_by is None
+    assert state_of(store, release_run).refused_by is None
 
 
 def test_stable_version_may_be_older_than_the_key(
-    store: ModelStoreHook, ticket: ReleaseTicket, tmp_path: Path
+    store: ModelStoreHook, release_run: ReleaseRun, tmp_path: Path
 ) -> None:
     """What serves already is compared with though nobody signed it."""
-    run(PublishModelOperator, ticket_of(store))
+    run(PublishModelOperator, release_run_of(store))
     later = signed_by(store, tmp_path, "ours", version=2, stable=1)
     convert(store, later, factor=3.0)
     run(PublishModelOperator, later)
@@ -284,7 +284,7 @@ def test_stable_version_may_be_older_than_the_key(
 
 
 @pytest.fixture
-def later(store: ModelStoreHook, ticket: ReleaseTicket, tmp_path: Path) -> ReleaseTicket:
+def later(store: ModelStoreHook, release_run: ReleaseRun, tmp_path: Path) -> ReleaseRun:
     """Version 2, signed with our key, is to follow version 1, which was signed with another."""
     run(PublishModelOperator, signed_by(store, tmp_path, "theirs"))
     later = signed_by(store, tmp_path, "ours", version=2, stable=1)
@@ -293,7 +293,7 @@ def later(store: ModelStoreHook, ticket: ReleaseTicket, tmp_path: Path) -> Relea
     return later
 
 
-def test_stable_version_of_a_foreign_key_is_left_out(store: ModelStoreHook, later: ReleaseTicket) -> None:
+def test_stable_version_of_a_foreign_key_is_left_out(store: ModelStoreHook, later: ReleaseRun) -> None:
     """A signature that does not hold is no signature of long ago: not a byte is staged, and the record says why."""
     staging = run(PrepareStagingOperator, later)
     assert staging["baseline"] is None
@@ -306,12 +306,12 @@ def test_stable_version_of_a_foreign_key_is_left_out(store: ModelStoreHook, late
 
 
 def test_replaced_key_is_accepted_where_the_release_file_says_so(
-    store: ModelStoreHook, later: ReleaseTicket, tmp_path: Path
+    store: ModelStoreHook, later: ReleaseRun, tmp_path: Path
 ) -> None:
     """After a change of keys the live version, signed with the old one, is compared with as before."""
     old = key_of_old(tmp_path / "theirs.pem").public_pem.decode()
     signing = {"private_key_file": str(tmp_path / "ours.pem"), "verify_keys": [old]}
-    staging = run(PrepareStagingOperator, ticket_of(store, 2, stable=1, signing=signing))
+    staging = run(PrepareStagingOperator, release_run_of(store, 2, stable=1, signing=signing))
     assert (staging["baseline"]["version"], staging["not_compared"]) == (1, "")
 
 
@@ -347,16 +347,16 @@ def no_connection(folder: Path) -> dict[str, str]:
 )
 def test_what_cannot_be_signed_is_not_published(
     store: ModelStoreHook,
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     tmp_path: Path,
     signing: Callable[[Path], dict[str, str]],
     words: str,
 ) -> None:
     """Without the private key nothing is decided; with it the same release goes through."""
-    keyless = ticket_of(store, signing=signing(tmp_path))
+    keyless = release_run_of(store, signing=signing(tmp_path))
     refused(PublishModelOperator, store, keyless, "publish", (UserError, words))
     assert store.entries("models/") == []
-    run(PublishModelOperator, ticket)
+    run(PublishModelOperator, release_run)
     assert verify_version(store, MODEL, 1, key_of_ours(tmp_path)) == []
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseHook
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import WatchState
 from slipway.traffic.step_watcher import StepWatch
 from slipway.triggers.canary import CanaryStepTrigger
@@ -70,12 +70,12 @@ class SeenTrigger(CanaryStepTrigger):
 class Canary:
     """A canary as a triggerer watches it."""
 
-    def __init__(self, ticket: ReleaseTicket) -> None:
-        judge = CanaryJudge(AnalysisPolicy.from_analysis(ticket.spec.rollout.analysis))
-        step = ticket.spec.rollout.steps[0]
+    def __init__(self, release_run: ReleaseRun) -> None:
+        judge = CanaryJudge(AnalysisPolicy.from_analysis(release_run.spec.rollout.analysis))
+        step = release_run.spec.rollout.steps[0]
         judge.begin_step(step.weight, step.bake_s)
         self.trigger = SeenTrigger(
-            release=ticket.model_dump(mode="json"),
+            release=release_run.model_dump(mode="json"),
             step=0,
             hold=False,
             state=WatchState("watch", judge.to_json(), 0.0).to_dict(),
@@ -99,9 +99,9 @@ class Canary:
 
 
 @asynccontextmanager
-async def watched(ticket: ReleaseTicket) -> AsyncIterator[Canary]:
+async def watched(release_run: ReleaseRun) -> AsyncIterator[Canary]:
     """A canary that has been judged for two windows."""
-    canary = Canary(ticket)
+    canary = Canary(release_run)
     running = asyncio.create_task(canary.run())
     try:
         await until(lambda: len(canary.windows) >= 2, "two windows", 60)
@@ -128,7 +128,7 @@ async def test_bad_version_is_taken_back_while_a_dependency_hangs(
     world: StalledWorld, stage: Stage, part: str, harm: dict[str, Any]
 ) -> None:
     """Neither the object store nor the metrics source can keep users on a bad version by not answering."""
-    async with watched(world.ticket(stage, LONG_BAKE_S)) as canary:
+    async with watched(world.release_run(stage, LONG_BAKE_S)) as canary:
         world.become(**harm)
         with world.stopped(part):
             await until(lambda: stage.candidate_share() == 0, "weight 0 during the stall", SHIELDED_WITHIN_S)
@@ -141,7 +141,7 @@ async def test_bad_version_is_taken_back_as_soon_as_the_cluster_answers(
     world: StalledWorld, stage: Stage
 ) -> None:
     """The judge goes on while the cluster hangs, and the weight is 0 soon after the cluster is back."""
-    async with watched(world.ticket(stage, LONG_BAKE_S)) as canary:
+    async with watched(world.release_run(stage, LONG_BAKE_S)) as canary:
         with world.stopped(CLUSTER):
             world.become(errors=0.5)
             await until(lambda: canary.windows[-1]["status"] == "fail", "the verdict", SHIELDED_WITHIN_S)
@@ -160,7 +160,7 @@ async def test_bad_version_is_taken_back_while_airflow_hangs(
         answers.wait(SHIELDED_WITHIN_S + SLACK_S)
         raise AssertionError(f"{conn_id} was looked up in the middle of the watch")
 
-    async with watched(world.ticket(stage, LONG_BAKE_S)) as canary:
+    async with watched(world.release_run(stage, LONG_BAKE_S)) as canary:
         monkeypatch.setattr(BaseHook, "get_connection", hang)
         world.become(errors=0.5)
         await until(lambda: stage.candidate_share() == 0, "weight 0", SHIELDED_WITHIN_S)
@@ -178,7 +178,7 @@ async def test_good_version_outlives_a_dependency_that_hangs(
     bake_s = 4
     guard = GuardProcess(world.emulator.kubeconfig, tmp_path, "--namespace", stage.namespace)
     try:
-        async with watched(world.ticket(stage, bake_s)) as canary:
+        async with watched(world.release_run(stage, bake_s)) as canary:
             with world.stopped(part):
                 seen, ends = len(canary.windows), time.monotonic() + stall_s
                 await until(lambda: time.monotonic() > ends, "the stall's end", stall_s + 5)
@@ -196,7 +196,7 @@ async def test_good_version_outlives_a_dependency_that_hangs(
 @pytest.mark.parametrize("stall_s", STALLS_S)
 async def test_who_is_blind_for_long_does_not_pass(world: StalledWorld, stage: Stage, stall_s: float) -> None:
     """A version whose metrics hang for more windows than the plan allows is taken back, good as it may be."""
-    async with watched(world.ticket(stage, LONG_BAKE_S)) as canary:
+    async with watched(world.release_run(stage, LONG_BAKE_S)) as canary:
         with world.stopped(METRICS):
             limit_s = max(stall_s, SHIELDED_WITHIN_S)
             await until(lambda: stage.candidate_share() == 0, "weight 0", limit_s)

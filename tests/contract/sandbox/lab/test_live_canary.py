@@ -18,9 +18,9 @@ RATE_RPS = 100.0
 
 def test_a_failing_candidate_is_taken_back_and_costs_nobody_else_anything(model: LabModel) -> None:
     """The judge fails it, one patch leads all users off it, and none of their requests fails on stable."""
-    ticket = model.publish(error_percent=100)
+    release_run = model.publish(error_percent=100)
     with model.load(RATE_RPS, "failing") as load:
-        end = model.watch_step(ticket)
+        end = model.watch_step(release_run)
         assert end.weight_0_at is not None
         after = end.weight_0_at + 1.0
         wait_for(lambda: any(one.sent > after for one in load.answers()), "answers after the rollback")
@@ -31,9 +31,9 @@ def test_a_failing_candidate_is_taken_back_and_costs_nobody_else_anything(model:
     assert {one.protocol for one in answers if one.revision == end.candidate} == {"http", "grpc"}
     assert not [one for one in answers if one.revision == end.candidate and one.sent > end.weight_0_at]
     assert failed_elsewhere(answers, end.candidate) == []
-    model.restore(ticket)
+    model.restore(release_run)
     with pytest.raises(SlipwayError, match="rolled back before"):
-        model.watch_step(ticket)
+        model.watch_step(release_run)
 
 
 def test_a_killed_router_routes_as_before_once_it_is_started_again(model: LabModel) -> None:

@@ -20,7 +20,7 @@ from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.lab.world import Lab
 
 if TYPE_CHECKING:
-    from slipway.release_run import ReleaseTicket
+    from slipway.release_run import ReleaseRun
 
     from benchmarks.live.canary import LabModel
 
@@ -56,7 +56,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabModel]:
         yield made
 
 
-def golden_published(ticket: ReleaseTicket) -> None:
+def golden_published(release_run: ReleaseRun) -> None:
     """What publishing leaves beside the repository: manifest and golden set, of the one row that the model takes."""
     from slipway.hooks.s3_store import ModelStoreHook
     from slipway.registry.registry import ModelRegistry, golden_key
@@ -65,12 +65,12 @@ def golden_published(ticket: ReleaseTicket) -> None:
 
     file = io.BytesIO()
     np.savez(file, x=np.ones(1, dtype=np.float32), label=np.zeros(1, dtype=np.int64))
-    store = ModelStoreHook(ticket.bucket)
+    store = ModelStoreHook(release_run.bucket)
     source = Provenance(files={"golden.npz": FileEntry.of(file.getvalue())})
-    published = ModelRegistry(store).require(ticket.model, ticket.version)
+    published = ModelRegistry(store).require(release_run.model, release_run.version)
     manifest = published.model_copy(update={"source": source})
     store.write(golden_key(manifest), file.getvalue())
-    store.write(repository_paths(ticket.model, ticket.version).manifest, manifest.to_bytes())
+    store.write(repository_paths(release_run.model, release_run.version).manifest, manifest.to_bytes())
 
 
 def verdicts_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -90,18 +90,18 @@ def recomputed(verdicts: list[dict[str, Any]], path: Path) -> list[dict[str, Any
     return [json.loads(json.dumps(verdict.to_dict())) for _, verdict in again]
 
 
-async def watched(model: LabModel, ticket: ReleaseTicket) -> tuple[str, list[dict[str, Any]]]:
+async def watched(model: LabModel, release_run: ReleaseRun) -> tuple[str, list[dict[str, Any]]]:
     """Carries the step out, as the trigger of a canary does."""
-    golden_published(ticket)
-    return await model._watch(ticket)
+    golden_published(release_run)
+    return await model._watch(release_run)
 
 
 async def test_a_good_candidate_without_users_passes_by_replays_and_says_so(
     model: LabModel, tmp_path: Path
 ) -> None:
     """Its revision answers the golden requests as stable does; none of them counts as a user's."""
-    ticket = model.publish()
-    decision, events = await watched(model, ticket)
+    release_run = model.publish()
+    decision, events = await watched(model, release_run)
     verdicts = verdicts_of(events)
     assert (decision, verdicts[-1]["status"]) == ("advance", "pass")
     assert "replayed golden requests" in verdicts[-1]["reason"]
@@ -109,13 +109,13 @@ async def test_a_good_candidate_without_users_passes_by_replays_and_says_so(
     assert (totals["candidate_requests"], totals["stable_requests"]) == (0, 0)
     assert (totals["replayed_requests"] >= 50, totals["replayed_errors"]) == (True, 0)
     assert recomputed(verdicts, tmp_path / "canary.jsonl") == verdicts
-    model.restore(ticket)
+    model.restore(release_run)
 
 
 async def test_a_failing_candidate_without_users_is_rolled_back(model: LabModel, tmp_path: Path) -> None:
     """A fifth of its answers to golden requests are errors; stable's are not, and the evidence can be recomputed."""
-    ticket = model.publish(error_percent=20, seed=5)
-    decision, events = await watched(model, ticket)
+    release_run = model.publish(error_percent=20, seed=5)
+    decision, events = await watched(model, release_run)
     verdicts = verdicts_of(events)
     assert (decision, verdicts[-1]["status"]) == ("roll_back", "fail")
     assert [event["data"]["weight"] for event in events if event["kind"] == "weight_observed"][-1] == 0
@@ -123,4 +123,4 @@ async def test_a_failing_candidate_without_users_is_rolled_back(model: LabModel,
     assert (totals["candidate_errors"], totals["stable_replayed_errors"]) == (0, 0)
     assert 0.05 < totals["replayed_errors"] / totals["replayed_requests"] < 0.5
     assert recomputed(verdicts, tmp_path / "canary.jsonl") == verdicts
-    model.restore(ticket)
+    model.restore(release_run)

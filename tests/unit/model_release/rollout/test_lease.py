@@ -290,7 +290,7 @@ def test_a_lease_that_nobody_renews_runs_out_within_one_look(lease_s: int, poll_
 
 
 def test_a_pause_is_a_note_that_a_holder_reads() -> None:
-    """It changes nothing about who is at the wheel, and is taken off by a null."""
+    """It changes nothing about who holds the lease, and is taken off by a null."""
     paused = stored()
     paused["metadata"]["annotations"] |= pausing(parse_lease(stored()), "a person looks")["metadata"][
         "annotations"

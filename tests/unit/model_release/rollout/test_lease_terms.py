@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import SpecError
+from include.model_release.rollout.holder_identity import STAGES, HolderIdentity
 from include.model_release.rollout.lease import LONGEST_LEASE_S
-from include.model_release.rollout.lease_holder import STAGES, LeaseHolder
 from include.model_release.rollout.lease_terms import needed_lease_s, require_lease_outlasts_take_over
 from include.model_release.spec.release_file import load_release_spec
 from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings
@@ -93,17 +93,17 @@ def test_sandbox_and_compose_leave_a_margin(path: Path, tmp_path: Path) -> None:
 
 # --- who holds it ---
 
-HOLDERS = st.builds(LeaseHolder, st.text(max_size=30), st.sampled_from(STAGES), st.integers(1, 999_999))
+HOLDERS = st.builds(HolderIdentity, st.text(max_size=30), st.sampled_from(STAGES), st.integers(1, 999_999))
 
 
 @given(HOLDERS)
-def test_a_holder_is_read_back_as_it_was_written(holder: LeaseHolder) -> None:
+def test_a_holder_is_read_back_as_it_was_written(holder: HolderIdentity) -> None:
     """Run, stage and try survive the Lease, whatever the run is called."""
-    assert LeaseHolder.parse(str(holder)) == holder
+    assert HolderIdentity.parse(str(holder)) == holder
 
 
 @given(HOLDERS, HOLDERS)
-def test_of_two_holders_of_a_release_one_comes_later(one: LeaseHolder, other: LeaseHolder) -> None:
+def test_of_two_holders_of_a_release_one_comes_later(one: HolderIdentity, other: HolderIdentity) -> None:
     """Only the same holder may take over in both directions, and no other release ever."""
     both = one.may_take_over(other) and other.may_take_over(one)
     assert both == (one == other)
@@ -113,8 +113,8 @@ def test_of_two_holders_of_a_release_one_comes_later(one: LeaseHolder, other: Le
 
 def test_a_later_stage_and_a_later_try_take_over() -> None:
     """The canary's second try comes after its first, and the promotion after both."""
-    first, second = LeaseHolder("r", "canary", 1), LeaseHolder("r", "canary", 2)
-    promotion = LeaseHolder("r", "promotion", 1)
+    first, second = HolderIdentity("r", "canary", 1), HolderIdentity("r", "canary", 2)
+    promotion = HolderIdentity("r", "promotion", 1)
     assert second.may_take_over(first)
     assert not first.may_take_over(second)
     assert promotion.may_take_over(second)

@@ -455,6 +455,6 @@ def test_an_own_image_is_kept() -> None:
     "text", [_MINIMAL, _PYTHON, _ENSEMBLE, _LLM + "conversion: {target: tensorrt_llm, tp_size: 2}\n"]
 )
 def test_release_file_survives_being_written_out_in_full(text: str) -> None:
-    """A release file with all its defaults written out, as a release's ticket carries it, means the same."""
+    """A release file with all its defaults written out, as a release run carries it, means the same."""
     spec = parse_release_spec(text, "digits.yaml")
     assert ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from tests.support.plugins.watching import (
     FAILING,
@@ -26,11 +26,11 @@ from tests.unit.plugins.conftest import (
 
 
 async def test_a_paused_canary_stays_at_its_weight_and_is_still_judged(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """While a person looks, no time runs out and no step ends; a candidate that turns bad is still taken back."""
     model, lease = live(), LeaseDouble()
-    watched, _, metrics = watch(ticket, model, HEALTHY, lease=lease)
+    watched, _, metrics = watch(release_run, model, HEALTHY, lease=lease)
     running = asyncio.create_task(watched.run())
     await until(lambda: "weight_observed" in kinds(watched))
     pause(lease)
@@ -42,24 +42,24 @@ async def test_a_paused_canary_stays_at_its_weight_and_is_still_judged(
     assert model.share(CANDIDATE_URI) == 0
 
 
-async def test_a_raise_that_meets_a_pause_is_not_made(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_raise_that_meets_a_pause_is_not_made(release_run: ReleaseRun, live: Live) -> None:
     """The look of the raise itself finds the pause: the watch says so, nothing is patched, and nothing has failed."""
     model, lease = live(), LeaseDouble()
-    first, _, _ = watch(ticket, model, HEALTHY, lease=lease)
+    first, _, _ = watch(release_run, model, HEALTHY, lease=lease)
     assert await first.run() == "advance"
     pause(lease)
-    second, service, _ = watch(ticket, model, HEALTHY, step=1, lease=lease)
+    second, service, _ = watch(release_run, model, HEALTHY, step=1, lease=lease)
     assert await second.run() == "paused"
     assert service.patches == []
     assert model.share(CANDIDATE_URI) == 20
     assert second.events == []
 
 
-async def test_the_first_percent_waits_for_the_end_of_a_pause(ticket: ReleaseTicket, live: Live) -> None:
+async def test_the_first_percent_waits_for_the_end_of_a_pause(release_run: ReleaseRun, live: Live) -> None:
     """A try that comes back to a paused release with no users on the candidate holds the lease and waits."""
-    model, lease = live(), held(ticket, 1)
+    model, lease = live(), held(release_run, 1)
     pause(lease)
-    watched, service, _ = watch(ticket, model, HEALTHY, lease=lease)
+    watched, service, _ = watch(release_run, model, HEALTHY, lease=lease)
     running = asyncio.create_task(watched.run())
     await until(lambda: lease.renewals > 3)
     assert (service.patches, model.share(CANDIDATE_URI)) == ([], 0)
@@ -69,30 +69,30 @@ async def test_the_first_percent_waits_for_the_end_of_a_pause(ticket: ReleaseTic
 
 
 async def test_a_try_that_finds_more_users_than_it_gives_takes_them_back_first(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """A pause forbids to raise, never to lower: nobody would judge the users of a try that has died."""
     model, lease = live(), LeaseDouble()
-    first, _, _ = watch(ticket, model, HEALTHY, lease=lease)
+    first, _, _ = watch(release_run, model, HEALTHY, lease=lease)
     assert await first.run() == "advance"
-    second, _, _ = watch(ticket, model, HEALTHY, step=1, lease=lease)
+    second, _, _ = watch(release_run, model, HEALTHY, step=1, lease=lease)
     assert await second.run() == "advance"
     assert model.share(CANDIDATE_URI) == 50
     pause(lease)
-    again, _, _ = watch(ticket, model, HEALTHY, lease=lease, plan=LONG)
+    again, _, _ = watch(release_run, model, HEALTHY, lease=lease, plan=LONG)
     running = asyncio.create_task(again.run())
     await until(lambda: "window_judged" in kinds(again))
     assert model.share(CANDIDATE_URI) == 20
     running.cancel()
 
 
-async def test_a_watch_for_the_end_of_a_pause_ends_with_it(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_watch_for_the_end_of_a_pause_ends_with_it(release_run: ReleaseRun, live: Live) -> None:
     """While the promotion waits the judge watches on; the resume is reported at once."""
     model, lease = live(), LeaseDouble()
-    first, _, _ = watch(ticket, model, HEALTHY, lease=lease)
+    first, _, _ = watch(release_run, model, HEALTHY, lease=lease)
     assert await first.run() == "advance"
     pause(lease)
-    waits, _, _ = watch(ticket, model, HEALTHY, plan=PLAN.held(0), lease=lease, until_resumed=True)
+    waits, _, _ = watch(release_run, model, HEALTHY, plan=PLAN.held(0), lease=lease, until_resumed=True)
     running = asyncio.create_task(waits.run())
     await until(lambda: kinds(waits).count("window_judged") > 3)
     assert not running.done()

@@ -9,7 +9,7 @@ import pytest
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from kubernetes.client import ApiClient
 from slipway.operators.convert import ConvertModelOperator
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 
 from include.model_release.errors import SpecError
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
@@ -35,7 +35,7 @@ _GPU_POD: dict[str, Any] = {
 
 
 def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str, Any]:
-    ticket = ReleaseTicket(
+    release_run = ReleaseRun(
         release_id="manual__1",
         model=base.model,
         version=3,
@@ -43,10 +43,10 @@ def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str
         spec=apply_overrides(base, {"conversion": conversion}, "the test"),
         stable=None,
     )
-    operator = ConvertModelOperator(task_id="convert", release=ticket.model_dump_json())
+    operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json())
     # Only asked whether it is inside the cluster, and for the namespace.
     operator.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: "slipway")
-    operator._describe_pod(ticket)
+    operator._describe_pod(release_run)
     pod = KubernetesPodOperator.build_pod_request_obj(operator)
     manifest: dict[str, Any] = ApiClient().sanitize_for_serialization(pod)
     return manifest
@@ -156,12 +156,12 @@ def test_a_pod_encrypts_as_the_release_file_says() -> None:
 
 def test_the_operator_waits_as_long_for_the_pod_to_begin_as_the_release_file_says() -> None:
     """A node that must come first, and a large image, are waited for; neither is a pod that did not start."""
-    ticket = ReleaseTicket(
+    release_run = ReleaseRun(
         release_id="r", model="ranker", version=3, bucket="models", stable=None,
         spec=apply_overrides(_SPEC, {"conversion": {"startup_timeout_s": 900}}, "the test"),
     )  # fmt: skip
-    operator = ConvertModelOperator(task_id="convert", release=ticket.model_dump_json())
-    operator._describe_pod(ticket)
+    operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json())
+    operator._describe_pod(release_run)
     assert (operator.startup_timeout_seconds, operator.schedule_timeout_seconds) == (900, 900)
 
 
@@ -180,9 +180,9 @@ def test_what_kubernetes_would_refuse_is_refused_before(conversion: dict[str, An
         _manifest(conversion)
 
 
-def _ticket_with_variants() -> ReleaseTicket:
+def _release_run_with_variants() -> ReleaseRun:
     variants = {"whole": {}, "quick": {"precision": "int8", "timeout_s": 60}}
-    return ReleaseTicket(
+    return ReleaseRun(
         release_id="manual__1",
         model="ranker",
         version=3,
@@ -194,11 +194,11 @@ def _ticket_with_variants() -> ReleaseTicket:
 
 def test_a_variant_has_a_pod_and_a_place_of_its_own() -> None:
     """Two variants' pods have other names, options and destinations, and other stages in the record."""
-    release = _ticket_with_variants().model_dump_json()
+    release = _release_run_with_variants().model_dump_json()
     pods = {}
     for name in ("whole", "quick"):
         operator = ConvertModelOperator(task_id="convert", variant=name, release=release)
-        operator._describe_pod(operator.ticket)
+        operator._describe_pod(operator.release_run)
         pods[name] = (operator.name, operator.stage, operator.active_deadline_seconds)
         arguments = operator.arguments
         assert arguments[arguments.index("--destination") + 1] == f"s3://models/work/ranker/3/convert/{name}/"

@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic import shield
 from slipway.traffic.checkpoint import WatchState
 
@@ -32,12 +32,12 @@ from tests.unit.plugins.conftest import (
 
 
 async def test_a_verdict_that_cannot_be_carried_out_stays_a_verdict(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cluster that is away when users are to be shielded gives the version no second judge."""
     monkeypatch.setattr(shield, "SHIELD_TIMEOUT_S", 0.2)
     model, lease = live(), LeaseDouble()
-    watched, service, metrics = watch(ticket, model, HEALTHY, lease=lease, plan=LONG)
+    watched, service, metrics = watch(release_run, model, HEALTHY, lease=lease, plan=LONG)
     running = asyncio.create_task(watched.run())
     await until(lambda: "window_judged" in kinds(watched))
     service.away = lease.away = True
@@ -50,7 +50,7 @@ async def test_a_verdict_that_cannot_be_carried_out_stays_a_verdict(
 
 
 async def test_a_store_that_hangs_delays_no_verdict_and_no_step_ends_without_it(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """Saving is nobody's to wait for: the judge sees window after window; the step ends when the store is back."""
     hangs = threading.Event()
@@ -61,7 +61,7 @@ async def test_a_store_that_hangs_delays_no_verdict_and_no_step_ends_without_it(
             return super().save(state)
 
     model, lease = live(), LeaseDouble()
-    watched, _, _ = watch(ticket, model, HEALTHY, lease=lease, journal=HangingJournal())
+    watched, _, _ = watch(release_run, model, HEALTHY, lease=lease, journal=HangingJournal())
     running = asyncio.create_task(watched.run())
     await until(lambda: kinds(watched).count("window_judged") > 8)
     assert watched.elapsed_s > PLAN.steps[0].bake_s
@@ -70,11 +70,11 @@ async def test_a_store_that_hangs_delays_no_verdict_and_no_step_ends_without_it(
     assert await running == "advance"
 
 
-async def test_time_that_nobody_watched_is_no_bake_and_no_bet(ticket: ReleaseTicket, live: Live) -> None:
+async def test_time_that_nobody_watched_is_no_bake_and_no_bet(release_run: ReleaseRun, live: Live) -> None:
     """A triggerer that stood still is blind for one window; what users met meanwhile counts against the budget."""
     model, lease = live(), LeaseDouble()
     plan = replace(LONG, max_candidate_requests=20 * 400)
-    watched, _, metrics = watch(ticket, model, HEALTHY, lease=lease, plan=plan)
+    watched, _, metrics = watch(release_run, model, HEALTHY, lease=lease, plan=plan)
     running = asyncio.create_task(watched.run())
     await until(lambda: kinds(watched).count("window_judged") > 2)
     before = watched.elapsed_s

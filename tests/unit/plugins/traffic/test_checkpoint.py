@@ -1,4 +1,4 @@
-"""The journal of a watch, as it may lie in a bucket that others write to; and the ticket between tasks."""
+"""The journal of a watch, as it may lie in a bucket that others write to; and the release run between tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from slipway.metrics.prometheus_series import parse_answer
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import CanaryJournal, WatchState
 
 from include.model_release.errors import MetricsUnavailableError, UserError
@@ -61,10 +61,10 @@ def test_a_journal_that_cannot_be_read_is_none(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("rendered", ["", "}", "null", "{}", {}, {"release_id": float("nan")}, "[" * 100_000])
-def test_a_ticket_that_is_none_is_a_user_error(rendered: Any) -> None:
+def test_a_release_run_that_is_none_is_a_user_error(rendered: Any) -> None:
     """A task that was given something else says so in the project's words."""
     with pytest.raises(UserError, match="no admitted release"):
-        ReleaseTicket.parse(rendered)
+        ReleaseRun.parse(rendered)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.registry.registry import ModelRegistry
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.golden_replay import LATENCY_BOUNDS_MS, GoldenReplay, load_requests
 
 from include.model_release.errors import StoreUnavailableError, UserError
@@ -119,11 +119,17 @@ def answer(status: int = 200, **content: Any) -> web.Response:
     return web.Response(status=status, body=json.dumps({"model_name": "digits", **content}).encode())
 
 
-def replayed(ticket: ReleaseTicket, registry: RegistryDouble, base_url: str, **settings: Any) -> GoldenReplay:
+def replayed(
+    release_run: ReleaseRun, registry: RegistryDouble, base_url: str, **settings: Any
+) -> GoldenReplay:
     top_up = TopUp(**{"requests_per_s": 200.0, "timeout_s": 1.0, **settings})
-    rollout = ticket.spec.rollout.model_copy(update={"top_up": top_up})
-    ticket = ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": rollout})})
-    return GoldenReplay(ticket, cast(ModelRegistry, registry), cast(IngressHook, IngressDouble(base_url)))
+    rollout = release_run.spec.rollout.model_copy(update={"top_up": top_up})
+    release_run = release_run.model_copy(
+        update={"spec": release_run.spec.model_copy(update={"rollout": rollout})}
+    )
+    return GoldenReplay(
+        release_run, cast(ModelRegistry, registry), cast(IngressHook, IngressDouble(base_url))
+    )
 
 
 async def replay_until(
@@ -140,11 +146,11 @@ async def replay_until(
     return await running
 
 
-async def test_the_same_rows_go_to_both_in_turn(ticket: ReleaseTicket) -> None:
+async def test_the_same_rows_go_to_both_in_turn(release_run: ReleaseRun) -> None:
     """Each revision is asked by its own host for the same golden rows, again and again, and counted by itself."""
     revisions = Revisions()
     async with revisions.served() as base_url:
-        replay = replayed(ticket, RegistryDouble(), base_url)
+        replay = replayed(release_run, RegistryDouble(), base_url)
         window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 12)
     assert window is not None
     assert (window.source, window.stable.errors, window.candidate.errors) == ("replay", 0, 0)
@@ -180,21 +186,21 @@ async def _sends_elsewhere(host: str) -> web.Response:
 
 
 @pytest.mark.parametrize("bad", [_refuses, _lacks_outputs, _is_no_answer, _is_silent, _sends_elsewhere])
-async def test_what_is_no_answer_is_an_error_of_the_revision(ticket: ReleaseTicket, bad: Answer) -> None:
+async def test_what_is_no_answer_is_an_error_of_the_revision(release_run: ReleaseRun, bad: Answer) -> None:
     """An error status, other outputs, a page, silence beyond the limit: each counts against who was asked."""
     revisions = Revisions()
     revisions.answers[urlsplit(CANDIDATE).netloc] = bad
     async with revisions.served() as base_url:
-        replay = replayed(ticket, RegistryDouble(), base_url, timeout_s=2.0)
+        replay = replayed(release_run, RegistryDouble(), base_url, timeout_s=2.0)
         window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 8)
     assert window is not None
     assert window.candidate.errors == window.candidate.requests > 0
     assert window.stable.errors == 0
 
 
-async def test_nobody_listening_is_an_error_of_both(ticket: ReleaseTicket, unused_tcp_port: int) -> None:
+async def test_nobody_listening_is_an_error_of_both(release_run: ReleaseRun, unused_tcp_port: int) -> None:
     """A way that leads nowhere fails for both alike, which condemns nobody."""
-    replay = replayed(ticket, RegistryDouble(), f"http://127.0.0.1:{unused_tcp_port}")
+    replay = replayed(release_run, RegistryDouble(), f"http://127.0.0.1:{unused_tcp_port}")
     polls = itertools.count()
     window = await replay_until(replay, lambda: next(polls) > 50)
     assert window is not None
@@ -202,22 +208,22 @@ async def test_nobody_listening_is_an_error_of_both(ticket: ReleaseTicket, unuse
     assert window.stable.errors == window.stable.requests > 0
 
 
-async def test_the_rate_is_bounded(ticket: ReleaseTicket) -> None:
+async def test_the_rate_is_bounded(release_run: ReleaseRun) -> None:
     """No more is sent than the release file allows, in all."""
     revisions = Revisions()
     async with revisions.served() as base_url:
-        replay = replayed(ticket, RegistryDouble(), base_url, requests_per_s=20.0)
+        replay = replayed(release_run, RegistryDouble(), base_url, requests_per_s=20.0)
         window = await replay_until(replay, lambda: sum(revisions.paths.values()) >= 10)
     assert window is not None
     assert window.stable.requests + window.candidate.requests <= 1 + 20.0 * window.seconds
 
 
-async def test_a_store_that_is_away_means_no_replay_and_no_crash(ticket: ReleaseTicket) -> None:
+async def test_a_store_that_is_away_means_no_replay_and_no_crash(release_run: ReleaseRun) -> None:
     """The window is lost; the next one tries again."""
     revisions, registry = Revisions(), RegistryDouble()
     registry.away = True
     async with revisions.served() as base_url:
-        replay = replayed(ticket, registry, base_url)
+        replay = replayed(release_run, registry, base_url)
         assert await replay_until(replay, lambda: False) is None
         assert "object store did not answer" in replay.obstacle
         registry.away = False
@@ -226,7 +232,7 @@ async def test_a_store_that_is_away_means_no_replay_and_no_crash(ticket: Release
     assert replay.obstacle == ""
 
 
-async def test_a_slow_store_is_asked_once(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_store_is_asked_once(release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """A golden set that takes longer than a window is waited for by the next one, not read twice at once."""
     revisions, registry = Revisions(), RegistryDouble()
     release = asyncio.Event()
@@ -239,7 +245,7 @@ async def test_a_slow_store_is_asked_once(ticket: ReleaseTicket, monkeypatch: py
 
     monkeypatch.setattr(registry, "require", slow)
     async with revisions.served() as base_url:
-        replay = replayed(ticket, registry, base_url)
+        replay = replayed(release_run, registry, base_url)
         assert await replay_until(replay, lambda: True) is None
         assert "within a window" in replay.obstacle
         release.set()
@@ -252,15 +258,15 @@ async def test_a_slow_store_is_asked_once(ticket: ReleaseTicket, monkeypatch: py
     ("stable", "candidate", "lacks"), [("", CANDIDATE, "stable"), (STABLE, "", "the candidate")]
 )
 async def test_a_revision_without_a_url_is_named(
-    ticket: ReleaseTicket, stable: str, candidate: str, lacks: str
+    release_run: ReleaseRun, stable: str, candidate: str, lacks: str
 ) -> None:
     """Without both URLs nothing is sent to either."""
-    replay = replayed(ticket, RegistryDouble(), "http://127.0.0.1:9")
+    replay = replayed(release_run, RegistryDouble(), "http://127.0.0.1:9")
     assert await replay_until(replay, lambda: False, stable, candidate) is None
     assert replay.obstacle.startswith(f"{lacks} has no URL of its own")
 
 
-def test_rows_that_are_too_large_are_left_out(ticket: ReleaseTicket) -> None:
+def test_rows_that_are_too_large_are_left_out(release_run: ReleaseRun) -> None:
     """A golden set of large rows alone makes no request, and the error says what to raise."""
     registry = RegistryDouble()
     large = np.zeros((2, 2000), dtype=np.float32)
@@ -273,27 +279,27 @@ def test_rows_that_are_too_large_are_left_out(ticket: ReleaseTicket) -> None:
         outputs=manifest.signature.outputs,
     )
     registry.require = lambda model, version: manifest.model_copy(update={"signature": wide})  # type: ignore[method-assign]
-    small = ticket.spec.rollout.model_copy(update={"top_up": TopUp(max_request_bytes=4096)})
-    limited = ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": small})})
+    small = release_run.spec.rollout.model_copy(update={"top_up": TopUp(max_request_bytes=4096)})
+    limited = release_run.model_copy(update={"spec": release_run.spec.model_copy(update={"rollout": small})})
     with pytest.raises(UserError, match="max_request_bytes"):
         load_requests(limited, cast(ModelRegistry, registry))
 
 
-def test_a_decoupled_model_is_not_replayed(ticket: ReleaseTicket) -> None:
+def test_a_decoupled_model_is_not_replayed(release_run: ReleaseRun) -> None:
     """Triton refuses such a model's requests over this call; both versions would look broken."""
     registry = RegistryDouble()
     registry.config = 'name: "digits" model_transaction_policy { decoupled: true }'
     with pytest.raises(UserError, match="found a decoupled model"):
-        load_requests(ticket, cast(ModelRegistry, registry))
+        load_requests(release_run, cast(ModelRegistry, registry))
 
 
-def test_an_optional_input_that_the_golden_set_lacks_is_left_out(ticket: ReleaseTicket) -> None:
+def test_an_optional_input_that_the_golden_set_lacks_is_left_out(release_run: ReleaseRun) -> None:
     """The request has the inputs of the golden set, and no other."""
     registry = RegistryDouble()
     registry.config = 'name: "digits" input { name: "x" } input { name: "text" optional: true }'
     file = io.BytesIO()
     np.savez(file, x=np.zeros((2, 2), np.float32), label=np.zeros(2, np.int64))
     registry.golden_set = lambda manifest: file.getvalue()  # type: ignore[method-assign]
-    request, _ = load_requests(ticket, cast(ModelRegistry, registry))
+    request, _ = load_requests(release_run, cast(ModelRegistry, registry))
     header = json.loads(request.body[: request.header_length])
     assert [tensor["name"] for tensor in header["inputs"]] == ["x"]

@@ -1,4 +1,4 @@
-"""Carrying a goal out: what the driver adds to the mind's single steps is time."""
+"""Carrying a goal out: what the driver adds to the domain's single steps is time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_canary_that_is_never_noted_is_removed_once_it_was_waited_for(canary: 
 def test_without_that_patience_it_would_wait_for_ever(
     canary: UnnotedCanary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mind alone never removes it: it knows no time."""
+    """The domain alone never removes it: it knows no time."""
     monkeypatch.setattr(reconciler, "replace", lambda goal, **_: goal)
     with pytest.raises(TimedOutError):
         drive(cast(KServeHook, canary), RollBack(V2, V3), timeout_s=0.2)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic import step_watcher
 
 from include.model_release.canary.judge import CanaryStep
@@ -37,11 +37,11 @@ from tests.unit.plugins.conftest import (
 
 
 async def test_a_healthy_candidate_gets_its_share_and_the_step_advances(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """The weight is seen in the traffic before the first window, and a step without a fault is passed."""
     model = live()
-    watched, _, _ = watch(ticket, model, HEALTHY)
+    watched, _, _ = watch(release_run, model, HEALTHY)
     assert await watched.run() == "advance"
     assert model.users() == {STABLE_URI: 80, CANDIDATE_URI: 20}
     assert kinds(watched)[0] == "weight_observed"
@@ -51,11 +51,11 @@ async def test_a_healthy_candidate_gets_its_share_and_the_step_advances(
 
 
 async def test_a_failing_candidate_has_no_user_left_before_the_event_is_yielded(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """A verdict against the candidate is carried out before anybody is told of it, and dated."""
     model = live()
-    watched, _, _ = watch(ticket, model, FAILING)
+    watched, _, _ = watch(release_run, model, FAILING)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert kinds(watched)[-3:] == ["step_finished", "rollback_started", "weight_observed"]
@@ -65,17 +65,17 @@ async def test_a_failing_candidate_has_no_user_left_before_the_event_is_yielded(
 
 
 async def test_a_fault_that_hits_both_alike_does_not_fail_the_candidate(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """The candidate is held against the stable version in the same window, not against a fixed rate."""
-    watched, _, _ = watch(ticket, live(), ((80, 8), (20, 2)))
+    watched, _, _ = watch(release_run, live(), ((80, 8), (20, 2)))
     assert await watched.run() == "advance"
 
 
-async def test_a_metrics_source_that_is_away_ends_the_canary(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_metrics_source_that_is_away_ends_the_canary(release_run: ReleaseRun, live: Live) -> None:
     """Not to see is not to be well: after the windows that the plan allows, the users are taken back."""
     model = live()
-    watched, _, metrics = watch(ticket, model, HEALTHY)
+    watched, _, metrics = watch(release_run, model, HEALTHY)
     metrics.away = True
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
@@ -83,77 +83,77 @@ async def test_a_metrics_source_that_is_away_ends_the_canary(ticket: ReleaseTick
     assert told(watched, "window_judged")["verdict"]["blind"]
 
 
-async def test_too_little_traffic_is_never_a_pass(ticket: ReleaseTicket, live: Live) -> None:
+async def test_too_little_traffic_is_never_a_pass(release_run: ReleaseRun, live: Live) -> None:
     """A step without enough candidate requests ends, at the limit of its bake, with the users on stable."""
     model = live()
-    watched, _, _ = watch(ticket, model, ((1, 0), (0, 0)))
+    watched, _, _ = watch(release_run, model, ((1, 0), (0, 0)))
     assert await watched.run() == "roll_back"
     assert told(watched, "step_finished")["verdict"] == "inconclusive"
     assert model.share(CANDIDATE_URI) == 0
 
 
 async def test_a_plan_that_holds_keeps_watching_and_reports(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `on_inconclusive: hold` nothing is taken back and nothing is passed."""
     model = live()
-    watched, _, _ = watch(ticket, model, ((1, 0), (0, 0)), plan=replace(PLAN, on_inconclusive="hold"))
+    watched, _, _ = watch(release_run, model, ((1, 0), (0, 0)), plan=replace(PLAN, on_inconclusive="hold"))
     assert await watched.run() == "hold"
     assert model.share(CANDIDATE_URI) == 20
 
 
 async def test_a_long_step_reports_what_it_saw_so_far(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bake is not silent for longer than the reporting interval."""
     monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.1)
     long = replace(PLAN, steps=(CanaryStep(20, 60.0),), max_bake_s=60.0)
-    watched, _, _ = watch(ticket, live(), HEALTHY, plan=long)
+    watched, _, _ = watch(release_run, live(), HEALTHY, plan=long)
     assert await watched.run() == "continue"
     assert "window_judged" in kinds(watched)
     assert watched.elapsed_s > 0
 
 
-async def test_a_conflict_only_means_to_look_again(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_conflict_only_means_to_look_again(release_run: ReleaseRun, live: Live) -> None:
     """Patches that meet a conflict are dropped and decided anew, on the way up and on the way back."""
     model = live()
-    watched, service, _ = watch(ticket, model, FAILING)
+    watched, service, _ = watch(release_run, model, FAILING)
     service.conflicts = 3
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
 
 
-async def test_a_candidate_that_does_not_come_up_is_refused(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_candidate_that_does_not_come_up_is_refused(release_run: ReleaseRun, live: Live) -> None:
     """Its revision never gets ready, so no user is ever led to it."""
     model = live(unloadable=frozenset({CANDIDATE_URI}))
-    watched, _, _ = watch(ticket, model, HEALTHY)
+    watched, _, _ = watch(release_run, model, HEALTHY)
     with pytest.raises(CanaryRefusedError, match="does not come up"):
         await watched.run()
     assert model.users() == {STABLE_URI: 100}
 
 
-async def test_what_was_rolled_back_is_not_started_again(ticket: ReleaseTicket, live: Live) -> None:
+async def test_what_was_rolled_back_is_not_started_again(release_run: ReleaseRun, live: Live) -> None:
     """A second canary of a version that was taken back needs force."""
     model = live()
-    watched, service, _ = watch(ticket, model, FAILING)
+    watched, service, _ = watch(release_run, model, FAILING)
     assert await watched.run() == "roll_back"
     for _ in range(8):
         await watched.shield()
         service.get()
-    again, _, _ = watch(ticket, model, HEALTHY)
+    again, _, _ = watch(release_run, model, HEALTHY)
     with pytest.raises(AlreadyReleasedError, match=r"rolled back|under way"):
         await again.run()
     assert model.share(CANDIDATE_URI) == 0
 
 
 async def test_traffic_that_never_shows_the_weight_times_out(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ready alone does not count: without the weight in the observed traffic the step does not begin."""
     model = live()
     monkeypatch.setattr(model, "_route", lambda: None)
-    slow = ticket.spec.rollout.model_copy(update={"ready_timeout_s": 0.2})
-    late = ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": slow})})
+    slow = release_run.spec.rollout.model_copy(update={"ready_timeout_s": 0.2})
+    late = release_run.model_copy(update={"spec": release_run.spec.model_copy(update={"rollout": slow})})
     watched, _, _ = watch(late, model, HEALTHY)
     with pytest.raises(TimedOutError, match="in time"):
         await watched.run()
@@ -161,28 +161,28 @@ async def test_traffic_that_never_shows_the_weight_times_out(
 
 
 async def test_the_second_step_raises_the_share_of_the_canary_under_way(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """A later step shifts the weight of the same revision; it makes no new one."""
     model = live()
-    first, _, _ = watch(ticket, model, HEALTHY)
+    first, _, _ = watch(release_run, model, HEALTHY)
     assert await first.run() == "advance"
-    second, _, _ = watch(ticket, model, HEALTHY, step=1)
+    second, _, _ = watch(release_run, model, HEALTHY, step=1)
     assert await second.run() == "advance"
     assert model.users() == {STABLE_URI: 50, CANDIDATE_URI: 50}
     assert len(model.revisions) == 2
 
 
 async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A trigger made anew from what Airflow kept takes over what its predecessor saved after its last window."""
     monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.1)
     long = replace(PLAN, steps=(CanaryStep(20, 60.0),), max_bake_s=60.0)
     model, journal, lease = live(), JournalDouble(), LeaseDouble()
-    died, _, metrics = watch(ticket, model, HEALTHY, plan=long, journal=journal, lease=lease)
+    died, _, metrics = watch(release_run, model, HEALTHY, plan=long, journal=journal, lease=lease)
     assert await died.run() == "continue"
-    again, _, later = watch(ticket, model, HEALTHY, plan=long, journal=journal, lease=lease)
+    again, _, later = watch(release_run, model, HEALTHY, plan=long, journal=journal, lease=lease)
     later.readings = metrics.readings + 30
     assert await again.run() == "continue"
     assert again.elapsed_s > died.elapsed_s
@@ -196,13 +196,13 @@ async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
 
 
 async def test_another_watch_takes_over_the_reading_but_not_the_judge(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """What users met between two steps is counted from the last reading on; a judge comes from the task alone."""
     model, journal = live(), JournalDouble()
-    first, _, metrics = watch(ticket, model, HEALTHY, journal=journal)
+    first, _, metrics = watch(release_run, model, HEALTHY, journal=journal)
     assert await first.run() == "advance"
-    second, _, later = watch(ticket, model, HEALTHY, step=1, journal=journal, name="another")
+    second, _, later = watch(release_run, model, HEALTHY, step=1, journal=journal, name="another")
     later.readings = metrics.readings + 30
     assert await second.run() == "advance"
     judged = next(event["data"] for event in second.events if event["kind"] == "window_judged")
@@ -212,9 +212,9 @@ async def test_another_watch_takes_over_the_reading_but_not_the_judge(
     assert not judged["verdict"]["blind"]
 
 
-async def test_the_same_data_again_is_no_window(ticket: ReleaseTicket, live: Live) -> None:
+async def test_the_same_data_again_is_no_window(release_run: ReleaseRun, live: Live) -> None:
     """A source that shows nothing new is asked again, until it says itself that its data are too old."""
-    watched, _, metrics = watch(ticket, live(), HEALTHY)
+    watched, _, metrics = watch(release_run, live(), HEALTHY)
     metrics.frozen = True
     running = asyncio.create_task(watched.run())
     await asyncio.sleep(0.3)
@@ -226,60 +226,60 @@ async def test_the_same_data_again_is_no_window(ticket: ReleaseTicket, live: Liv
     )
 
 
-async def test_a_budget_of_exposure_ends_the_canary(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_budget_of_exposure_ends_the_canary(release_run: ReleaseRun, live: Live) -> None:
     """Once users have met as much of the candidate as the plan allows it is taken back, and the reason says so."""
     model = live()
-    watched, _, _ = watch(ticket, model, HEALTHY, plan=replace(PLAN, max_candidate_requests=10))
+    watched, _, _ = watch(release_run, model, HEALTHY, plan=replace(PLAN, max_candidate_requests=10))
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert "budget" in told(watched, "rollback_started")["reason"]
 
 
-async def test_a_canary_whose_guard_ended_it_is_not_gone_on_with(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_canary_whose_guard_ended_it_is_not_gone_on_with(release_run: ReleaseRun, live: Live) -> None:
     """A lease that was ended while nobody renewed it ends the canary, and the record says by whom."""
     model, lease = live(), LeaseDouble()
-    watched, _, _ = watch(ticket, model, HEALTHY, plan=LONG, lease=lease)
+    watched, _, _ = watch(release_run, model, HEALTHY, plan=LONG, lease=lease)
     running = asyncio.create_task(watched.run())
     await until(lambda: "window_judged" in kinds(watched))
     lease.end(by="guard", reason="its lease was not renewed")
-    watched._cluster._wheel._due_s = 0.0
+    watched._cluster._lease_holder._due_s = 0.0
     assert await running == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert told(watched, "rollback_started")["by"] == "guard"
     assert "not renewed" in told(watched, "rollback_started")["reason"]
 
 
-async def test_an_ended_canary_is_not_begun_again(ticket: ReleaseTicket, live: Live) -> None:
+async def test_an_ended_canary_is_not_begun_again(release_run: ReleaseRun, live: Live) -> None:
     """A task that comes back finds the end of its canary before it raises any weight."""
-    model, lease = live(), held(ticket, 1)
+    model, lease = live(), held(release_run, 1)
     lease.end(by="guard", reason="its lease was not renewed")
     for step in (0, 1):
-        watched, service, _ = watch(ticket, model, HEALTHY, step=step, lease=lease)
+        watched, service, _ = watch(release_run, model, HEALTHY, step=step, lease=lease)
         if step == 0:
             assert await watched.run() == "roll_back"
             assert all(body["spec"]["predictor"]["canaryTrafficPercent"] == 0 for body in service.patches)
     assert model.share(CANDIDATE_URI) == 0
 
 
-async def test_who_is_blind_does_not_renew(ticket: ReleaseTicket, live: Live) -> None:
+async def test_who_is_blind_does_not_renew(release_run: ReleaseRun, live: Live) -> None:
     """Without answers to look at the lease is left to run out."""
     lease = LeaseDouble()
-    watched, _, metrics = watch(ticket, live(), HEALTHY, lease=lease)
+    watched, _, metrics = watch(release_run, live(), HEALTHY, lease=lease)
     metrics.away = True
     running = asyncio.create_task(watched.run())
     await until(lambda: "window_judged" in kinds(watched))
     renewed = lease.renewals
-    watched._cluster._wheel._due_s = 0.0
+    watched._cluster._lease_holder._due_s = 0.0
     assert await running == "roll_back"
     assert lease.renewals == renewed
 
 
 async def test_a_weight_that_someone_else_changed_is_told_and_not_overwritten(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """A foreign hand on the InferenceService ends the step with an error that names what was found."""
     model = live()
-    watched, service, _ = watch(ticket, model, HEALTHY, plan=LONG)
+    watched, service, _ = watch(release_run, model, HEALTHY, plan=LONG)
     running = asyncio.create_task(watched.run())
     await until(lambda: "window_judged" in kinds(watched))
     patched = len(service.patches)
@@ -289,10 +289,10 @@ async def test_a_weight_that_someone_else_changed_is_told_and_not_overwritten(
     assert len(service.patches) == patched
 
 
-async def test_an_api_that_is_away_does_not_end_a_watch(ticket: ReleaseTicket, live: Live) -> None:
+async def test_an_api_that_is_away_does_not_end_a_watch(release_run: ReleaseRun, live: Live) -> None:
     """The judge goes on while the cluster's API is away, beyond the bake: without it no next step can begin."""
     lease = LeaseDouble()
-    watched, service, _ = watch(ticket, live(), HEALTHY, lease=lease)
+    watched, service, _ = watch(release_run, live(), HEALTHY, lease=lease)
     running = asyncio.create_task(watched.run())
     await until(lambda: "weight_observed" in kinds(watched))
     lease.away = service.away = True

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic import step_watcher
 from slipway.traffic.step_watcher import StepWatch
 
@@ -46,10 +46,10 @@ def windows(watched: StepWatch) -> list[dict[str, Any]]:
     return [verdict["window"] for verdict in verdicts if verdict["window"] is not None]
 
 
-async def test_a_candidate_without_users_passes_by_replays(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_candidate_without_users_passes_by_replays(release_run: ReleaseRun, live: Live) -> None:
     """After the bake golden requests are replayed to both revisions, and the step's reason says what it rests on."""
     replay = ReplayDouble()
-    watched, _, _ = watch(ticket, live(), NOBODY, plan=TOP_UP, replay=replay)
+    watched, _, _ = watch(release_run, live(), NOBODY, plan=TOP_UP, replay=replay)
     assert await watched.run() == "advance"
     assert replay.urls[0] == (
         "http://digits-predictor-00001.example",
@@ -60,21 +60,21 @@ async def test_a_candidate_without_users_passes_by_replays(ticket: ReleaseTicket
 
 
 async def test_users_windows_are_judged_first_and_both_are_recorded(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """Each replayed window follows the users' window beside which it was replayed, under its source."""
-    watched, _, _ = watch(ticket, live(), NOBODY, plan=TOP_UP)
+    watched, _, _ = watch(release_run, live(), NOBODY, plan=TOP_UP)
     assert await watched.run() == "advance"
     sources = [window["source"] for window in windows(watched)]
     assert sources[-2:] == ["users", "replay"]
     assert "replay" not in sources[:-1]
 
 
-async def test_a_candidate_that_fails_replays_is_taken_back(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_candidate_that_fails_replays_is_taken_back(release_run: ReleaseRun, live: Live) -> None:
     """Its users, few as they are, are on stable again; none of the failed replays counts as theirs."""
     model = live()
     replay = ReplayDouble((50, 0), (50, 40))
-    watched, _, _ = watch(ticket, model, NOBODY, plan=TOP_UP, replay=replay)
+    watched, _, _ = watch(release_run, model, NOBODY, plan=TOP_UP, replay=replay)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     judged = told(watched, "window_judged")
@@ -82,20 +82,20 @@ async def test_a_candidate_that_fails_replays_is_taken_back(ticket: ReleaseTicke
     assert (judged["candidate_errors"], judged["first_bad_at"]) == (0, None)
 
 
-async def test_enough_users_need_no_replay(ticket: ReleaseTicket, live: Live) -> None:
+async def test_enough_users_need_no_replay(release_run: ReleaseRun, live: Live) -> None:
     """Nothing is replayed where users send what it takes."""
     replay = ReplayDouble()
-    watched, _, _ = watch(ticket, live(), HEALTHY, plan=TOP_UP, replay=replay)
+    watched, _, _ = watch(release_run, live(), HEALTHY, plan=TOP_UP, replay=replay)
     assert await watched.run() == "advance"
     assert replay.urls == []
 
 
 async def test_without_urls_it_is_rolled_back_and_says_why(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A replay that cannot be had leaves the policy what `rollback` is, with the reason in the record."""
     model, replay = live(), ReplayDouble(candidate=None)
-    watched, _, _ = watch(ticket, model, NOBODY, plan=TOP_UP, replay=replay)
+    watched, _, _ = watch(release_run, model, NOBODY, plan=TOP_UP, replay=replay)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert (
@@ -104,11 +104,13 @@ async def test_without_urls_it_is_rolled_back_and_says_why(
 
 
 async def test_what_is_replayed_while_the_users_are_not_seen_is_not_judged(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A blind window is blind, whatever was replayed meanwhile, and the next one is not topped up."""
     replay = ReplayDouble((50, 50), (50, 50))
-    watched, _, metrics = watch(ticket, live(), NOBODY, plan=replace(TOP_UP, max_bake_s=30.0), replay=replay)
+    watched, _, metrics = watch(
+        release_run, live(), NOBODY, plan=replace(TOP_UP, max_bake_s=30.0), replay=replay
+    )
 
     read = metrics.read
 
@@ -125,7 +127,7 @@ async def test_what_is_replayed_while_the_users_are_not_seen_is_not_judged(
 
 
 async def test_a_watch_that_is_made_anew_goes_on_replaying(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows longer than the reporting interval make a watch each; the judge still knows what it lacked."""
     monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.0)
@@ -134,7 +136,7 @@ async def test_a_watch_that_is_made_anew_goes_on_replaying(
     for _ in range(40):
         replay = ReplayDouble()
         watched, _, _ = watch(
-            ticket, model, NOBODY, plan=lasting, journal=journal, replay=replay, lease=lease
+            release_run, model, NOBODY, plan=lasting, journal=journal, replay=replay, lease=lease
         )
         decision = await watched.run()
         if decision != "continue":
@@ -143,14 +145,14 @@ async def test_a_watch_that_is_made_anew_goes_on_replaying(
     assert replay.urls != []
 
 
-async def test_a_paused_canary_is_not_topped_up(ticket: ReleaseTicket, live: Live) -> None:
+async def test_a_paused_canary_is_not_topped_up(release_run: ReleaseRun, live: Live) -> None:
     """While a person looks nothing ends, so nothing is lacking."""
     lease, replay = LeaseDouble(), ReplayDouble()
-    watched, _, _ = watch(ticket, live(), NOBODY, plan=TOP_UP, lease=lease, replay=replay)
+    watched, _, _ = watch(release_run, live(), NOBODY, plan=TOP_UP, lease=lease, replay=replay)
     running = asyncio.create_task(watched.run())
     await until(lambda: "weight_observed" in kinds(watched))
     pause(lease)
-    watched._cluster._wheel._due_s = 0.0
+    watched._cluster._lease_holder._due_s = 0.0
     await until(lambda: kinds(watched).count("window_judged") > 8)
     assert replay.urls == []
     running.cancel()

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 from slipway.hooks.inference_service import KServeHook
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.triggers import first_deploy
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.triton import TritonLoadModelTrigger
@@ -58,10 +58,10 @@ def never_live(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def test_a_bad_candidate_is_shielded_at_once_among_200_waiting_loads(
-    ticket: ReleaseTicket, live: Live, monkeypatch: pytest.MonkeyPatch, never_live: None
+    release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch, never_live: None
 ) -> None:
     """Loads and first deployments that wait hold no thread, and the canary has threads of its own."""
-    first = ticket.model_copy(update={"stable": None}).model_dump(mode="json")
+    first = release_run.model_copy(update={"stable": None}).model_dump(mode="json")
     async with silent_server() as (port, came):
         connection = {"conn_type": "generic", "host": "127.0.0.1", "port": port}
         monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", json.dumps(connection))
@@ -75,7 +75,7 @@ async def test_a_bad_candidate_is_shielded_at_once_among_200_waiting_loads(
             await until(lambda: len(came) == LOADS, 60)
             assert all(line.startswith("POST /v2/repository/models/digits/load ") for line in came)
             model, lease = live(), LeaseDouble()
-            watched, _, _ = watch(ticket, model, FAILING, lease=lease)
+            watched, _, _ = watch(release_run, model, FAILING, lease=lease)
             async with asyncio.timeout(60):
                 assert await watched.run() == "roll_back"
             assert model.share(CANDIDATE_URI) == 0
@@ -92,11 +92,11 @@ async def test_a_bad_candidate_is_shielded_at_once_among_200_waiting_loads(
 
 
 async def test_a_shield_has_a_thread_while_every_other_call_of_its_watch_hangs(
-    ticket: ReleaseTicket, live: Live
+    release_run: ReleaseRun, live: Live
 ) -> None:
     """A person stops a release whose journal, metrics and lease all hang: its users are brought back all the same."""
     hangs, model = threading.Event(), live()
-    watched, service, _ = watch(ticket, model, HEALTHY, plan=LONG)
+    watched, service, _ = watch(release_run, model, HEALTHY, plan=LONG)
     calls = 0
 
     def hang(*_: object) -> None:

@@ -58,7 +58,7 @@ async def test_canary_of_an_ensemble_is_one_unit(store: ModelStoreHook, cluster:
     for version, factors in ((1, OLD), (2, NEW)):
         release = Release(store, ENSEMBLE.replace("prices", NAME), version)
         await asyncio.to_thread(published, release, ensemble_files(**factors, top=NAME))
-        uris.append(release.ticket.storage_uri)
+        uris.append(release.release_run.storage_uri)
     cluster.create(uris[0])
     await cluster.until_shares(first=100)
     assert await cluster.factor() == 2.0

@@ -20,7 +20,7 @@ from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.reconciler import drive, take_turn
 from slipway.triggers.canary import CanaryStepTrigger
 
@@ -46,12 +46,12 @@ Operate = Callable[..., Any]
 
 
 @pytest.fixture
-def ticket(store: ModelStoreHook, prepare_version: Callable[..., Publication]) -> ReleaseTicket:
+def release_run(store: ModelStoreHook, prepare_version: Callable[..., Publication]) -> ReleaseRun:
     """Version 3 is admitted, over version 2, and published."""
     one = prepare_version(3)
     ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
     spec = parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml")
-    ticket = ReleaseTicket(
+    release_run = ReleaseRun(
         release_id="digits-3",
         model="digits",
         version=3,
@@ -59,16 +59,16 @@ def ticket(store: ModelStoreHook, prepare_version: Callable[..., Publication]) -
         spec=spec,
         stable=StableVersion(version=2, storage_uri=f"s3://{store.bucket}/models/digits/2/repository"),
     )
-    admitted(store, ticket)
-    gates_passed(store, ticket)
-    return ticket
+    admitted(store, release_run)
+    gates_passed(store, release_run)
+    return release_run
 
 
 @pytest.fixture
-def service(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch) -> ServiceDouble:
+def service(release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch) -> ServiceDouble:
     """The InferenceService, on which version 2 has all users."""
     model = KnativeModel()
-    model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": stable_uri(ticket)}}}})
+    model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": stable_uri(release_run)}}}})
     model.settle()
     double = ServiceDouble(model)
     monkeypatch.setattr(TrafficOperator, "service", double)
@@ -76,10 +76,10 @@ def service(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch) -> ServiceDo
 
 
 @pytest.fixture(autouse=True)
-def lease(ticket: ReleaseTicket, monkeypatch: pytest.MonkeyPatch) -> LeaseDouble:
+def lease(release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch) -> LeaseDouble:
     """The canary's lease, which this release holds."""
     double = LeaseDouble()
-    double.acquire(ticket.release_id, lease_s=60, candidate_uri="", stable_uri="")
+    double.acquire(release_run.release_id, lease_s=60, candidate_uri="", stable_uri="")
     monkeypatch.setattr(TrafficOperator, "lease", double)
     return double
 
@@ -98,18 +98,18 @@ def _metrics(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def operate(ticket: ReleaseTicket, service: ServiceDouble) -> Operate:
+def operate(release_run: ReleaseRun, service: ServiceDouble) -> Operate:
     """Executes an operator for the release."""
 
     def execute(operator: type[TrafficOperator]) -> Any:
-        return operator(task_id="task", release=ticket.model_dump_json()).execute({})
+        return operator(task_id="task", release=release_run.model_dump_json()).execute({})
 
     return execute
 
 
-def stable_uri(ticket: ReleaseTicket) -> str:
-    assert ticket.stable is not None
-    return ticket.stable.storage_uri
+def stable_uri(release_run: ReleaseRun) -> str:
+    assert release_run.stable is not None
+    return release_run.stable.storage_uri
 
 
 def record(store: ModelStoreHook) -> ReleaseRecord:
@@ -126,19 +126,19 @@ def stages(store: ModelStoreHook) -> list[tuple[str, str]]:
     return [one for one in found if one[0] not in GATES]
 
 
-def lead_users(service: ServiceDouble, ticket: ReleaseTicket, store: ModelStoreHook, weight: int) -> None:
+def lead_users(service: ServiceDouble, release_run: ReleaseRun, store: ModelStoreHook, weight: int) -> None:
     """Bring the candidate to a weight, as shift_traffic does."""
     record(store).append(
         "weight_intended",
         weight=weight,
-        storage_uri=ticket.storage_uri,
-        stable_storage_uri=stable_uri(ticket),
+        storage_uri=release_run.storage_uri,
+        stable_storage_uri=stable_uri(release_run),
     )
-    drive(service, StartCanary(ticket.storage_uri, weight), timeout_s=5)  # type: ignore[arg-type]
+    drive(service, StartCanary(release_run.storage_uri, weight), timeout_s=5)  # type: ignore[arg-type]
 
 
 def test_intent_is_written_before_the_first_percent(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """The worker writes down what it is about to do and leaves the doing to the trigger."""
     with pytest.raises(TaskDeferred) as deferred:
@@ -146,7 +146,7 @@ def test_intent_is_written_before_the_first_percent(
     assert isinstance(deferred.value.trigger, CanaryStepTrigger)
     assert deferred.value.kwargs == {"step": 0}
     assert service.patches == []
-    assert state(store).intended_weight == ticket.spec.rollout.steps[0].weight
+    assert state(store).intended_weight == release_run.spec.rollout.steps[0].weight
 
 
 def test_trigger_can_be_made_again_from_what_it_says_of_itself(
@@ -160,7 +160,7 @@ def test_trigger_can_be_made_again_from_what_it_says_of_itself(
     assert CanaryStepTrigger(**arguments).serialize() == (path, arguments)
 
 
-def resumed(ticket: ReleaseTicket, decision: str, step: int = 0, events: tuple[Any, ...] = ()) -> None:
+def resumed(release_run: ReleaseRun, decision: str, step: int = 0, events: tuple[Any, ...] = ()) -> None:
     judge = CanaryJudge(AnalysisPolicy()).to_json()
     event = {
         "decision": decision,
@@ -169,41 +169,41 @@ def resumed(ticket: ReleaseTicket, decision: str, step: int = 0, events: tuple[A
         "events": list(events),
         "error": None,
     }
-    ShiftTrafficOperator(task_id="task", release=ticket.model_dump_json()).resume({}, event, step)  # type: ignore[arg-type]
+    ShiftTrafficOperator(task_id="task", release=release_run.model_dump_json()).resume({}, event, step)  # type: ignore[arg-type]
 
 
 def test_a_passed_step_leads_to_the_next_one(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """After the first step the second weight is intended."""
-    step_passed(store, ticket, ticket.spec.rollout.steps[0].weight)
+    step_passed(store, release_run, release_run.spec.rollout.steps[0].weight)
     with pytest.raises(TaskDeferred) as deferred:
-        resumed(ticket, "advance")
+        resumed(release_run, "advance")
     assert deferred.value.kwargs == {"step": 1}
-    assert state(store).intended_weight == ticket.spec.rollout.steps[1].weight
+    assert state(store).intended_weight == release_run.spec.rollout.steps[1].weight
 
 
 def test_the_last_passed_step_ends_the_stage(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """After the last step the stage has passed; promotion is another task's."""
     record(store).append("stage_started", stage="canary")
-    resumed(ticket, "advance", step=len(ticket.spec.rollout.steps) - 1)
+    resumed(release_run, "advance", step=len(release_run.spec.rollout.steps) - 1)
     assert stages(store) == [("canary", "passed")]
 
 
 def test_a_step_that_goes_on_keeps_its_time_and_its_judge(
-    ticket: ReleaseTicket, service: ServiceDouble
+    release_run: ReleaseRun, service: ServiceDouble
 ) -> None:
     """A report in the middle of a step defers again from where it was."""
     with pytest.raises(TaskDeferred) as deferred:
-        resumed(ticket, "continue")
+        resumed(release_run, "continue")
     assert deferred.value.trigger.state["elapsed_s"] == 5.0
     assert deferred.value.kwargs == {"step": 0}
 
 
 def test_a_verdict_against_the_candidate_is_a_refusal_that_is_not_tried_again(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """The record says which stage refused, why, and when the first bad answer was seen."""
     verdict = {"status": "fail", "reason": "it fails more often", "statistics": {}, "window": None}
@@ -220,10 +220,10 @@ def test_a_verdict_against_the_candidate_is_a_refusal_that_is_not_tried_again(
     started = {
         "kind": "rollback_started",
         "at": "2026-01-02T03:04:07+00:00",
-        "data": {"reason": verdict["reason"], "by": "judge", "stable_storage_uri": stable_uri(ticket)},
+        "data": {"reason": verdict["reason"], "by": "judge", "stable_storage_uri": stable_uri(release_run)},
     }
     with pytest.raises(AirflowFailException, match="it fails more often"):
-        resumed(ticket, "roll_back", events=(judged, started))
+        resumed(release_run, "roll_back", events=(judged, started))
     found = state(store)
     assert found.refused_by == "canary"
     assert found.first_bad_at is not None
@@ -232,13 +232,13 @@ def test_a_verdict_against_the_candidate_is_a_refusal_that_is_not_tried_again(
 
 
 def test_promotion_is_recorded_when_it_is_seen(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """All traffic is on the candidate before the record calls it promoted; doing it again changes nothing."""
-    lead_users(service, ticket, store, 50)
-    steps_passed(store, ticket)
+    lead_users(service, release_run, store, 50)
+    steps_passed(store, release_run)
     operate(PromoteOperator)
-    assert service.model.users() == {ticket.storage_uri: 100}
+    assert service.model.users() == {release_run.storage_uri: 100}
     assert state(store).outcome == "promoted"
     patches = len(service.patches)
     operate(PromoteOperator)
@@ -246,25 +246,25 @@ def test_promotion_is_recorded_when_it_is_seen(
 
 
 def test_a_promotion_that_does_not_reach_the_cluster_is_tried_again(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """It is not recorded as done; when the API is back the retry promotes."""
-    lead_users(service, ticket, store, 50)
-    steps_passed(store, ticket)
+    lead_users(service, release_run, store, 50)
+    steps_passed(store, release_run)
     service.away = True
     with pytest.raises(ClusterUnavailableError):
         operate(PromoteOperator)
     assert state(store).outcome == "open"
     service.away = False
     operate(PromoteOperator)
-    assert service.model.users() == {ticket.storage_uri: 100}
+    assert service.model.users() == {release_run.storage_uri: 100}
 
 
 def test_tasks_that_were_marked_as_success_prove_nothing(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """Without the steps in the record there is no promotion, whatever Airflow believes; the canary keeps its weight."""
-    lead_users(service, ticket, store, 50)
+    lead_users(service, release_run, store, 50)
     record(store).append("stage_finished", stage="canary", outcome="failed", reason="S3 was away")
     patches = len(service.patches)
     with pytest.raises(AirflowFailException, match=r"may not get 100 % .*canary failed"):
@@ -274,12 +274,12 @@ def test_tasks_that_were_marked_as_success_prove_nothing(
 
 
 def test_who_watches_until_the_promotion_raises_nothing_that_was_not_proved(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """The watch before a promotion holds the last step's weight: without the steps before it is not begun."""
-    lead_users(service, ticket, store, 5)
-    rollout = ticket.spec.rollout.model_copy(update={"approval": Approval(before_promotion=True)})
-    asking = ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": rollout})})
+    lead_users(service, release_run, store, 5)
+    rollout = release_run.spec.rollout.model_copy(update={"approval": Approval(before_promotion=True)})
+    asking = release_run.model_copy(update={"spec": release_run.spec.model_copy(update={"rollout": rollout})})
     hold = HoldCanaryOperator(
         task_id="hold",
         until_task_id="approve_promotion",
@@ -288,17 +288,17 @@ def test_who_watches_until_the_promotion_raises_nothing_that_was_not_proved(
     )
     with pytest.raises(AirflowFailException, match="may not get 99 %"):
         hold.execute({})
-    steps_passed(store, ticket)
+    steps_passed(store, release_run)
     with pytest.raises(TaskDeferred):
         hold.execute({})
 
 
 def test_a_cleared_task_of_a_release_that_has_ended_starts_nothing(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """Neither the canary nor the promotion begins anew after a rollback; the record stays as it was."""
-    lead_users(service, ticket, store, 50)
-    steps_passed(store, ticket)
+    lead_users(service, release_run, store, 50)
+    steps_passed(store, release_run)
     operate(RestoreStableOperator)
     patches = len(service.patches)
     for operator in (ShiftTrafficOperator, PromoteOperator):
@@ -309,47 +309,47 @@ def test_a_cleared_task_of_a_release_that_has_ended_starts_nothing(
 
 
 def test_a_lease_is_given_back_with_the_end_of_its_canary(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     operate: Operate,
     lease: LeaseDouble,
 ) -> None:
     """After a promotion nobody watches any more, and no guard shall think that somebody should."""
-    lead_users(service, ticket, store, 50)
-    steps_passed(store, ticket)
+    lead_users(service, release_run, store, 50)
+    steps_passed(store, release_run)
     operate(PromoteOperator)
     assert lease.lease is None
 
 
 def test_a_canary_that_its_guard_ended_is_not_promoted(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     operate: Operate,
     lease: LeaseDouble,
 ) -> None:
-    """Between the last verdict and the promotion somebody may have taken the wheel: that counts."""
-    lead_users(service, ticket, store, 50)
-    steps_passed(store, ticket)
+    """Between the last verdict and the promotion somebody may have taken the lease: that counts."""
+    lead_users(service, release_run, store, 50)
+    steps_passed(store, release_run)
     lease.end(by="guard", reason="its lease was not renewed")
     with pytest.raises(AirflowFailException, match="not renewed"):
         operate(PromoteOperator)
     operate(RestoreStableOperator)
-    assert service.model.users() == {stable_uri(ticket): 100}
+    assert service.model.users() == {stable_uri(release_run): 100}
     assert lease.lease is None
 
 
 def test_a_promotion_waits_for_the_end_of_a_pause(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     operate: Operate,
     lease: LeaseDouble,
 ) -> None:
     """It is deferred to a watch of the last step, nothing fails, and after the resume the version is promoted."""
-    lead_users(service, ticket, store, 50)
-    steps_passed(store, ticket)
+    lead_users(service, release_run, store, 50)
+    steps_passed(store, release_run)
     assert lease.lease is not None
     lease.lease = replace(lease.lease, paused="a person wants to look")
     with pytest.raises(TaskDeferred) as deferred:
@@ -357,8 +357,8 @@ def test_a_promotion_waits_for_the_end_of_a_pause(
     trigger = deferred.value.trigger
     assert isinstance(trigger, CanaryStepTrigger)
     assert (trigger.hold, trigger.until_resumed, trigger.stage) == (True, True, "promotion")
-    assert trigger.step == len(ticket.spec.rollout.steps) - 1
-    assert service.model.users() == {stable_uri(ticket): 50, ticket.storage_uri: 50}
+    assert trigger.step == len(release_run.spec.rollout.steps) - 1
+    assert service.model.users() == {stable_uri(release_run): 50, release_run.storage_uri: 50}
     event = {
         "decision": "continue",
         "judge": trigger.state["judge"],
@@ -366,7 +366,7 @@ def test_a_promotion_waits_for_the_end_of_a_pause(
         "events": [],
         "error": None,
     }
-    operator = PromoteOperator(task_id="task", release=ticket.model_dump_json())
+    operator = PromoteOperator(task_id="task", release=release_run.model_dump_json())
     with pytest.raises(TaskDeferred):
         operator.resume({}, event, trigger.step)  # type: ignore[arg-type]
     assert lease.lease is not None
@@ -377,40 +377,40 @@ def test_a_promotion_waits_for_the_end_of_a_pause(
 
 
 def test_a_step_that_meets_a_pause_leaves_the_users_where_they_are(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """The step before is watched on; it passes again when the canary is resumed."""
-    step_passed(store, ticket, ticket.spec.rollout.steps[0].weight)
-    step_passed(store, ticket, ticket.spec.rollout.steps[1].weight)
+    step_passed(store, release_run, release_run.spec.rollout.steps[0].weight)
+    step_passed(store, release_run, release_run.spec.rollout.steps[1].weight)
     with pytest.raises(TaskDeferred) as deferred:
-        resumed(ticket, "paused", step=2)
+        resumed(release_run, "paused", step=2)
     assert deferred.value.kwargs == {"step": 1}
     assert deferred.value.trigger.stage == "canary"
-    assert state(store).intended_weight == ticket.spec.rollout.steps[1].weight
+    assert state(store).intended_weight == release_run.spec.rollout.steps[1].weight
 
 
 @pytest.mark.parametrize("by", ["judge", "guard", "a person"])
 def test_the_end_of_a_canary_is_told_once_and_without_contradiction(
-    by: str, ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook
+    by: str, release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """One expectation, one finding, one remedy; only the judge's word says that the model is to be mended."""
     reason = "ended by guard: its lease of 60 s was not renewed for 60 s"
     started = {
         "kind": "rollback_started",
         "at": "2026-01-02T03:04:07+00:00",
-        "data": {"reason": reason, "by": by, "stable_storage_uri": stable_uri(ticket)},
+        "data": {"reason": reason, "by": by, "stable_storage_uri": stable_uri(release_run)},
     }
     with pytest.raises(AirflowFailException) as failed:
-        resumed(ticket, "roll_back", events=(started,))
+        resumed(release_run, "roll_back", events=(started,))
     text = str(failed.value)
     assert [text.count(word) for word in ("Expected", "found", "Remedy")] == [1, 1, 1]
     assert reason in text
     assert ("mend the model" in text) == (by == "judge")
 
 
-def test_a_try_names_itself_on_the_lease(ticket: ReleaseTicket, service: ServiceDouble) -> None:
+def test_a_try_names_itself_on_the_lease(release_run: ReleaseRun, service: ServiceDouble) -> None:
     """The trigger carries the number of its task's try, through being made again on another triggerer."""
-    operator = ShiftTrafficOperator(task_id="task", release=ticket.model_dump_json())
+    operator = ShiftTrafficOperator(task_id="task", release=release_run.model_dump_json())
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute({"ti": SimpleNamespace(try_number=3)})  # type: ignore[arg-type,typeddict-item]
     again = CanaryStepTrigger(**deferred.value.trigger.serialize()[1])
@@ -418,10 +418,10 @@ def test_a_try_names_itself_on_the_lease(ticket: ReleaseTicket, service: Service
 
 
 def test_a_release_over_another_version_than_it_was_compared_with_is_refused(
-    ticket: ReleaseTicket, service: ServiceDouble, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, operate: Operate
 ) -> None:
     """What is live may have been rolled back by hand while the candidate went through its gates."""
-    other = ticket.model_copy(
+    other = release_run.model_copy(
         update={"stable": StableVersion(version=1, storage_uri="s3://slipway/models/digits/1/repository")}
     )
     with pytest.raises(AirflowFailException, match="another version"):
@@ -430,24 +430,24 @@ def test_a_release_over_another_version_than_it_was_compared_with_is_refused(
 
 
 def test_a_promoted_version_is_not_taken_back(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """The teardown leaves a promoted version alone."""
-    lead_users(service, ticket, store, 50)
-    steps_passed(store, ticket)
+    lead_users(service, release_run, store, 50)
+    steps_passed(store, release_run)
     operate(PromoteOperator)
     operate(RestoreStableOperator)
-    assert service.model.users() == {ticket.storage_uri: 100}
+    assert service.model.users() == {release_run.storage_uri: 100}
 
 
 @pytest.mark.parametrize("weight", [1, 50, 99])
 def test_a_stopped_release_is_taken_back(
-    weight: int, ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    weight: int, release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """From any weight the stable version alone gets the users; the record says why and what it cost."""
-    lead_users(service, ticket, store, weight)
+    lead_users(service, release_run, store, weight)
     operate(RestoreStableOperator)
-    assert service.model.users() == {stable_uri(ticket): 100}
+    assert service.model.users() == {stable_uri(release_run): 100}
     assert service.model.spec.get("canaryTrafficPercent") is None
     found = state(store)
     assert found.outcome == "rolled_back"
@@ -457,10 +457,10 @@ def test_a_stopped_release_is_taken_back(
 
 
 def test_the_first_patch_of_a_rollback_is_the_percent_alone(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """Users are safe before anything else is changed."""
-    lead_users(service, ticket, store, 50)
+    lead_users(service, release_run, store, 50)
     before = len(service.patches)
     operate(RestoreStableOperator)
     assert service.patches[before]["spec"] == {"predictor": {"canaryTrafficPercent": 0}}
@@ -476,10 +476,10 @@ def test_a_release_that_led_no_user_there_has_nothing_to_take_back(
 
 
 def test_a_rollback_is_done_once(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """A teardown that is run again finds the release rolled back."""
-    lead_users(service, ticket, store, 50)
+    lead_users(service, release_run, store, 50)
     operate(RestoreStableOperator)
     events, patches = len(record(store).events()), len(service.patches)
     operate(RestoreStableOperator)
@@ -487,18 +487,18 @@ def test_a_rollback_is_done_once(
 
 
 def test_a_rollback_that_was_killed_at_its_very_end_is_tidied(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     operate: Operate,
     lease: LeaseDouble,
 ) -> None:
     """A task that died right after it wrote `rolled_back` left its stage open and its lease; its retry ends both."""
-    lead_users(service, ticket, store, 50)
+    lead_users(service, release_run, store, 50)
     record(store).append("stage_started", stage="roll_back")
     record(store).append(
         "rolled_back",
-        stable_storage_uri=stable_uri(ticket),
+        stable_storage_uri=stable_uri(release_run),
         candidate_requests=1,
         candidate_errors=0,
         weight_0_at=None,
@@ -509,7 +509,7 @@ def test_a_rollback_that_was_killed_at_its_very_end_is_tidied(
 
 
 def test_a_rollback_does_not_need_the_metrics_source(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     operate: Operate,
@@ -521,9 +521,9 @@ def test_a_rollback_does_not_need_the_metrics_source(
         raise MetricsUnavailableError("the metrics endpoint did not answer")
 
     monkeypatch.setattr(EnvoyMetricsHook, "read", away)
-    lead_users(service, ticket, store, 50)
+    lead_users(service, release_run, store, 50)
     operate(RestoreStableOperator)
-    assert service.model.users() == {stable_uri(ticket): 100}
+    assert service.model.users() == {stable_uri(release_run): 100}
     assert state(store).candidate_errors is None
 
 
@@ -534,14 +534,14 @@ def test_a_rollback_does_not_need_the_metrics_source(
 )
 def test_a_rollback_does_not_need_the_record(
     error: SlipwayError,
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     operate: Operate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the record away or damaged the users are taken back first; only then the task fails."""
-    lead_users(service, ticket, store, 50)
+    lead_users(service, release_run, store, 50)
 
     def unreadable(self: ReleaseRecord) -> Any:
         raise error
@@ -549,18 +549,18 @@ def test_a_rollback_does_not_need_the_record(
     monkeypatch.setattr(ReleaseRecord, "events", unreadable)
     with pytest.raises((StoreUnavailableError, AirflowFailException)):
         operate(RestoreStableOperator)
-    assert service.model.users() == {stable_uri(ticket): 100}
+    assert service.model.users() == {stable_uri(release_run): 100}
 
 
 def test_a_rollback_does_not_need_to_write_the_record(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     operate: Operate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With a bucket that can be read and not written the users are taken back first; only then the task fails."""
-    lead_users(service, ticket, store, 50)
+    lead_users(service, release_run, store, 50)
 
     def read_only(self: ModelStoreHook, key: str, body: bytes, **options: Any) -> bool:
         raise StoreUnavailableError("the bucket takes no writes")
@@ -568,29 +568,29 @@ def test_a_rollback_does_not_need_to_write_the_record(
     monkeypatch.setattr(ModelStoreHook, "write_once", read_only)
     with pytest.raises(StoreUnavailableError):
         operate(RestoreStableOperator)
-    assert service.model.users() == {stable_uri(ticket): 100}
+    assert service.model.users() == {stable_uri(release_run): 100}
 
 
 def test_what_a_dead_release_left_is_taken_back_first(
-    ticket: ReleaseTicket, service: ServiceDouble, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, operate: Operate
 ) -> None:
     """A canary that nobody concluded is rolled back before the next release begins its own."""
-    foreign = f"s3://{ticket.bucket}/models/digits/9/repository"
+    foreign = f"s3://{release_run.bucket}/models/digits/9/repository"
     drive(service, StartCanary(foreign, 30), timeout_s=5)  # type: ignore[arg-type]
     drive(service, ShiftWeight(60, foreign), timeout_s=5)  # type: ignore[arg-type]
     operate(ArmRollbackOperator)
-    assert service.model.users() == {stable_uri(ticket): 100}
+    assert service.model.users() == {stable_uri(release_run): 100}
 
 
 async def test_a_first_version_goes_live_alone_and_a_stopped_one_is_withdrawn(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without a stable version the trigger creates the InferenceService; taken back, it is deleted."""
     service.model = None
-    first = ticket.model_copy(update={"stable": None, "release_id": "the first"})
+    first = release_run.model_copy(update={"stable": None, "release_id": "the first"})
     admitted(store, first)
     gates_passed(store, first)
     monkeypatch.setattr("slipway.triggers.first_deploy.KServeHook", lambda *arguments: service)
@@ -599,7 +599,7 @@ async def test_a_first_version_goes_live_alone_and_a_stopped_one_is_withdrawn(
         operator.execute({})
     events = [event async for event in deferred.value.trigger.run()]
     operator.deployed({}, events[0].payload)
-    assert service.model.users() == {ticket.storage_uri: 100}
+    assert service.model.users() == {release_run.storage_uri: 100}
     assert state(store).weight == 100
     RestoreStableOperator(task_id="task", release=first.model_dump_json()).execute({})
     assert service.model is None
@@ -607,12 +607,12 @@ async def test_a_first_version_goes_live_alone_and_a_stopped_one_is_withdrawn(
 
 
 def test_what_users_met_is_counted_also_where_the_trigger_began_the_rollback(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """When the good version is named again already, a note on the InferenceService tells whose errors to count."""
-    lead_users(service, ticket, store, 50)
-    rollback = RollBack(stable_uri(ticket), ticket.storage_uri)
-    while service.model is not None and service.model.spec["model"]["storageUri"] == ticket.storage_uri:
+    lead_users(service, release_run, store, 50)
+    rollback = RollBack(stable_uri(release_run), release_run.storage_uri)
+    while service.model is not None and service.model.spec["model"]["storageUri"] == release_run.storage_uri:
         take_turn(service, rollback)  # type: ignore[arg-type]
     operate(RestoreStableOperator)
     assert state(store).candidate_errors == 7
@@ -622,24 +622,24 @@ def test_what_users_met_is_counted_also_where_the_trigger_began_the_rollback(
 
 
 @pytest.fixture
-def previewing(ticket: ReleaseTicket) -> ReleaseTicket:
+def previewing(release_run: ReleaseRun) -> ReleaseRun:
     """The release with a preview."""
-    rollout = ticket.spec.rollout.model_copy(update={"preview": Preview()})
-    return ticket.model_copy(update={"spec": ticket.spec.model_copy(update={"rollout": rollout})})
+    rollout = release_run.spec.rollout.model_copy(update={"preview": Preview()})
+    return release_run.model_copy(update={"spec": release_run.spec.model_copy(update={"rollout": rollout})})
 
 
-def show(ticket: ReleaseTicket, generation: object) -> dict[str, Any]:
+def show(release_run: ReleaseRun, generation: object) -> dict[str, Any]:
     operator = ShowCandidateOperator(
-        task_id="show", release=ticket.model_dump_json(), generation=str(generation)
+        task_id="show", release=release_run.model_dump_json(), generation=str(generation)
     )
     shown: dict[str, Any] = operator.execute({})  # type: ignore[arg-type]
     return shown
 
 
-def first_step(ticket: ReleaseTicket, generation: object) -> CanaryStepTrigger:
+def first_step(release_run: ReleaseRun, generation: object) -> CanaryStepTrigger:
     """Return the trigger of the canary's first step, as a triggerer makes it of what was stored."""
     operator = ShiftTrafficOperator(
-        task_id="task", release=ticket.model_dump_json(), generation=str(generation)
+        task_id="task", release=release_run.model_dump_json(), generation=str(generation)
     )
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute({})
@@ -647,19 +647,19 @@ def first_step(ticket: ReleaseTicket, generation: object) -> CanaryStepTrigger:
 
 
 def test_a_release_without_a_preview_is_decided_on_as_it_was_armed(
-    ticket: ReleaseTicket, service: ServiceDouble, operate: Operate
+    release_run: ReleaseRun, service: ServiceDouble, operate: Operate
 ) -> None:
     """Nothing is changed, and the canary is bound to the InferenceService that the rollback was armed over."""
     armed_at = operate(ArmRollbackOperator)
     assert armed_at == service.model.generation  # type: ignore[union-attr]
-    shown = show(ticket, armed_at)
+    shown = show(release_run, armed_at)
     assert shown == {"candidate_url": "", "stable_url": "", "generation": armed_at}
     assert service.patches == []
-    assert first_step(ticket, shown["generation"]).generation == armed_at
+    assert first_step(release_run, shown["generation"]).generation == armed_at
 
 
 def test_a_preview_is_written_down_before_it_is_opened_and_told_when_it_is_up(
-    previewing: ReleaseTicket,
+    previewing: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     operate: Operate,
@@ -681,7 +681,7 @@ def test_a_preview_is_written_down_before_it_is_opened_and_told_when_it_is_up(
 
 
 def test_the_first_step_goes_on_from_the_preview_and_from_no_other_state(
-    previewing: ReleaseTicket, service: ServiceDouble, operate: Operate
+    previewing: ReleaseRun, service: ServiceDouble, operate: Operate
 ) -> None:
     """The trigger carries the generation through being stored; its goal is refused once the preview is taken back."""
     shown = show(previewing, operate(ArmRollbackOperator))
@@ -697,7 +697,7 @@ def test_the_first_step_goes_on_from_the_preview_and_from_no_other_state(
 
 
 def test_a_preview_that_is_stopped_is_taken_back(
-    previewing: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, operate: Operate
+    previewing: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, operate: Operate
 ) -> None:
     """The teardown leaves stable alone, without any percent in the spec; no user met it, so it is no rollback."""
     show(previewing, operate(ArmRollbackOperator))
@@ -712,7 +712,7 @@ def test_a_preview_that_is_stopped_is_taken_back(
 
 
 def test_a_preview_that_a_dead_release_left_is_taken_back_first(
-    previewing: ReleaseTicket, service: ServiceDouble, operate: Operate
+    previewing: ReleaseRun, service: ServiceDouble, operate: Operate
 ) -> None:
     """The next release finds a candidate at 0 % and begins over stable alone."""
     show(previewing, operate(ArmRollbackOperator))
@@ -722,9 +722,7 @@ def test_a_preview_that_a_dead_release_left_is_taken_back_first(
     assert armed_at == service.model.generation  # type: ignore[union-attr]
 
 
-def test_nobody_needs_a_preview_where_nothing_is_live(
-    previewing: ReleaseTicket, service: ServiceDouble
-) -> None:
+def test_nobody_needs_a_preview_where_nothing_is_live(previewing: ReleaseRun, service: ServiceDouble) -> None:
     """A first version has no stable one that would go on serving meanwhile."""
     service.model = None
     first = previewing.model_copy(update={"stable": None})
@@ -747,7 +745,7 @@ def test_testers_are_given_a_command(endpoint: Endpoint, line: str) -> None:
     assert curl_line(endpoint, "digits") == line
 
 
-def test_the_address_of_the_candidate_is_rendered_into_the_approval(ticket: ReleaseTicket) -> None:
+def test_the_address_of_the_candidate_is_rendered_into_the_approval(release_run: ReleaseRun) -> None:
     """A person who is asked is told where to try it; the field is a template."""
     assert "candidate_url" in ApproveReleaseOperator.template_fields
     assert "generation" in ShiftTrafficOperator.template_fields

@@ -16,8 +16,8 @@ from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.operators import pause as pausing
 from slipway.operators.pause import PauseCanaryOperator
-from slipway.release_run import ReleaseTicket, StableVersion
-from slipway.traffic.lease_holder import Wheel
+from slipway.release_run import ReleaseRun, StableVersion
+from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import Turn, drive
 
 from include.model_release.errors import CanaryPausedError, TimedOutError
@@ -49,7 +49,7 @@ class Release:
         text = json.dumps({"model": "digits", "source": {"format": "onnx"}, "rollout": rollout})
         (folder / "digits.yaml").write_text(text, encoding="utf-8")
         self._folder = folder
-        self.ticket = ReleaseTicket(
+        self.release_run = ReleaseRun(
             release_id="digits-3",
             model="digits",
             version=3,
@@ -59,9 +59,9 @@ class Release:
         )
         self.lease = LeaseHook(NAME, stage.namespace)
         self.service = KServeHook(NAME, stage.namespace)
-        first = Wheel(self.lease, self.ticket, "canary")
+        first = LeaseHolder(self.lease, self.release_run, "canary")
         drive(self.service, StartCanary(CANDIDATE_URI, WEIGHT), timeout_s=LIMIT_S, permit=first.take_to_raise)
-        self.wheel = Wheel(self.lease, self.ticket, "promotion")
+        self.lease_holder = LeaseHolder(self.lease, self.release_run, "promotion")
 
     def ask(self, action: str) -> str:
         """What the DAG `canary_pause` does; returns what it tells."""
@@ -109,7 +109,7 @@ def test_a_promotion_that_was_permitted_before_the_pause_is_not_called_paused(
     permitted, go_on = threading.Event(), threading.Event()
 
     def permit() -> None:
-        release.wheel.keep_to_raise()
+        release.lease_holder.keep_to_raise()
         permitted.set()
         assert go_on.wait(LIMIT_S)
 
@@ -120,7 +120,7 @@ def test_a_promotion_that_was_permitted_before_the_pause_is_not_called_paused(
     assert not asked.done()
     go_on.set()
     promoting.result(LIMIT_S)
-    release.wheel.keep()  # the promotion's own next renewal, before it gives the lease back
+    release.lease_holder.keep()  # the promotion's own next renewal, before it gives the lease back
     with pytest.raises(AirflowFailException, match="too late: the version was promoted"):
         asked.result(LIMIT_S)
     assert release.is_promoted()
@@ -133,14 +133,14 @@ def test_a_promotion_that_meets_the_pause_patches_nothing(release: Release, besi
     assert not asked.done()
     generation = release.stage.observed().generation
     with pytest.raises(CanaryPausedError, match="a person wants to look"):
-        release.promote(release.wheel.keep_to_raise)
+        release.promote(release.lease_holder.keep_to_raise)
     assert asked.result(LIMIT_S) == f"paused at {WEIGHT} %"
     with pytest.raises(CanaryPausedError):
-        release.promote(release.wheel.keep_to_raise)
+        release.promote(release.lease_holder.keep_to_raise)
     assert release.stage.observed().generation == generation
     assert release.stage.candidate_share() == WEIGHT
     assert "goes on" in release.ask("resume")
-    release.promote(release.wheel.keep_to_raise)
+    release.promote(release.lease_holder.keep_to_raise)
     assert release.is_promoted()
 
 
@@ -154,10 +154,10 @@ def test_pauses_and_promotions_at_any_moment_never_contradict_each_other(
         def promote(barrier: threading.Barrier = started) -> bool:
             barrier.wait(LIMIT_S)
             try:
-                release.promote(release.wheel.keep_to_raise)
+                release.promote(release.lease_holder.keep_to_raise)
             except CanaryPausedError:
                 return False
-            release.wheel.leave()
+            release.lease_holder.leave()
             return True
 
         def ask(barrier: threading.Barrier = started) -> str:

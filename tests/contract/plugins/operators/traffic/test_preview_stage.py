@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.preview import ShowCandidateOperator
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.raise_permit import RaisePermit
 
 from include.model_release.errors import CanaryRefusedError
@@ -20,7 +20,7 @@ def test_candidate_that_does_not_come_up_is_refused(
     store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stage ends as refused, with the reason; no weight above 0 was ever intended."""
-    ticket = ReleaseTicket(
+    release_run = ReleaseRun(
         release_id="table-2",
         model="table",
         version=2,
@@ -30,7 +30,7 @@ def test_candidate_that_does_not_come_up_is_refused(
         ),
         stable=StableVersion(version=1, storage_uri=f"s3://{store.bucket}/models/table/1/repository"),
     )
-    record = ReleaseRecord(store, "table", 2, ticket.release_id)
+    record = ReleaseRecord(store, "table", 2, release_run.release_id)
     record.append("release_started")
 
     def reach(*_: Any, **__: Any) -> NoReturn:
@@ -40,7 +40,7 @@ def test_candidate_that_does_not_come_up_is_refused(
 
     monkeypatch.setattr(ShowCandidateOperator, "reach", reach)
     monkeypatch.setattr(RaisePermit, "require", lambda self, weight: None)
-    operator = ShowCandidateOperator(task_id="show", release=ticket.model_dump_json())
+    operator = ShowCandidateOperator(task_id="show", release=release_run.model_dump_json())
     with pytest.raises(AirflowFailException, match="exit code 1"):
         operator.execute({})
     state = record.state()

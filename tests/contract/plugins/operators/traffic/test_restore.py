@@ -18,7 +18,7 @@ from slipway.operators.restore import RestoreStableOperator
 from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket, StableVersion
+from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.reconciler import drive
 from slipway.traffic.rollback_address import RollbackAddress
 
@@ -35,9 +35,9 @@ RUN = "digits-3"
 
 
 @pytest.fixture
-def ticket(store: ModelStoreHook) -> ReleaseTicket:
+def release_run(store: ModelStoreHook) -> ReleaseRun:
     """Version 3 is being released over version 2."""
-    return ReleaseTicket(
+    return ReleaseRun(
         release_id=RUN,
         model="digits",
         version=3,
@@ -48,37 +48,37 @@ def ticket(store: ModelStoreHook) -> ReleaseTicket:
 
 
 @pytest.fixture
-def service(ticket: ReleaseTicket, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDouble:
+def service(release_run: ReleaseRun, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDouble:
     """Half of the users are on the candidate."""
-    assert ticket.stable is not None
+    assert release_run.stable is not None
     model = KnativeModel()
     model.create(
-        {"metadata": {}, "spec": {"predictor": {"model": {"storageUri": ticket.stable.storage_uri}}}}
+        {"metadata": {}, "spec": {"predictor": {"model": {"storageUri": release_run.stable.storage_uri}}}}
     )
     model.settle()
     double = ServiceDouble(model)
     monkeypatch.setattr(TrafficOperator, "service", double)
     monkeypatch.setattr(TrafficOperator, "lease", LeaseDouble())
-    record(store).append("release_started", stable_storage_uri=ticket.stable.storage_uri)
+    record(store).append("release_started", stable_storage_uri=release_run.stable.storage_uri)
     record(store).append(
         "weight_intended",
         weight=50,
-        storage_uri=ticket.storage_uri,
-        stable_storage_uri=ticket.stable.storage_uri,
+        storage_uri=release_run.storage_uri,
+        stable_storage_uri=release_run.stable.storage_uri,
     )
-    drive(double, StartCanary(ticket.storage_uri, 50, release_id=RUN, version=3), timeout_s=5)  # type: ignore[arg-type]
+    drive(double, StartCanary(release_run.storage_uri, 50, release_id=RUN, version=3), timeout_s=5)  # type: ignore[arg-type]
     double.patches.clear()
     return double
 
 
 @pytest.fixture
-def restore(ticket: ReleaseTicket, service: ServiceDouble, monkeypatch: pytest.MonkeyPatch) -> Restore:
+def restore(release_run: ReleaseRun, service: ServiceDouble, monkeypatch: pytest.MonkeyPatch) -> Restore:
     """Runs the teardown, with nobody at the metrics' address."""
     nobody = '{"conn_type": "http", "host": "127.0.0.1", "port": 1}'
     monkeypatch.setenv("AIRFLOW_CONN_SLIPWAY_METRICS", nobody)
 
     def run(release: str | None = None) -> None:
-        RestoreStableOperator(task_id="restore", release=release or ticket.model_dump_json()).execute({})
+        RestoreStableOperator(task_id="restore", release=release or release_run.model_dump_json()).execute({})
 
     return run
 
@@ -124,7 +124,7 @@ BROKEN: dict[str, Callable[[ModelStoreHook], None]] = {
 @pytest.mark.parametrize("breaks", BROKEN.values(), ids=BROKEN)
 def test_a_record_that_cannot_be_right_keeps_nobody_on_the_candidate(
     breaks: Callable[[ModelStoreHook], None],
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     restore: Restore,
@@ -133,14 +133,14 @@ def test_a_record_that_cannot_be_right_keeps_nobody_on_the_candidate(
     breaks(store)
     with pytest.raises(AirflowFailException, match=r"records/digits/3|record of digits 3"):
         restore()
-    assert ticket.stable is not None
-    assert users(service) == {ticket.stable.storage_uri: 100}
+    assert release_run.stable is not None
+    assert users(service) == {release_run.stable.storage_uri: 100}
     assert kinds(store)[-6:].count("rolled_back") == 1
     assert "rollback_started" in kinds(store)
 
 
 def test_a_broken_record_does_not_keep_the_model_locked(
-    ticket: ReleaseTicket, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+    release_run: ReleaseRun, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The release is concluded as failed, with the reason; the next version may be released."""
     record(store).append("release_started")
@@ -152,32 +152,32 @@ def test_a_broken_record_does_not_keep_the_model_locked(
     class Dag:
         dag_id = "model_release"
 
-    operator = ConcludeReleaseOperator(task_id="conclude", release=ticket.model_dump_json())
+    operator = ConcludeReleaseOperator(task_id="conclude", release=release_run.model_dump_json())
     with pytest.raises(AirflowFailException, match="`weight`"):
         operator.execute({"dag": Dag(), "ti": None})  # type: ignore[typeddict-item]
     assert kinds(store)[-1] == "release_finished"
     assert not store.exists("records/digits/active.json")
 
 
-def newer_ticket(ticket: ReleaseTicket) -> str:
+def newer_release_run(release_run: ReleaseRun) -> str:
     """Return a release run as another version of this code would write it."""
-    whole = ticket.model_dump(mode="json")
+    whole = release_run.model_dump(mode="json")
     whole["spec"] |= {"gates": ["all"], "benchmark": "none"}
     return json.dumps({**whole, "stable": {"uri": "elsewhere"}, "tries": 3})
 
 
 def test_a_release_run_of_another_code_version_is_taken_back(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, restore: Restore
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, restore: Restore
 ) -> None:
     """Only the InferenceService's name is needed of it; where to go back to stands on that object."""
-    restore(newer_ticket(ticket))
-    assert ticket.stable is not None
-    assert users(service) == {ticket.stable.storage_uri: 100}
+    restore(newer_release_run(release_run))
+    assert release_run.stable is not None
+    assert users(service) == {release_run.stable.storage_uri: 100}
     assert record(store).state().outcome == "rolled_back"
 
 
 def test_a_missing_metrics_connection_holds_up_nothing(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     restore: Restore,
@@ -191,7 +191,7 @@ def test_a_missing_metrics_connection_holds_up_nothing(
 
 
 def test_an_error_of_no_known_kind_holds_up_nothing(
-    ticket: ReleaseTicket,
+    release_run: ReleaseRun,
     service: ServiceDouble,
     store: ModelStoreHook,
     restore: Restore,
@@ -207,8 +207,8 @@ def test_an_error_of_no_known_kind_holds_up_nothing(
         patch.setattr(EnvoyMetricsHook, "read", broken)
         with pytest.raises(RuntimeError, match="a bug"):
             restore()
-    assert ticket.stable is not None
-    assert users(service) == {ticket.stable.storage_uri: 100}
+    assert release_run.stable is not None
+    assert users(service) == {release_run.stable.storage_uri: 100}
     restore()
     assert record(store).state().outcome == "rolled_back"
 
@@ -279,7 +279,7 @@ def silent_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 
 
 def test_an_object_store_that_hangs_keeps_nobody_on_the_candidate(
-    ticket: ReleaseTicket, service: ServiceDouble, restore: Restore, silent_store: socket.socket
+    release_run: ReleaseRun, service: ServiceDouble, restore: Restore, silent_store: socket.socket
 ) -> None:
     """The weight is 0 while the first request to the store still waits for its answer."""
     failures: list[BaseException] = []
@@ -292,11 +292,11 @@ def test_an_object_store_that_hangs_keeps_nobody_on_the_candidate(
 
     task = threading.Thread(target=run, daemon=True)
     task.start()
-    assert ticket.stable is not None
+    assert release_run.stable is not None
     deadline = time.monotonic() + 20
-    while users(service).get(ticket.storage_uri) and time.monotonic() < deadline:
+    while users(service).get(release_run.storage_uri) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert users(service) == {ticket.stable.storage_uri: 100}
+    assert users(service) == {release_run.stable.storage_uri: 100}
     assert task.is_alive()
     silent_store.close()
     task.join(60)
@@ -304,7 +304,7 @@ def test_an_object_store_that_hangs_keeps_nobody_on_the_candidate(
 
 
 def test_anothers_canary_is_not_touched(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, restore: Restore
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, restore: Restore
 ) -> None:
     """A teardown that is cleared long after its release finds another release's canary and leaves it alone."""
     restore()
@@ -324,7 +324,7 @@ def test_a_release_run_that_names_nothing_says_what_to_do(rendered: str) -> None
 
 
 def test_a_rollback_that_fails_says_so_in_the_record(
-    ticket: ReleaseTicket, service: ServiceDouble, store: ModelStoreHook, restore: Restore
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, restore: Restore
 ) -> None:
     """The cluster's API goes away in the middle: the stage has failed, and the retry finishes it."""
     service.away = True

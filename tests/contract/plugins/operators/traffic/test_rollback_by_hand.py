@@ -21,7 +21,7 @@ from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
-from slipway.release_run import ReleaseTicket
+from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import drive
 
 from include.model_release.errors import StoreUnavailableError
@@ -107,13 +107,13 @@ class RunDouble:
 
 
 @pytest.fixture
-def name_it(store: ModelStoreHook, service: ServiceDouble, tmp_path: Path) -> Callable[..., ReleaseTicket]:
-    """Runs the first task and returns the ticket of the rollback."""
+def name_it(store: ModelStoreHook, service: ServiceDouble, tmp_path: Path) -> Callable[..., ReleaseRun]:
+    """Runs the first task and returns the release run of the rollback."""
     (tmp_path / "digits.yaml").write_text(RELEASE_FILE)
 
-    def execute(run: RunDouble, waited: int = 0) -> ReleaseTicket:
+    def execute(run: RunDouble, waited: int = 0) -> ReleaseRun:
         operator = NameRollbackOperator(task_id="admit", releases_dir=str(tmp_path), bucket=store.bucket)
-        return ReleaseTicket.parse(operator.execute(run.context, waited=waited))
+        return ReleaseRun.parse(operator.execute(run.context, waited=waited))
 
     return execute
 
@@ -122,36 +122,36 @@ def uri(store: ModelStoreHook, version: int) -> str:
     return ModelRegistry(store).storage_uri("digits", version)
 
 
-def validated(store: ModelStoreHook, ticket: ReleaseTicket) -> None:
+def validated(store: ModelStoreHook, release_run: ReleaseRun) -> None:
     """Staging has tried the version to go back to, as the DAG does between its first and its last task."""
-    assert ticket.stable is not None
-    _, digest = ModelRegistry(store).require_with_digest("digits", ticket.stable.version)
-    ReleaseRecord(store, "digits", ticket.version, RUN).append(
+    assert release_run.stable is not None
+    _, digest = ModelRegistry(store).require_with_digest("digits", release_run.stable.version)
+    ReleaseRecord(store, "digits", release_run.version, RUN).append(
         "stage_finished", stage="validate", outcome="passed", manifest_sha256=digest
     )
 
 
-def roll_back(ticket: ReleaseTicket, run: RunDouble) -> None:
+def roll_back(release_run: ReleaseRun, run: RunDouble) -> None:
     """Run the task that changes the InferenceService."""
-    RollBackVersionOperator(task_id="roll_back", release=ticket.model_dump_json()).execute(run.context)
+    RollBackVersionOperator(task_id="roll_back", release=release_run.model_dump_json()).execute(run.context)
 
 
-def finish(ticket: ReleaseTicket, run: RunDouble) -> None:
+def finish(release_run: ReleaseRun, run: RunDouble) -> None:
     """Run the last two tasks."""
-    roll_back(ticket, run)
+    roll_back(release_run, run)
     ConcludeReleaseOperator(
-        task_id="conclude", wanted="rolled_back", release=ticket.model_dump_json()
+        task_id="conclude", wanted="rolled_back", release=release_run.model_dump_json()
     ).execute(run.context)
 
 
 def test_without_a_version_the_one_before_is_live_again(
-    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """The InferenceService notes what was live before; who did it, and why, is in the record of what was left."""
     run = RunDouble()
-    ticket = name_it(run)
-    validated(store, ticket)
-    finish(ticket, run)
+    release_run = name_it(run)
+    validated(store, release_run)
+    finish(release_run, run)
     assert service.model is not None
     assert service.model.users() == {uri(store, 1): 100}
     events = ReleaseRecord(store, "digits", 2, RUN).events()
@@ -163,13 +163,13 @@ def test_without_a_version_the_one_before_is_live_again(
 
 
 def test_staging_tries_the_version_and_tells_the_record_of_the_one_to_leave(
-    name_it: Callable[..., ReleaseTicket], store: ModelStoreHook
+    name_it: Callable[..., ReleaseRun], store: ModelStoreHook
 ) -> None:
     """The version is staged as a candidate is, with nothing to compare it with; the other one's record is told."""
     run = RunDouble()
     name_it(run)
     begin = TryRollbackOperator(task_id="begin", first_task_id="staging.prepare")
-    tried = ReleaseTicket.parse(begin.execute(run.context))
+    tried = ReleaseRun.parse(begin.execute(run.context))
     assert (tried.version, tried.stable, tried.recorded_under) == (1, None, 2)
     step = TrafficOperator(task_id="step", release=tried.model_dump_json())
     step.record.append("stage_started", stage="validate")
@@ -177,19 +177,19 @@ def test_staging_tries_the_version_and_tells_the_record_of_the_one_to_leave(
 
 
 def test_a_version_that_was_not_tried_is_not_gone_back_to(
-    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """Marking the staging tasks as success leads nobody anywhere: the record has no gate that passed."""
     run = RunDouble()
-    ticket = name_it(run)
+    release_run = name_it(run)
     patches = len(service.patches)
     with pytest.raises(AirflowFailException, match="the gate validate, passed; found it was not run"):
-        roll_back(ticket, run)
+        roll_back(release_run, run)
     assert len(service.patches) == patches
 
 
 def test_a_canary_under_way_is_ended_first(
-    name_it: Callable[..., ReleaseTicket],
+    name_it: Callable[..., ReleaseRun],
     service: ServiceDouble,
     store: ModelStoreHook,
     lease: LeaseDouble,
@@ -210,7 +210,7 @@ def test_a_canary_under_way_is_ended_first(
 
 
 def test_a_canary_that_was_ended_needs_no_other_version(
-    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """Who names no version wants the canary gone; the record is its own release's."""
     drive(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
@@ -222,7 +222,7 @@ def test_a_canary_that_was_ended_needs_no_other_version(
 
 
 def test_after_a_rollback_the_version_must_be_named(
-    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """Once one has gone back, the InferenceService does not tell what was live before that."""
     run = RunDouble(emergency=True)
@@ -235,7 +235,7 @@ def test_after_a_rollback_the_version_must_be_named(
 
 
 def test_a_version_that_was_never_published_is_refused(
-    name_it: Callable[..., ReleaseTicket], service: ServiceDouble
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble
 ) -> None:
     """A wrong number is told before anything is changed."""
     assert service.model is not None
@@ -260,13 +260,13 @@ def earlier(
 
 
 def test_an_earlier_version_is_live_again(
-    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook, earlier: int
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook, earlier: int
 ) -> None:
     """A version that was promoted, is what was published and was tried on staging may be named."""
     run = RunDouble(version=earlier)
-    ticket = name_it(run)
-    validated(store, ticket)
-    finish(ticket, run)
+    release_run = name_it(run)
+    validated(store, release_run)
+    finish(release_run, run)
     assert service.model is not None
     assert service.model.users() == {uri(store, earlier): 100}
 
@@ -274,7 +274,7 @@ def test_an_earlier_version_is_live_again(
 @pytest.mark.parametrize("emergency", [False, True])
 def test_a_version_that_was_refused_is_refused_here_too(
     emergency: bool,
-    name_it: Callable[..., ReleaseTicket],
+    name_it: Callable[..., ReleaseRun],
     service: ServiceDouble,
     store: ModelStoreHook,
     earlier: int,
@@ -296,7 +296,7 @@ def test_a_version_that_was_refused_is_refused_here_too(
 
 
 def test_a_version_that_was_rolled_back_is_refused(
-    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook, earlier: int
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook, earlier: int
 ) -> None:
     """It was promoted once and taken back since: it needs a release of its own."""
     record = ReleaseRecord(store, "digits", earlier, "rollback-0")
@@ -307,7 +307,7 @@ def test_a_version_that_was_rolled_back_is_refused(
 
 
 def test_a_newer_version_must_be_asked_for_as_such(
-    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, store: ModelStoreHook
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """Forward is no way back, also for a version that was promoted once; asked for, another person must approve."""
     back = RunDouble(emergency=True)
@@ -316,18 +316,18 @@ def test_a_newer_version_must_be_asked_for_as_such(
     with pytest.raises(AirflowFailException, match="version 2 of 'digits' is not older than version 1"):
         name_it(RunDouble(version=2))
     run = RunDouble(version=2, newer=True)
-    ticket = name_it(run)
-    validated(store, ticket)
+    release_run = name_it(run)
+    validated(store, release_run)
     with pytest.raises(AirflowFailException, match="nobody has approved"):
-        roll_back(ticket, run)
+        roll_back(release_run, run)
     _, digest = ModelRegistry(store).require_with_digest("digits", 2)
     record = ReleaseRecord(store, "digits", 1, RUN)
     for by, refusal in (("alice", "by another person than alice"), ("bob", None)):
         record.append("approved", before="promotion", by=by, manifest_sha256=digest)
         if refusal is not None:
             with pytest.raises(AirflowFailException, match=refusal):
-                roll_back(ticket, run)
-    roll_back(ticket, run)
+                roll_back(release_run, run)
+    roll_back(release_run, run)
     assert service.model is not None
     assert service.model.users() == {uri(store, 2): 100}
 
@@ -335,7 +335,7 @@ def test_a_newer_version_must_be_asked_for_as_such(
 @pytest.mark.parametrize("emergency", [False, True])
 def test_an_earlier_version_that_was_changed_is_refused(
     emergency: bool,
-    name_it: Callable[..., ReleaseTicket],
+    name_it: Callable[..., ReleaseRun],
     service: ServiceDouble,
     store: ModelStoreHook,
     earlier: int,
@@ -351,7 +351,7 @@ def test_an_earlier_version_that_was_changed_is_refused(
 
 
 def test_an_earlier_version_must_be_signed_where_a_key_is_named(
-    name_it: Callable[..., ReleaseTicket], service: ServiceDouble, earlier: int, tmp_path: Path
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, earlier: int, tmp_path: Path
 ) -> None:
     """The key that the release file names counts for the way back by a person's choice too."""
     key_of(tmp_path)
@@ -362,7 +362,7 @@ def test_an_earlier_version_must_be_signed_where_a_key_is_named(
     assert name_it(RunDouble(emergency=True)).stable is not None, "what was live before is asked nothing"
 
 
-def test_a_parameter_that_there_is_not_is_refused(name_it: Callable[..., ReleaseTicket]) -> None:
+def test_a_parameter_that_there_is_not_is_refused(name_it: Callable[..., ReleaseRun]) -> None:
     """A typo in the run's conf is told with the nearest name, and does not pass for its default."""
     with pytest.raises(AirflowFailException, match=r"no parameter `emergncy`.*did you mean `emergency`"):
         name_it(RunDouble(emergncy=True))
@@ -387,7 +387,7 @@ def store_away(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 @pytest.mark.parametrize("emergency", [False, True])
 def test_a_version_of_a_persons_choice_needs_the_object_store(
     emergency: bool,
-    name_it: Callable[..., ReleaseTicket],
+    name_it: Callable[..., ReleaseRun],
     service: ServiceDouble,
     earlier: int,
     store_away: pytest.MonkeyPatch,
@@ -403,7 +403,7 @@ def test_a_version_of_a_persons_choice_needs_the_object_store(
 
 
 def test_in_an_emergency_users_go_first_where_the_object_store_is_away(
-    name_it: Callable[..., ReleaseTicket],
+    name_it: Callable[..., ReleaseRun],
     service: ServiceDouble,
     store: ModelStoreHook,
     store_away: pytest.MonkeyPatch,
@@ -411,12 +411,12 @@ def test_in_an_emergency_users_go_first_where_the_object_store_is_away(
     """With S3 away the version before is brought back all the same; the task then waits to write the record."""
     run = RunDouble(emergency=True)
     try:
-        ticket = name_it(run)
+        release_run = name_it(run)
         with pytest.raises(StoreUnavailableError):
-            roll_back(ticket, run)
+            roll_back(release_run, run)
     finally:
         store_away.undo()
     assert service.model is not None
     assert service.model.users() == {uri(store, 1): 100}
-    finish(ticket, run)
+    finish(release_run, run)
     assert ReleaseRecord(store, "digits", 2, RUN).state().outcome == "rolled_back"

@@ -19,7 +19,7 @@ _TEXT = re.compile(rf"(?P<release>.*) (?P<stage>{'|'.join(STAGES)}) try (?P<atte
 
 
 @dataclass(frozen=True)
-class LeaseHolder:
+class HolderIdentity:
     """A task that drives a canary; `attempt` is Airflow's number of the try, from 1.
 
     With `stage` None it is the release as such, which drives nothing: a holder that no text named better.
@@ -34,7 +34,7 @@ class LeaseHolder:
         return self.release_id if self.stage is None else f"{self.release_id} {self.stage} try {self.attempt}"
 
     @classmethod
-    def parse(cls, text: str) -> LeaseHolder:
+    def parse(cls, text: str) -> HolderIdentity:
         """Read a `holderIdentity`; a text that is none of ours is a release's id."""
         found = _TEXT.fullmatch(text)
         if found is None:
@@ -42,7 +42,7 @@ class LeaseHolder:
         stage = next(one for one in STAGES if one == found["stage"])
         return cls(found["release"], stage, int(found["attempt"]))
 
-    def may_take_over(self, other: LeaseHolder) -> bool:
+    def may_take_over(self, other: HolderIdentity) -> bool:
         """Whether this one is the same holder, or one that comes after it in the same release."""
         return self.release_id == other.release_id and self._order >= other._order
 
