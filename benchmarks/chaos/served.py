@@ -9,7 +9,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from include.model_release.record.fold import Event
-from include.model_release.rollout.next_action import Observed, inference_service_manifest, observe
+from include.model_release.rollout.inference_service import inference_service_manifest
+from include.model_release.rollout.next_action import Observed, observe
 from include.model_release.rollout.observation import Dialect
 from include.model_release.rollout.standard.view import backend_name, predictor_name
 from include.model_release.spec.release_file import parse_release_spec

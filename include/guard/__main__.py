@@ -16,7 +16,7 @@ from include.guard.cluster import Cluster, connect
 from include.guard.log import say
 from include.guard.watch import Guard, Sight, Terms
 from include.model_release.errors import ClusterUnavailableError, SpecError
-from include.model_release.rollout.lease import DEFAULT_LEASE_S
+from include.model_release.lease_limits import DEFAULT_LEASE_S
 
 # Between two looks while a canary is being ended: to see the traffic move, not to wait for it.
 _ENDING_POLL_S = 0.25

@@ -19,15 +19,9 @@ from typing import Any, Protocol
 from include.guard.cluster import Snapshot
 from include.guard.log import say
 from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.inference_service import API_VERSION
-from include.model_release.rollout.lease import (
-    DEFAULT_LEASE_S,
-    Lease,
-    LeaseWatch,
-    ending,
-    lease_name,
-    parse_lease,
-)
+from include.model_release.lease_limits import DEFAULT_LEASE_S
+from include.model_release.rollout.fields import API_VERSION
+from include.model_release.rollout.lease import Lease, LeaseWatch, ending, lease_name, parse_lease
 from include.model_release.rollout.next_action import (
     Action,
     Done,

@@ -1,4 +1,4 @@
-"""Where things lie: the keys of a model version in the bucket, the inside of a model repository."""
+"""Where things lie: the keys of a model version in the bucket, and the names of its models on staging."""
 
 from __future__ import annotations
 
@@ -9,40 +9,6 @@ from typing import Literal
 
 from include.model_release.errors import ForeignChangeError
 from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.triton_config.build import (
-    MODEL_FILES,
-    Config,
-    build_config,
-    canonical_config,
-    config_sha256,
-    pin_versions,
-    rename_config,
-    served_signature,
-)
-
-__all__ = [
-    "MODEL_FILES",
-    "Config",
-    "RepositoryPaths",
-    "Role",
-    "build_config",
-    "canonical_config",
-    "config_files",
-    "config_sha256",
-    "incoming_prefix",
-    "is_source_file",
-    "parse_storage_uri",
-    "pin_versions",
-    "rename_config",
-    "repository_paths",
-    "s3_uri",
-    "served_signature",
-    "split_s3_uri",
-    "staged_key",
-    "staged_model",
-    "staged_name",
-    "staged_prefixes",
-]
 
 CONFIG_FILE = "config.pbtxt"
 READY_FILE = "ready.json"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from include.model_release.errors import InputMissingError, ModelInvalidError, SlipwayError, UserError
 from include.model_release.identifiers import VERSION_LIMIT, nearest, parse_version, validate_model_name
-from include.model_release.publishing.manifest import Metadata, RelativePath, Sha256, UtcTime
+from include.model_release.value_types import Metadata, RelativePath, Sha256, UtcTime
 
 READY_LIMIT_BYTES = 1024 * 1024
 """A ready.json that is larger is not read."""

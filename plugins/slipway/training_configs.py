@@ -5,7 +5,7 @@ from __future__ import annotations
 from include.model_release.bucket_layout import CONFIG_FILE, repository_paths
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.serving.sequences import as_released, require_no_sequences
-from include.model_release.triton_config.build import Config
+from include.model_release.triton_config.options import Config
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway.hooks.s3_store import ModelStoreHook
 

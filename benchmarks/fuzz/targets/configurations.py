@@ -10,12 +10,8 @@ from benchmarks.fuzz import mutate, pbtxt
 from benchmarks.fuzz.target import Target
 from include.model_release.spec.release_file import Serving
 from include.model_release.tensors import ModelSignature
-from include.model_release.triton_config.build import (
-    build_model_config,
-    canonical_config,
-    config_sha256,
-    served_signature,
-)
+from include.model_release.triton_config.build import build_model_config, served_signature
+from include.model_release.triton_config.canonical import canonical_config, config_sha256
 from include.model_release.triton_config.checks.contradictions import contradictions
 from include.model_release.triton_config.ensemble import (
     called_models,

@@ -13,8 +13,8 @@ from benchmarks.fuzz import interesting, mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
 from include.model_release.errors import SlipwayError
-from include.model_release.metrics.queries import check_selector
 from include.model_release.metrics.samples import Reading, SeriesReading, window_between
+from include.model_release.selectors import check_selector
 
 _NOW = 10_000.0
 _PAGE = """\

@@ -12,37 +12,20 @@ OK and CANCELLED. Where a source sees only HTTP, a failed gRPC call is a 200 to 
 0 of such a series says that the source sees the revision, and then a counter that is not there is a count of
 0. Without it, a counter that is not there is a failure of the source.
 
-    python -m include.model_release.metrics.queries --set istio --namespace models --revision digits-00002
-    python -m include.model_release.metrics.queries --release include/releases/digits.yaml --revision …
+`python -m include.model_release.metrics` prints what is asked.
 """
 
 from __future__ import annotations
 
-import argparse
-import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from include.model_release.errors import SpecError
-
-if TYPE_CHECKING:
-    from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.selectors import fill
+from include.model_release.spec.release_file import ReleaseSpec
 
 LatencyUnit = Literal["ms", "s"]
 Selectors = tuple[str, ...]
-
-PLACEHOLDERS = ("inference_service", "model", "namespace", "revision")
-DEFAULT_LOOKBACK_S = 60
-_LENGTH_LIMIT = 4000
-
-# Of a text without white space around it: with three places for that, thousands of blank lines take seconds.
-_NAME = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)?\s*(?:\{(.*)\})?", re.DOTALL)
-_MATCHER = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)\s*(=~|!~|!=|=)\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,|$)')
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_REGEX_META = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 
 @dataclass(frozen=True)
@@ -157,38 +140,6 @@ QUERY_SETS: Mapping[str, QuerySet] = {
 }
 
 
-def check_selector(selector: str, *, about_revision: bool = True) -> None:
-    """Raise ValueError unless `selector` is a plain selector, names known placeholders, and the revision.
-
-    A selector that does not name the revision would give both revisions the same counts, and every candidate
-    would look like its stable version; `about_revision=False` is for what only says that the source sees.
-    """
-    placeholders = {
-        found.group(1) for _, _, value in _matchers(selector) for found in _PLACEHOLDER.finditer(value)
-    }
-    unknown = sorted(placeholders - set(PLACEHOLDERS))
-    if unknown:
-        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-        raise ValueError(f"must be a selector whose placeholders are among {known}; {{{unknown[0]}}} is not")
-    if about_revision and "revision" not in placeholders:
-        raise ValueError("must be a selector that names {revision}: else both revisions get the same counts")
-
-
-def fill(selector: str, values: Mapping[str, str]) -> str:
-    """Return `selector` with its placeholders filled in, escaped for where they stand.
-
-    Values of `=~` and `!~` are regular expressions, in which a value stands for itself alone. Raises
-    ValueError where `check_selector` does.
-    """
-    check_selector(selector, about_revision=False)
-    name, _ = _parts(selector)
-    matchers = [
-        f'{label}{operator}"{_filled(value, values, is_regex="~" in operator)}"'
-        for label, operator, value in _matchers(selector)
-    ]
-    return f"{name}{{{','.join(matchers)}}}" if matchers else name
-
-
 def release_query_set(spec: ReleaseSpec) -> QuerySet:
     """Return the query set that a release file asks for, its replacements laid over it."""
     metrics = spec.rollout.metrics
@@ -204,39 +155,6 @@ def release_values(spec: ReleaseSpec) -> dict[str, str]:
         "model": spec.model,
         "namespace": spec.rollout.namespace,
     }
-
-
-def _parts(selector: str) -> tuple[str, str]:
-    if len(selector) > _LENGTH_LIMIT:
-        raise ValueError(f"must be at most {_LENGTH_LIMIT} characters long")
-    found = _NAME.fullmatch(selector.strip())
-    if found is None or not (found.group(1) or (found.group(2) or "").strip()):
-        raise ValueError(
-            'must be a plain selector such as requests_total{pod="x"}, without function, operator or range: '
-            "the differences are taken here"
-        )
-    return found.group(1) or "", (found.group(2) or "").strip()
-
-
-def _matchers(selector: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (label, operator, value as written) of each matcher."""
-    _, rest = _parts(selector)
-    while rest:
-        found = _MATCHER.match(rest)
-        if found is None:
-            raise ValueError(f'must be a selector with matchers such as pod="x" in its braces, not {rest}')
-        yield found.group(1), found.group(2), found.group(3)
-        rest = rest[found.end() :].strip()
-
-
-def _filled(value: str, values: Mapping[str, str], *, is_regex: bool) -> str:
-    def escaped(found: re.Match[str]) -> str:
-        text = values[found.group(1)]
-        if is_regex:
-            text = _REGEX_META.sub(r"\\\g<0>", text)
-        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-    return _PLACEHOLDER.sub(escaped, value)
 
 
 _TITLES = {
@@ -256,48 +174,3 @@ def described(queries: QuerySet, lookback_s: int) -> str:
         found = [query for of_kind, query in queries.queries(lookback_s) if of_kind == kind]
         lines += found or ["# none"]
     return "\n".join(lines)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Print the queries of a set or of a release file; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m include.model_release.metrics.queries",
-        description="Print what is asked of Prometheus about a revision.",
-    )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--set", choices=sorted(QUERY_SETS), help="a query set")
-    which.add_argument("--release", type=Path, help="a release file")
-    parser.add_argument("--revision", required=True, help="a revision's name, such as digits-predictor-00002")
-    parser.add_argument("--namespace", default="models", help="with --set (default: %(default)s)")
-    parser.add_argument("--inference-service", help="with --set (default: the revision, less its number)")
-    parser.add_argument("--model", help="with --set (default: the InferenceService's name)")
-    options = parser.parse_args(arguments)
-    if options.release is None:
-        service = options.inference_service or re.sub(r"(-predictor)?-\d+$", "", options.revision)
-        values = {
-            "inference_service": service,
-            "model": options.model or service,
-            "namespace": options.namespace,
-            "revision": options.revision,
-        }
-        print(described(QUERY_SETS[options.set].filled(values), DEFAULT_LOOKBACK_S))
-        return 0
-    from include.model_release.spec.release_file import load_release_spec
-
-    try:
-        spec = load_release_spec(options.release)
-    except SpecError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if spec.rollout.metrics.source != "prometheus":
-        print(
-            f"{options.release}: `rollout.metrics.source` is `{spec.rollout.metrics.source}`, which asks no queries"
-        )
-        return 0
-    filled = release_query_set(spec).filled({**release_values(spec), "revision": options.revision})
-    print(described(filled, spec.rollout.metrics.lookback_s))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -21,13 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from include.model_release.bucket_layout import RepositoryPaths
 from include.model_release.errors import UserError
-from include.model_release.publishing.manifest import (
-    MANIFEST_LIMIT_BYTES,
-    FileEntry,
-    Manifest,
-    RelativePath,
-    first_trouble,
-)
+from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest, first_trouble
+from include.model_release.value_types import RelativePath
 
 DECISION_FILE = "publication.json"
 DECISION_LIMIT_BYTES = 4 * MANIFEST_LIMIT_BYTES

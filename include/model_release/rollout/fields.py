@@ -12,6 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+API_VERSION = "serving.kserve.io/v1beta1"
+
 ANNOTATION_PREFIX = "slipway.dev/"
 RELEASE = ANNOTATION_PREFIX + "release"
 VERSION = ANNOTATION_PREFIX + "version"

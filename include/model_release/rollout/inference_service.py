@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from include.model_release.rollout.fields import DEPLOYMENT_MODE, RELEASE, TAG_ROUTING, VERSION
-
-if TYPE_CHECKING:
-    from include.model_release.spec.release_file import ReleaseSpec
-
-API_VERSION = "serving.kserve.io/v1beta1"
+from include.model_release.rollout.fields import API_VERSION, DEPLOYMENT_MODE, RELEASE, TAG_ROUTING, VERSION
+from include.model_release.spec.release_file import ReleaseSpec
 
 
 def inference_service_manifest(

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from include.model_release.lease_limits import DEFAULT_LEASE_S, LONGEST_LEASE_S
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.observation import ANNOTATION_PREFIX, CANDIDATE_URI, STABLE_URI
 
@@ -40,9 +41,6 @@ PAUSED = ANNOTATION_PREFIX + "paused"
 # Picks our leases among those of nodes and leaders.
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
-DEFAULT_LEASE_S = 60
-# The longest that a release file may ask for; what a Lease says beyond it is not believed.
-LONGEST_LEASE_S = 3600
 # A holder that misses two renewals still has its lease.
 RENEWALS_PER_LEASE = 3
 # The most that a holder waits between two renewals: a pause is noticed by then.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from include.model_release.errors import SpecError
-from include.model_release.rollout.lease import LONGEST_LEASE_S, LONGEST_RENEWAL_S, renewal_due_s
+from include.model_release.lease_limits import LONGEST_LEASE_S
+from include.model_release.rollout.lease import LONGEST_RENEWAL_S, renewal_due_s
 
 # From when Airflow gives a dead triggerer's work to another until that one has renewed the lease, on a slow machine.
 TAKE_OVER_S = 15.0

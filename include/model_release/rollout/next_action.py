@@ -35,7 +35,6 @@ from include.model_release.rollout.actions import (
     Wait,
     Withdraw,
 )
-from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.knative import forward as knative
 from include.model_release.rollout.observation import STABLE_URI, Observed, observe
 from include.model_release.rollout.rollback import roll_back
@@ -59,7 +58,6 @@ __all__ = [
     "StartCanary",
     "Wait",
     "Withdraw",
-    "inference_service_manifest",
     "next_action",
     "observe",
 ]

@@ -16,9 +16,6 @@ from include.model_release.spec.release_file import InstanceGroup, ReleaseSpec, 
 from include.model_release.tensors import DATATYPES, ModelSignature, TensorSpec
 from include.model_release.triton_config.canonical import (
     BACKENDS,
-    MODEL_FILES,
-    canonical_config,
-    config_sha256,
     model_file,
 )
 from include.model_release.triton_config.checks.contradictions import (
@@ -38,18 +35,6 @@ from include.model_release.triton_config.options import (
     sequence_fields,
 )
 from include.model_release.triton_config.warmup import make_warmup
-
-__all__ = [
-    "MODEL_FILES",
-    "Config",
-    "build_config",
-    "build_model_config",
-    "canonical_config",
-    "config_sha256",
-    "pin_versions",
-    "rename_config",
-    "served_signature",
-]
 
 
 def build_config(

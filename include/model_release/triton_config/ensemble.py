@@ -16,14 +16,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.model_release.errors import ModelInvalidError
-from include.model_release.triton_config.build import (
-    Config,
-    canonical_config,
-    config_sha256,
-    pin_versions,
-    rename_config,
-)
+from include.model_release.triton_config.build import pin_versions, rename_config
+from include.model_release.triton_config.canonical import canonical_config, config_sha256
 from include.model_release.triton_config.departures import departures_of
+from include.model_release.triton_config.options import Config
 
 Configs = dict[str, Config]
 

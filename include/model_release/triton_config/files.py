@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from include.model_release.errors import ModelInvalidError
-from include.model_release.publishing.manifest import RelativePath
 from include.model_release.triton_config.canonical import BACKENDS, MODEL_FILES, model_file
 from include.model_release.triton_config.checks.case import Case, Contradiction
+from include.model_release.value_types import RelativePath
 
 WARMUP_FOLDER = "warmup"
 STATE_FOLDER = "initial_state"

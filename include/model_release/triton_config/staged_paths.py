@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from include.model_release.errors import LoadRefusedError, ModelInvalidError
-from include.model_release.triton_config.build import Config
+from include.model_release.triton_config.options import Config
 
 # Where KServe's storage initializer lays the repository.
 SERVING_ROOT = "/mnt/models"

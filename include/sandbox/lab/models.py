@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from include.model_release.bucket_layout import config_sha256, repository_paths, served_signature
+from include.model_release.bucket_layout import repository_paths
 from include.model_release.publishing.manifest import FileEntry, Manifest
+from include.model_release.triton_config.build import served_signature
+from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
 
 PROGRAM = Path(__file__).with_name("triton_model.py")

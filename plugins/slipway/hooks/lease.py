@@ -14,10 +14,10 @@ from include.model_release.errors import (
     LeaseTakenOverError,
     ReleaseInProgressError,
 )
+from include.model_release.lease_limits import DEFAULT_LEASE_S
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import (
     API_VERSION,
-    DEFAULT_LEASE_S,
     GROUP,
     PLURAL,
     Lease,

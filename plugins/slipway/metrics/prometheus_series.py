@@ -54,7 +54,7 @@ def parse_answer(body: bytes, source: str) -> Any:
             f"{source} refused a query",
             expected="the samples that were asked for",
             found=_short(f"{answer.get('errorType')}: {answer.get('error')}"),
-            remedy="print the queries (python -m include.model_release.metrics.queries) and try them there",
+            remedy="print the queries (python -m include.model_release.metrics) and try them there",
         )
     if answer.get("warnings"):
         # So Thanos and Mimir say that a part of their stores did not answer.
@@ -160,7 +160,7 @@ class RevisionData:
             expected=f"samples of the last {self.staleness_s:g} s",
             found=found,
             remedy="check that its targets are scraped, and the queries "
-            f"(python -m include.model_release.metrics.queries --revision {self.revision})",
+            f"(python -m include.model_release.metrics --revision {self.revision})",
         )
 
 
@@ -222,7 +222,7 @@ def _unusable(
         f"{source} gave an answer that cannot be used",
         expected=expected,
         found=found,
-        remedy="print the queries (python -m include.model_release.metrics.queries) and look at their answers",
+        remedy="print the queries (python -m include.model_release.metrics) and look at their answers",
     )
 
 

@@ -27,7 +27,7 @@ from include.model_release.publishing.manifest import (
 )
 from include.model_release.publishing.variants import ONLY
 from include.model_release.spec.serving.sequences import require_no_sequences
-from include.model_release.triton_config.build import Config, build_config, served_signature
+from include.model_release.triton_config.build import build_config, served_signature
 from include.model_release.triton_config.ensemble import (
     MEMBERS_FILE,
     Configs,
@@ -38,6 +38,7 @@ from include.model_release.triton_config.ensemble import (
     pin_bundle,
 )
 from include.model_release.triton_config.files import named_files
+from include.model_release.triton_config.options import Config
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from include.model_release.triton_config.warmup import make_warmup, needs_golden
 from slipway.operators.base import ReleaseOperator, recorded_stage

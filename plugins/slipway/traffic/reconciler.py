@@ -18,6 +18,7 @@ from include.model_release.errors import (
     TransientError,
 )
 from include.model_release.rollout.fields import deployment_mode
+from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import (
     Action,
     Create,
@@ -30,7 +31,6 @@ from include.model_release.rollout.next_action import (
     Observed,
     Patch,
     RollBack,
-    inference_service_manifest,
     next_action,
     observe,
 )

@@ -24,7 +24,7 @@ from include.model_release.gates.mirror_comparison import MirrorReport
 from include.model_release.gates.parity import parse_parity
 from include.model_release.identifiers import nearest
 from include.model_release.json_source import parse_json
-from include.model_release.metrics.queries import check_selector
+from include.model_release.lease_limits import LONGEST_LEASE_S
 from include.model_release.metrics.samples import Sample
 from include.model_release.publishing.conversion_result import parse_converted
 from include.model_release.publishing.manifest import Manifest
@@ -32,8 +32,9 @@ from include.model_release.reports.canary.evidence import recordings
 from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.mirror_page import render_mirror_html
 from include.model_release.reports.validation.page import render_report_html
-from include.model_release.rollout.lease import LONGEST_LEASE_S, parse_lease
+from include.model_release.rollout.lease import parse_lease
 from include.model_release.rollout.preflight import cluster_config
+from include.model_release.selectors import check_selector
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 
 HUGE = 10**400

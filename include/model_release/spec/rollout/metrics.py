@@ -6,8 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from include.model_release.metrics.queries import DEFAULT_LOOKBACK_S, check_selector
+from include.model_release.selectors import check_selector
 from include.model_release.spec.parts import SpecPart
+
+DEFAULT_LOOKBACK_S = 60
 
 
 def _one_or_several(value: object) -> object:
@@ -38,7 +40,7 @@ class MetricsOverrides(SpecPart):
     """Selectors that replace those of the query set; several of one kind are added up, none (`[]`) asks none.
 
     Plain selectors, with {revision}, {namespace}, {model} and {inference_service} inside label values:
-    `python -m include.model_release.metrics.queries` prints what they become.
+    `python -m include.model_release.metrics` prints what they become.
     """
 
     requests: RevisionSelectors | None = None

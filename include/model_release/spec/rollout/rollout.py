@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from include.model_release.rollout.lease import DEFAULT_LEASE_S, LONGEST_LEASE_S
+from include.model_release.lease_limits import DEFAULT_LEASE_S, LONGEST_LEASE_S
 from include.model_release.spec.parts import (
     Count,
     DnsLabel,

@@ -17,7 +17,6 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonLoadModelOperator, TritonUnloadModelOperator
 
-from include.model_release.bucket_layout import pin_versions
 from include.model_release.errors import (
     LoadRefusedError,
     ModelInvalidError,
@@ -26,6 +25,7 @@ from include.model_release.errors import (
     UserError,
 )
 from include.model_release.tensors import signature_from_metadata
+from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.plugins.conftest import LOOPBACK, free_port, triton_connection

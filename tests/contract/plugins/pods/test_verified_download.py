@@ -16,7 +16,8 @@ from slipway.registry import signing as signing_module
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, sign
 
-from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, canonical_json
+from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES
+from include.model_release.value_types import canonical_json
 from include.sandbox.host.images import build_image
 from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 from tests.contract.plugins.conftest import Publication

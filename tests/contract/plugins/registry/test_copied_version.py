@@ -28,14 +28,10 @@ from include.model_release.errors import (
     UserError,
     VersionConflictError,
 )
-from include.model_release.publishing.manifest import (
-    MANIFEST_LIMIT_BYTES,
-    FileEntry,
-    Manifest,
-    canonical_json,
-)
-from include.model_release.triton_config.build import config_sha256
+from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest
+from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
+from include.model_release.value_types import canonical_json
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.registry.test_signing import key_of
 

@@ -25,7 +25,7 @@ from include.model_release.errors import SlipwayError, VersionConflictError
 from include.model_release.publishing.intent import PartsDigest
 from include.model_release.publishing.manifest import SBOM_FILE, FileEntry
 from include.model_release.spec.release_file import Encryption, Publishing
-from include.model_release.triton_config.build import config_sha256
+from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.registry.test_signing import new_key

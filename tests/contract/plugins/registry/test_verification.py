@@ -17,7 +17,7 @@ from slipway.registry.verification import require_published_repository, verify_v
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
 from include.model_release.publishing.manifest import FileEntry
-from include.model_release.triton_config.build import config_sha256
+from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.ensemble import bundle_config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from tests.contract.plugins.conftest import Publication

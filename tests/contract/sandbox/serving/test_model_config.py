@@ -13,7 +13,8 @@ import tritonclient.http as triton_http
 
 from include.model_release.spec.serving.serving import Serving
 from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.build import build_model_config, canonical_config, config_sha256
+from include.model_release.triton_config.build import build_model_config
+from include.model_release.triton_config.canonical import canonical_config, config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from include.model_release.triton_config.warmup import make_warmup
 from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer

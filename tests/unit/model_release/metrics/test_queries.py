@@ -11,15 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.metrics.queries import (
-    KINDS,
-    PLACEHOLDERS,
-    QUERY_SETS,
-    check_selector,
-    fill,
-    main,
-    release_query_set,
-)
+from include.model_release.metrics.__main__ import main
+from include.model_release.metrics.queries import KINDS, QUERY_SETS, release_query_set
+from include.model_release.selectors import PLACEHOLDERS, check_selector, fill
 from include.model_release.spec.release_file import Metrics, parse_release_spec
 
 VALUES = {

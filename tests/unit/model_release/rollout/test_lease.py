@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from include.model_release.lease_limits import DEFAULT_LEASE_S
 from include.model_release.rollout.lease import (
-    DEFAULT_LEASE_S,
     SERVER_SKEW_S,
     Lease,
     LeaseWatch,

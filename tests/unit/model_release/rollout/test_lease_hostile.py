@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from include.model_release.lease_limits import DEFAULT_LEASE_S, LONGEST_LEASE_S
 from include.model_release.rollout.lease import (
-    DEFAULT_LEASE_S,
     ENDED_AT,
     ENDED_BY,
     ENDED_REASON,
-    LONGEST_LEASE_S,
     PAUSED,
     TEXT_LIMIT,
     LeaseWatch,

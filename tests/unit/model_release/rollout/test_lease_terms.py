@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import SpecError
+from include.model_release.lease_limits import LONGEST_LEASE_S
 from include.model_release.rollout.holder_identity import STAGES, HolderIdentity
-from include.model_release.rollout.lease import LONGEST_LEASE_S
 from include.model_release.rollout.lease_terms import needed_lease_s, require_lease_outlasts_take_over
 from include.model_release.spec.release_file import load_release_spec
 from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import (
     Create,
     Delete,
@@ -19,7 +20,6 @@ from include.model_release.rollout.next_action import (
     StartCanary,
     Wait,
     Withdraw,
-    inference_service_manifest,
     next_action,
 )
 from include.model_release.rollout.observation import observe

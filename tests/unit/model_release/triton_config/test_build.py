@@ -14,12 +14,11 @@ from include.model_release.spec.release_file import ReleaseSpec, apply_overrides
 from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.triton_config.build import (
     build_config,
-    canonical_config,
-    config_sha256,
     pin_versions,
     rename_config,
     served_signature,
 )
+from include.model_release.triton_config.canonical import canonical_config, config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 
 _SPEC = parse_release_spec("model: digits\nsource: {}\n", "digits.yaml")

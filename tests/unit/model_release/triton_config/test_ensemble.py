@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from include.model_release.bucket_layout import staged_model, staged_name
 from include.model_release.errors import ModelInvalidError
-from include.model_release.triton_config.build import config_sha256
+from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.ensemble import (
     Configs,
     bundle_config_sha256,

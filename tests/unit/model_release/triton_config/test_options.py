@@ -15,7 +15,8 @@ from include.model_release.spec.serving.batching import DynamicBatching, QueuePo
 from include.model_release.spec.serving.instances import CudaOptions, Optimization
 from include.model_release.spec.serving.serving import Serving
 from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.build import build_config, build_model_config, config_sha256
+from include.model_release.triton_config.build import build_config, build_model_config
+from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")

@@ -253,7 +253,7 @@ def test_a_revision_that_is_not_there_is_no_reading(connect: Connect, prometheus
     prometheus.series = revision("old")
     text = refusal(connect())
     assert "requests of the revision 'new'" in text
-    assert "metrics.queries --revision new" in text
+    assert "metrics --revision new" in text
 
 
 def test_stale_data_are_no_data(connect: Connect, prometheus: Prometheus) -> None:
