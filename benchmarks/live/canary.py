@@ -18,12 +18,13 @@ from slipway.hooks.lease import LeaseHook
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.checkpoint import WatchState
 from slipway.traffic.lease_holder import LeaseHolder
-from slipway.traffic.reconciler import Turn, drive, first_deploy
+from slipway.traffic.reconciler import first_deploy, reconcile
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Goal, RollBack
+from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
 from include.sandbox.lab.models import publish
 from include.sandbox.lab.world import Lab
@@ -119,9 +120,9 @@ class LabModel:
         """The release's hold on the canary."""
         return LeaseHolder(LeaseHook(self.service.name, self.service.namespace), release_run)
 
-    def drive(self, goal: Goal, permit: Callable[[], None] | None = None) -> Turn:
+    def drive(self, goal: Goal, permit: Callable[[], None] | None = None) -> Reconciliation:
         """Reaches a goal, as a release does; a raised weight needs its `permit`."""
-        return drive(self.service, goal, timeout_s=DRIVE_LIMIT_S, permit=permit)
+        return reconcile(self.service, goal, timeout_s=DRIVE_LIMIT_S, permit=permit)
 
     def watch_step(self, release_run: ReleaseRun) -> StepEnd:
         """Carries the release's one step out until it is decided, as the trigger of a canary does.
@@ -137,7 +138,7 @@ class LabModel:
         [candidate] = {*shares[0]["data"]["traffic"]} - {stable}
         back = [one for one in shares if one["data"]["weight"] == 0]
         verdict = windows[-1]["data"]["verdict"]
-        # One patch began the canary, and the turn that observes weight 0 may go on to the next phase at once.
+        # One patch began the canary, and whoever observes weight 0 may go on to the next phase at once.
         is_restored = after["spec"]["predictor"]["model"]["storageUri"] != release_run.storage_uri
         return StepEnd(
             decision=decision,

@@ -25,15 +25,25 @@ from include.model_release.rollout.lease import Lease, LeaseWatch, ending, lease
 from include.model_release.rollout.next_action import (
     Action,
     Done,
-    Impossible,
     Observed,
     Patch,
     RollBack,
     Wait,
-    next_action,
     observe,
 )
 from include.model_release.rollout.observation import CANDIDATE_URI, STABLE_URI
+from include.model_release.rollout.reconciler import (
+    Act,
+    Acted,
+    Event,
+    Failed,
+    GiveUp,
+    Limits,
+    Pause,
+    Reached,
+    Reconciler,
+    Saw,
+)
 
 GUARD = "guard"
 COMPONENT = "slipway-guard"
@@ -85,6 +95,7 @@ class _End:
     """A canary that is being ended, until no user is on its candidate any more."""
 
     goal: RollBack
+    reconciler: Reconciler
     reason: str
     weight: int
     lease_uid: str
@@ -152,7 +163,7 @@ class Guard:
             if end is None:
                 return
             self._ends[observed.uid] = end
-        self._take_turn(observed, end)
+        self._go_on(observed, end)
 
     def _judge(self, observed: Observed, lease: Lease | None, server_time: datetime | None) -> _End | None:
         """Whether the canary is to be ended; if so, nobody can renew its lease any more."""
@@ -164,9 +175,10 @@ class Guard:
         if lease is not None and lease.ended_by == GUARD:
             reason = lease.ended_reason
         goal = RollBack(observed.annotation(STABLE_URI), observed.annotation(CANDIDATE_URI))
-        action = next_action(goal, observed)
-        if isinstance(action, Impossible):
-            self._leave_alone(observed, action, reason)
+        reconciler = self._reconciler(goal, observed)
+        step = reconciler.next(Saw(observed), self._clock())
+        if isinstance(step, GiveUp):
+            self._leave_alone(observed, step, reason)
             return None
         if lease is not None and not lease.is_ended:
             body = ending(lease, by=GUARD, reason=reason, now=self._now())
@@ -175,7 +187,7 @@ class Guard:
                 return None
         weight = observed.canary_percent or 0
         _say(observed, "canary_ended", logging.WARNING, reason=reason, weight=weight, holder=_holder(lease))
-        return _End(goal, reason, weight, lease.uid if lease else "", self._clock())
+        return _End(goal, reconciler, reason, weight, lease.uid if lease else "", self._clock())
 
     def _watched(self, observed: Observed, lease: Lease | None) -> LeaseWatch:
         known, terms, now_s = self._watches.get(observed.uid), self._terms, self._clock()
@@ -188,27 +200,49 @@ class Guard:
         self._watches[observed.uid] = watch
         return watch
 
-    def _take_turn(self, observed: Observed, end: _End) -> None:
-        """Do the next thing on the way to weight 0."""
-        action = next_action(end.goal, observed)
-        if users_are_safe(action, observed, end.goal):
+    def _reconciler(self, goal: RollBack, observed: Observed) -> Reconciler:
+        """Return what brings a candidate to weight 0. It has no limit: nobody else may be there to do it."""
+        return Reconciler(
+            goal,
+            Limits(),
+            name=f"{observed.namespace}/{observed.name}",
+            began_s=self._clock(),
+            suffices=lambda last: (
+                last.observed is not None and users_are_safe(last.action, last.observed, goal)
+            ),
+        )
+
+    def _go_on(self, observed: Observed, end: _End) -> None:
+        """Do the next thing on the way to weight 0; the pause after it lasts until the guard looks again."""
+        step = end.reconciler.next(Saw(observed), self._clock())
+        if isinstance(step, Reached):
             self._conclude(observed, end)
         elif observed.canary_percent is None and not end.patched:
-            _say(observed, "over_without_guard", found=action.reason)
+            _say(observed, "over_without_guard", found=end.reconciler.reason)
             self._forget(observed.uid)
-        elif isinstance(action, Patch):
-            accepted = self._cluster.patch_service(observed.namespace, observed.name, action.body)
-            end.patched = end.patched or accepted
-            _say(observed, "patched" if accepted else "conflict", phase=action.phase, doing=action.reason)
-        elif isinstance(action, Impossible):
+        elif isinstance(step, GiveUp):
             self._ends.pop(observed.uid)
-            self._leave_alone(observed, action, end.reason)
-        else:
+            self._leave_alone(observed, step, end.reason)
+        elif isinstance(step, Act) and isinstance(step.action, Patch):
+            end.reconciler.next(self._send(step.action, observed, end), self._clock())
+        elif isinstance(step, Pause) and step.after is not None:
+            action = step.after.action
             self._say_once(observed, "waiting", phase=action.phase, found=action.reason)
 
-    def _leave_alone(self, observed: Observed, action: Impossible, expired: str) -> None:
+    def _send(self, patch: Patch, observed: Observed, end: _End) -> Event:
+        """Patch the InferenceService, and return what came of it."""
+        try:
+            accepted = self._cluster.patch_service(observed.namespace, observed.name, patch.body)
+        except ClusterUnavailableError as error:
+            self._say_once(observed, "tried_in_vain", logging.ERROR, found=str(error))
+            return Failed(error)
+        end.patched = end.patched or accepted
+        _say(observed, "patched" if accepted else "conflict", phase=patch.phase, doing=patch.reason)
+        return Acted(accepted)
+
+    def _leave_alone(self, observed: Observed, gives_up: GiveUp, expired: str) -> None:
         self._left_alone.add(observed.uid)
-        self._say_once(observed, "left_alone", logging.ERROR, expired=expired, found=action.reason)
+        self._say_once(observed, "left_alone", logging.ERROR, expired=expired, found=gives_up.error.found)
 
     def _conclude(self, observed: Observed, end: _End) -> None:
         """Tell people, and be done."""

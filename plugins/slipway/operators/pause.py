@@ -16,7 +16,7 @@ from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, require_k
 from slipway.failures import airflow_failures
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.traffic.reconciler import look
+from slipway.traffic.reconciler import observe_service
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -74,7 +74,7 @@ def _confirmed(lease: LeaseHook, service: KServeHook, noted: Lease) -> PauseOutc
     while time.monotonic() < deadline:
         try:
             now = lease.get()
-            outcome = pause_outcome(noted, now, look(service))
+            outcome = pause_outcome(noted, now, observe_service(service))
         except TransientError as error:
             outcome, found = None, error.in_short()
         if outcome is None:

@@ -61,21 +61,21 @@ class PromoteOperator(ShiftTrafficOperator):
         lease_holder = LeaseHolder(self.lease, release_run, self.stage, attempt_of(context))
         try:
             if release_run.stable is None:
-                turn = self.reach(first_deploy(release_run))
+                reached = self.reach(first_deploy(release_run))
             else:
-                turn = self.reach(Promote(release_run.storage_uri), lease_holder=lease_holder)
+                reached = self.reach(Promote(release_run.storage_uri), lease_holder=lease_holder)
         except CanaryPausedError as paused:
             self.log.info("the promotion waits: %s", paused.in_short())
             self.watch(
                 context, judge, len(release_run.spec.rollout.steps) - 1, 0.0, hold=True, until_resumed=True
             )
             return
-        traffic = dict(turn.observed.traffic) if turn.observed else {}
+        traffic = dict(reached.observed.traffic) if reached.observed else {}
         self.record.append("weight_observed", weight=100, traffic=traffic)
         self.record.append(
             "promoted", storage_uri=release_run.storage_uri, manifest_sha256=state.verified_sha256
         )
-        self.conceal_candidate(turn.observed)
+        self.conceal_candidate(reached.observed)
         lease_holder.leave()
 
     def _judge(self) -> CanaryJudge:

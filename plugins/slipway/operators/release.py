@@ -36,7 +36,7 @@ from slipway.operators.base import ReleaseOperator
 from slipway.release_record.lock import LockOwner, ReleaseLock
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-from slipway.traffic.reconciler import look
+from slipway.traffic.reconciler import observe_service
 from slipway.training_configs import require_stateless_source
 from slipway.triggers.lock import LockFreedTrigger
 
@@ -192,7 +192,8 @@ class AdmitReleaseOperator(BaseOperator):
     def _stable(self, spec: ReleaseSpec) -> StableVersion | None:
         """What is live now, from the cluster itself."""
         rollout = spec.rollout
-        observed = look(KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id))
+        service = KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+        observed = observe_service(service)
         if observed is None or not observed.latest_rolledout:
             return None
         uri = observed.stable_uri

@@ -9,6 +9,7 @@ from include.model_release.errors import ForeignChangeError
 from include.model_release.record.fold import ReleaseState
 from include.model_release.rollout.next_action import RollBack, Withdraw
 from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
+from include.model_release.rollout.reconciler import Reconciliation
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.source import metrics_source
 from slipway.operators.base import recorded_stage
@@ -17,7 +18,7 @@ from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import load_signing_key
 from slipway.registry.verification import require_published_repository
 from slipway.release_record.record import ReleaseRecord
-from slipway.traffic.reconciler import Turn, look
+from slipway.traffic.reconciler import observe_service
 from slipway.traffic.rollback_notes import RollbackNotes
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class ArmRollbackOperator(TrafficOperator):
 
     def _decided_generation(self) -> int | None:
         self._require_published()
-        observed, stable = look(self.service), self.release_run.stable
+        observed, stable = observe_service(self.service), self.release_run.stable
         live = "" if observed is None else observed.storage_uri
         if stable is not None and live != stable.storage_uri:
             raise ForeignChangeError(
@@ -75,7 +76,7 @@ class RestoreStableOperator(TrafficOperator):
 
     def run(self, context: Context) -> None:
         """Takes users off a canary under way; without one, only the record can tell whether there is anything to do."""
-        observed = look(self.service)
+        observed = observe_service(self.service)
         if observed is not None and self._is_own(observed):
             stable_uri = observed.annotation(STABLE_URI) or self.address.stable_uri
             self.take_back(RollBack(stable_uri, self.address.candidate_uri), observed)
@@ -126,19 +127,19 @@ class RestoreStableOperator(TrafficOperator):
         candidate: str | None = None
         weight_0_at: datetime | None = None
 
-        def on_turn(turn: Turn) -> None:
+        def on_progress(now: Reconciliation) -> None:
             nonlocal candidate, weight_0_at
-            self.tell(turn)
-            notes.add("rollback_phase", phase=turn.action.phase, detail=turn.action.reason)
-            if turn.observed is not None:
-                candidate = candidate or turn.observed.revision_of(candidate_uri) or None
-            if weight_0_at is None and _is_off(turn.observed, candidate):
+            self.tell(now)
+            notes.add("rollback_phase", phase=now.action.phase, detail=now.action.reason)
+            if now.observed is not None:
+                candidate = candidate or now.observed.revision_of(candidate_uri) or None
+            if weight_0_at is None and _is_off(now.observed, candidate):
                 weight_0_at = datetime.now(UTC)
             if weight_0_at is not None:
                 notes.write()
 
         try:
-            self.conceal_candidate(self.reach(goal, on_turn, observed=observed).observed)
+            self.conceal_candidate(self.reach(goal, on_progress, observed=observed).observed)
         except BaseException as error:
             reason = str(error) or type(error).__name__
             notes.add("stage_finished", stage="roll_back", outcome="failed", reason=reason)

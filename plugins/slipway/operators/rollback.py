@@ -33,7 +33,7 @@ from slipway.registry.verification import require_published_repository
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-from slipway.traffic.reconciler import drive, look
+from slipway.traffic.reconciler import observe_service, reconcile
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -103,7 +103,7 @@ class NameRollbackOperator(BaseOperator):
         """
         rollout = spec.rollout
         service = KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
-        observed = look(service)
+        observed = observe_service(service)
         if observed is None:
             raise InputMissingError(
                 f"there is no InferenceService {rollout.namespace}/{rollout.inference_service}",
@@ -116,9 +116,9 @@ class NameRollbackOperator(BaseOperator):
         leases = LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
         while (lease := leases.get()) is not None and not lease.is_ended:
             leases.end(lease, by=BY, reason=reason)
-        turn = drive(service, RollBack(observed.stable_uri), timeout_s=rollout.ready_timeout_s)
+        reached = reconcile(service, RollBack(observed.stable_uri), timeout_s=rollout.ready_timeout_s)
         self.log.info("the canary of %s was ended", observed.storage_uri)
-        return turn.observed or observed, True
+        return reached.observed or observed, True
 
     def _release_run(self, context: Context, spec: ReleaseSpec, live: Observed) -> ReleaseRun:
         target = self._target(spec, live, context["params"].get("version"))
@@ -246,7 +246,7 @@ class RollBackVersionOperator(RestoreStableOperator):
         """
         release_run, self._context = self.release_run, context
         assert release_run.stable is not None  # noqa: S101  a rollback has a target
-        observed = look(self.service)
+        observed = observe_service(self.service)
         if observed is None or not is_noted_emergency(release_run, observed, context["params"]):
             state = self.record.state()
             if (state.release_id, state.outcome) == (release_run.release_id, "rolled_back"):

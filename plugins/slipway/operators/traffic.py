@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.reconciler import Reconciliation
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.metrics.source import DEFAULT_METRICS_CONN_ID
 from slipway.operators.base import ReleaseOperator
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.raise_permit import RaisePermit
-from slipway.traffic.reconciler import Turn, drive, look
+from slipway.traffic.reconciler import observe_service, reconcile
 from slipway.traffic.rollback_address import RollbackAddress
 
 if TYPE_CHECKING:
@@ -61,18 +62,19 @@ class TrafficOperator(ReleaseOperator):
         """What is asked before a weight is raised."""
         return RaisePermit(self.store, self.release_run)
 
-    def tell(self, turn: Turn) -> None:
-        """Logs what is being done to the InferenceService, and why."""
-        self.log.info("%s: %s", type(turn.action).__name__.lower(), turn.action.reason)
+    def tell(self, reconciliation: Reconciliation) -> None:
+        """Log what is being done to the InferenceService, and why."""
+        action = reconciliation.action
+        self.log.info("%s: %s", type(action).__name__.lower(), action.reason)
 
     def reach(
         self,
         goal: Goal,
-        on_turn: Callable[[Turn], None] | None = None,
+        on_progress: Callable[[Reconciliation], None] | None = None,
         lease_holder: LeaseHolder | None = None,
         observed: Observed | None = None,
-    ) -> Turn:
-        """Drives the InferenceService to a goal, at most as long as a revision may take to come up.
+    ) -> Reconciliation:
+        """Bring the InferenceService to a goal, at most as long as a revision may take to come up.
 
         :param observed: what was seen of it a moment ago; None: look first.
         :param lease_holder: the hold on the canary that raising a weight needs; going back needs none.
@@ -82,11 +84,13 @@ class TrafficOperator(ReleaseOperator):
         if lease_holder is not None:
             options |= {"permit": lease_holder.keep_to_raise, "while_waiting": lease_holder.keep_if_due}
         timeout_s = self.address.ready_timeout_s
-        return drive(self.service, goal, timeout_s=timeout_s, on_turn=on_turn or self.tell, **options)
+        return reconcile(
+            self.service, goal, timeout_s=timeout_s, on_progress=on_progress or self.tell, **options
+        )
 
     def take_back_canary(self, candidate_uri: str = "") -> None:
         """Takes a canary that is under way, if one is, back to what its own annotations name as stable."""
-        observed = look(self.service)
+        observed = observe_service(self.service)
         if observed is not None and observed.canary_percent is not None:
             self.log.warning("a canary is under way; taking it back to %s", observed.stable_uri)
             self.reach(RollBack(observed.stable_uri, candidate_uri))

@@ -1,40 +1,40 @@
-"""Carries a rollout's goal out: look, do the one next thing, look again. The domain decides what the next thing is."""
+"""How operators and triggers bring an InferenceService to a goal: the domain's reconciler, carried out by a hook."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 
-from include.model_release.errors import (
-    AlreadyReleasedError,
-    CanaryPausedError,
-    CanaryRefusedError,
-    ForeignChangeError,
-    SlipwayError,
-    SpecError,
-    TimedOutError,
-    TransientError,
-)
+from include.model_release.errors import SlipwayError, SpecError
 from include.model_release.rollout.fields import deployment_mode
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import (
-    Action,
     Create,
     Delete,
-    Done,
     Expose,
     FirstDeploy,
     Goal,
-    Impossible,
     Observed,
     Patch,
-    RollBack,
-    next_action,
     observe,
 )
 from include.model_release.rollout.preflight import preflight
+from include.model_release.rollout.reconciler import (
+    Act,
+    Acted,
+    Event,
+    Failed,
+    GiveUp,
+    Limits,
+    Observe,
+    Pause,
+    Reached,
+    Reconciler,
+    Reconciliation,
+    Saw,
+    Waited,
+)
 from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
@@ -43,25 +43,13 @@ POLL_INTERVAL_S = 0.25
 # How long KServe's controller may take to note a canary; one that cannot reconcile with it never does.
 NOTE_TIMEOUT_S = 60.0
 
-_ERRORS: dict[str, type[SlipwayError]] = {
-    "load_failed": CanaryRefusedError,
-    "rolled_back": AlreadyReleasedError,
-}
 
+def observe_service(hook: KServeHook) -> Observed | None:
+    """Observe the InferenceService and, where its dialect keeps the traffic there, its HTTPRoutes.
 
-@dataclass(frozen=True)
-class Turn:
-    """What was seen of the InferenceService (None: it does not exist) and what was then done."""
+    The routes are read last: they are never older than the object that a patch then names by its resourceVersion.
 
-    observed: Observed | None
-    action: Action
-
-
-def look(hook: KServeHook) -> Observed | None:
-    """Reads the InferenceService and, where its dialect keeps the traffic there, its HTTPRoutes.
-
-    None where it does not exist. The routes are read last: they are never older than the object that a patch
-    then names by its resourceVersion.
+    :returns: None where it does not exist.
     """
     service = hook.get()
     if service is None:
@@ -69,53 +57,33 @@ def look(hook: KServeHook) -> Observed | None:
     return observe(service, hook.routes() if deployment_mode(service) == "Standard" else ())
 
 
-def take_turn(
+def perform(
     hook: KServeHook,
-    goal: Goal,
+    action: Create | Patch | Expose | Delete,
     permit: Callable[[], None] | None = None,
-    enough: Callable[[Observed | None], bool] = lambda observed: False,
-    observed: Observed | None = None,
-) -> Turn:
-    """Looks and does the next thing towards the goal, which may be to wait.
+) -> bool:
+    """Send one action to the cluster.
 
-    Safe to call at any time and from any process: the action follows from what is observed alone. A patch that
-    meets a conflict is dropped; the next turn looks anew.
-
-    :param permit: is asked after the look and before a patch; it raises where the goal may not be pursued any more.
-        Because the patch names the resourceVersion that was seen before, what happens after the asking is a conflict.
-    :param enough: whether what is seen suffices the caller; then nothing is done.
-    :param observed: what was seen a moment ago; None: look first.
-    :raises CanaryRefusedError: the candidate does not come up.
+    :param permit: is asked before a patch, see `reconcile`.
+    :returns: False where the object has changed since it was observed.
     :raises SpecError: no canary could ever work on what is to be created.
-    :raises UserError: the goal cannot be reached from what is there; nothing was changed.
     """
-    observed = look(hook) if observed is None else observed
-    action = next_action(goal, observed)
-    if enough(observed):
-        return Turn(observed, action)
     match action:
         case Patch():
             if permit is not None:
                 permit()
-            hook.patch(action.body)
+            return hook.patch(action.body)
         case Create():
             _require_possible(hook, action)
-            hook.create(action.body)
+            return hook.create(action.body)
         case Expose():
-            hook.expose(action.body)
+            return hook.expose(action.body)
         case Delete():
-            hook.delete(action.uid, action.resource_version)
-        case Impossible():
-            raise _ERRORS.get(action.kind, ForeignChangeError)(
-                f"the InferenceService {hook.namespace}/{hook.name} cannot be brought to {type(goal).__name__}",
-                found=action.reason,
-                remedy="look at the InferenceService; nothing was changed by this step",
-            )
-    return Turn(observed, action)
+            return hook.delete(action.uid, action.resource_version)
 
 
 def _require_possible(hook: KServeHook, action: Create) -> None:
-    """Refuses a first deployment over which no later release could split traffic, before it is made.
+    """Refuse a first deployment over which no later release could split traffic, before it is made.
 
     KServe's own configuration is asked where it may be read; else what is seen later must do.
     """
@@ -130,93 +98,136 @@ def _require_possible(hook: KServeHook, action: Create) -> None:
         )
 
 
-def drive(
+def reconcile(
     hook: KServeHook,
     goal: Goal,
     *,
     timeout_s: float,
-    on_turn: Callable[[Turn], None] = lambda turn: None,
+    on_progress: Callable[[Reconciliation], None] = lambda reconciliation: None,
     permit: Callable[[], None] | None = None,
     while_waiting: Callable[[], None] = lambda: None,
+    suffices: Callable[[Reconciliation], bool] | None = None,
     observed: Observed | None = None,
-) -> Turn:
-    """Takes turns until the goal is reached, and returns the last one.
+) -> Reconciliation:
+    """Bring the InferenceService to a goal, and return what was observed last.
 
-    :param on_turn: is told of each turn whose reason is a new one.
-    :param permit: see `take_turn`.
-    :param while_waiting: is called after each turn that did not reach the goal.
-    :param observed: what was seen a moment ago, for the first turn; None: look first.
+    Safe to call at any time and from any process: each action follows from what is observed alone. An API that does
+    not answer is raised at once: Airflow tries the task again.
+
+    :param on_progress: is told of what was done, whenever its reason is a new one.
+    :param permit: is asked after the observation and before a patch; it raises where the goal may not be pursued any
+        more. Because the patch names the resourceVersion that was observed before, what happens after the asking is a
+        conflict.
+    :param while_waiting: is called before each further observation.
+    :param suffices: whether what is observed is enough, though the goal may not be reached.
+    :param observed: what was observed a moment ago; None: observe first.
+    :raises CanaryRefusedError: the candidate does not come up.
+    :raises CanaryPausedError: `permit` found a pause.
+    :raises UserError: the goal cannot be reached from what is there.
+    :raises TransientError: the API did not answer.
     :raises TimedOutError: not reached within the limit.
     """
-    began, told = time.monotonic(), ""
-    deadline = began + timeout_s
-    noted_by = began + min(NOTE_TIMEOUT_S, timeout_s / 2)
+    limits = Limits(
+        timeout_s, POLL_INTERVAL_S, outage_s=0.0, unnoted_after_s=min(NOTE_TIMEOUT_S, timeout_s / 2)
+    )
+    reconciler, told = _reconciler(hook, goal, limits, suffices), ""
+
+    def tell(reconciliation: Reconciliation | None) -> None:
+        nonlocal told
+        if reconciliation is not None and reconciliation.action.reason != told:
+            told = reconciliation.action.reason
+            on_progress(reconciliation)
+
+    def carry_out(step: Observe | Act | Pause) -> Event:
+        match step:
+            case Observe():
+                return Saw(observe_service(hook))
+            case Act():
+                return Acted(perform(hook, step.action, permit))
+            case Pause():
+                tell(step.after)
+                time.sleep(step.seconds)
+                if step.after is not None:
+                    while_waiting()
+                return Waited()
+
+    event: Event = Waited() if observed is None else Saw(observed)
     while True:
-        if isinstance(goal, RollBack) and time.monotonic() > noted_by:
-            goal = replace(goal, unnoted_may_go=True)
-        turn = take_turn(hook, goal, permit, observed=observed)
-        observed = None
-        if turn.action.reason != told:
-            told = turn.action.reason
-            on_turn(turn)
-        if isinstance(turn.action, Done):
-            return turn
-        if time.monotonic() > deadline:
-            raise timed_out(hook, goal, timeout_s, told)
-        while_waiting()
-        time.sleep(POLL_INTERVAL_S)
-
-
-def is_done(turn: Turn) -> bool:
-    """Whether the goal is reached."""
-    return isinstance(turn.action, Done)
+        step = reconciler.next(event, time.monotonic())
+        match step:
+            case Reached():
+                tell(step.last)
+                return step.last
+            case GiveUp():
+                tell(step.after)
+                raise step.error
+        try:
+            event = carry_out(step)
+        except SlipwayError as error:
+            event = Failed(error)
 
 
 async def _nothing() -> None:
-    """What most do between two turns."""
+    """Do what most do between two observations."""
 
 
-async def drive_in_lane(
+async def reconcile_in_lane(
     lane: Lane,
     hook: KServeHook,
     goal: Goal,
     *,
     timeout_s: float,
-    reached: Callable[[Turn], bool] = is_done,
     permit: Callable[[], None] | None = None,
-    enough: Callable[[Observed | None], bool] = lambda observed: False,
     while_waiting: Callable[[], Awaitable[None]] = _nothing,
+    suffices: Callable[[Reconciliation], bool] | None = None,
     poll_s: float | None = None,
-) -> Turn:
-    """Takes turns until one is as wanted, and returns that one. For a triggerer: between two turns it holds no thread.
+) -> Reconciliation:
+    """Do as `reconcile`, for a triggerer: between two requests it holds no thread.
 
-    An API that is away, or hangs, is asked again until the time is up.
+    Nothing tries a trigger again, so an API that is away, or hangs, is asked until the time is up.
 
-    :param permit: see `take_turn`, and so `enough`.
-    :param while_waiting: is awaited after each turn that was not as wanted.
-    :param poll_s: between two turns; None: `POLL_INTERVAL_S`.
+    :param poll_s: between two observations; None: `POLL_INTERVAL_S`.
     :raises CanaryPausedError: `permit` found a pause.
     :raises TimedOutError: not reached within the limit.
     """
-    deadline, found = time.monotonic() + timeout_s, "no answer"
-    while time.monotonic() < deadline:
+    limits = Limits(timeout_s, POLL_INTERVAL_S if poll_s is None else poll_s)
+    reconciler = _reconciler(hook, goal, limits, suffices)
+
+    async def carry_out(step: Observe | Act | Pause) -> Event:
+        match step:
+            case Observe():
+                return Saw(await lane.run(lambda: observe_service(hook)))
+            case Act():
+                return Acted(await lane.run(lambda: perform(hook, step.action, permit)))
+            case Pause():
+                await asyncio.sleep(step.seconds)
+                if step.after is not None:
+                    await while_waiting()
+                return Waited()
+
+    event: Event = Waited()
+    while True:
+        step = reconciler.next(event, time.monotonic())
+        match step:
+            case Reached():
+                return step.last
+            case GiveUp():
+                raise step.error
         try:
-            turn = await lane.run(lambda: take_turn(hook, goal, permit, enough))
-        except CanaryPausedError:
-            raise
-        except TransientError as error:
-            found = error.in_short()
-        else:
-            if reached(turn):
-                return turn
-            found = turn.action.reason
-            await while_waiting()
-        await asyncio.sleep(POLL_INTERVAL_S if poll_s is None else poll_s)
-    raise timed_out(hook, goal, timeout_s, found)
+            event = await carry_out(step)
+        except SlipwayError as error:
+            event = Failed(error)
+
+
+def _reconciler(
+    hook: KServeHook, goal: Goal, limits: Limits, suffices: Callable[[Reconciliation], bool] | None
+) -> Reconciler:
+    name, began_s = f"{hook.namespace}/{hook.name}", time.monotonic()
+    return Reconciler(goal, limits, name=name, began_s=began_s, suffices=suffices)
 
 
 def first_deploy(release_run: ReleaseRun) -> FirstDeploy:
-    """The goal of a model's first release."""
+    """Return the goal of a model's first release."""
     return FirstDeploy(
         inference_service_manifest(
             release_run.spec,
@@ -224,14 +235,4 @@ def first_deploy(release_run: ReleaseRun) -> FirstDeploy:
             release_id=release_run.release_id,
             version=release_run.version,
         )
-    )
-
-
-def timed_out(hook: KServeHook, goal: Goal, timeout_s: float, found: str) -> TimedOutError:
-    """What is raised when a goal is not reached in time."""
-    return TimedOutError(
-        f"the InferenceService {hook.namespace}/{hook.name} was not brought to {type(goal).__name__} in time",
-        expected=f"within {timeout_s:.0f} s",
-        found=found,
-        remedy="look at the revision's pods and at the controller's log",
     )

@@ -9,14 +9,14 @@ from include.model_release.rollout.next_action import Observed, RollBack
 from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
-from slipway.traffic.reconciler import drive_in_lane, look
+from slipway.traffic.reconciler import observe_service, reconcile_in_lane
 
 log = logging.getLogger(__name__)
 
 # Longer than a cluster's API is away as a rule. What then still is to be done the release's rollback does.
 SHIELD_TIMEOUT_S = 180.0
-# One turn: its requests have limits of their own.
-_TURN_LIMIT_S = 30.0
+# One call: its requests have limits of their own.
+_CALL_LIMIT_S = 30.0
 
 
 class CanaryShield:
@@ -30,34 +30,33 @@ class CanaryShield:
     def __init__(self, release_run: ReleaseRun, service: KServeHook) -> None:
         self._release_run = release_run
         self._service = service
-        self._lane = Lane("the cluster's API, to shield users", _TURN_LIMIT_S)
+        self._lane = Lane("the cluster's API, to shield users", _CALL_LIMIT_S)
 
     async def prepare(self) -> None:
         """Looks up the connection, while Airflow can be asked for it: later it might hang."""
         try:
-            await self._lane.run(lambda: look(self._service), limit_s=5.0)
+            await self._lane.run(lambda: observe_service(self._service), limit_s=5.0)
         except SlipwayError as error:
             log.warning("the way back could not be tried out: %s", error.in_short())
 
     async def take_to_zero(self) -> Observed | None:
-        """Takes turns of the rollback until no user is led to the candidate, and not one more.
+        """Roll back until no user is led to the candidate, and no further.
 
         Percent 0 on the object is how a task that is run again, before the record tells of the rollback, learns that
-        the canary is over. In Standard mode the next turn would remove it with the canary.
+        the canary is over. In Standard mode the next action would remove it with the canary.
 
         :raises SlipwayError: it could not be done in time, or somebody else has changed the InferenceService.
         """
         release_run = self._release_run
         stable_uri = "" if release_run.stable is None else release_run.stable.storage_uri
-        turn = await drive_in_lane(
+        reached = await reconcile_in_lane(
             self._lane,
             self._service,
             RollBack(stable_uri, release_run.storage_uri),
             timeout_s=SHIELD_TIMEOUT_S,
-            reached=lambda turn: self._is_done(turn.observed),
-            enough=self._is_done,
+            suffices=lambda reconciliation: self._is_done(reconciliation.observed),
         )
-        return turn.observed
+        return reached.observed
 
     def _is_done(self, observed: Observed | None) -> bool:
         """Whether the spec gives the candidate nothing, and no traffic was seen on its revision."""

@@ -26,7 +26,7 @@ from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
 from slipway.traffic.lease_holder import LeaseHolder
-from slipway.traffic.reconciler import drive_in_lane, look
+from slipway.traffic.reconciler import observe_service, reconcile_in_lane
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class CanaryCluster:
         return self._lease_holder.ended_by
 
     async def reach_weight(self) -> Observed:
-        """Takes turns until the traffic is seen to be as wanted.
+        """Bring the candidate to the weight, until the traffic is seen to be as wanted.
 
         :raises CanaryPausedError: the canary has users, and shall stay where it is.
         :raises CanaryEndedError: somebody ended the canary.
@@ -107,7 +107,7 @@ class CanaryCluster:
             hold = (
                 self._lease_holder.take if await self._has_more_users() else self._lease_holder.take_to_raise
             )
-        turn = await drive_in_lane(
+        reached = await reconcile_in_lane(
             self._lane,
             self._service,
             self._goal(),
@@ -115,13 +115,13 @@ class CanaryCluster:
             permit=hold,
             while_waiting=self._keep_while_booting,
         )
-        assert turn.observed is not None  # noqa: S101  Done is only said of what exists
-        self.urls = turn.observed.urls
-        return turn.observed
+        assert reached.observed is not None  # noqa: S101  Done is only said of what exists
+        self.urls = reached.observed.urls
+        return reached.observed
 
     async def _has_more_users(self) -> bool:
         try:
-            observed = await self._lane.run(lambda: look(self._service))
+            observed = await self._lane.run(lambda: observe_service(self._service))
         except TransientError:
             return False
         return observed is not None and (observed.canary_percent or 0) > self._weight
@@ -197,7 +197,7 @@ class CanaryCluster:
         """Notices what others do to the InferenceService; it is never overwritten here."""
         goal = ShiftWeight(self._weight, self._release_run.storage_uri)
         try:
-            observed = await self._lane.run(lambda: look(self._service))
+            observed = await self._lane.run(lambda: observe_service(self._service))
         except TransientError as error:
             self._has_answered = False
             log.warning("the InferenceService could not be looked at: %s", error.in_short())

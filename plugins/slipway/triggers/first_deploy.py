@@ -11,13 +11,13 @@ from include.model_release.errors import SlipwayError
 from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
-from slipway.traffic.reconciler import drive_in_lane, first_deploy
+from slipway.traffic.reconciler import first_deploy, reconcile_in_lane
 from slipway.triggers.timing import Pace
 
 # A server takes seconds to come up, and nobody serves users better for seeing it sooner.
 POLL_S = 1.0
-# One turn: its requests have limits of their own.
-_TURN_LIMIT_S = 60.0
+# One call: its requests have limits of their own.
+_CALL_LIMIT_S = 60.0
 
 
 class FirstDeployTrigger(BaseTrigger):
@@ -48,8 +48,8 @@ class FirstDeployTrigger(BaseTrigger):
         rollout = release_run.spec.rollout
         event: dict[str, Any] = {"traffic": {}, "error": None}
         try:
-            turn = await drive_in_lane(
-                Lane("the cluster's API", _TURN_LIMIT_S),
+            reached = await reconcile_in_lane(
+                Lane("the cluster's API", _CALL_LIMIT_S),
                 KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
                 first_deploy(release_run),
                 timeout_s=rollout.ready_timeout_s,
@@ -58,6 +58,6 @@ class FirstDeployTrigger(BaseTrigger):
         except SlipwayError as error:
             event["error"] = error.to_dict()
         else:
-            event["traffic"] = dict(turn.observed.traffic) if turn.observed else {}
+            event["traffic"] = dict(reached.observed.traffic) if reached.observed else {}
         await pace.until_due()
         yield TriggerEvent(event)

@@ -57,7 +57,7 @@ def landed(store: ModelStoreHook) -> ModelStoreHook:
 @pytest.fixture
 def admit(store: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch) -> Admit:
     """Asks for a release in a cluster where nothing is live yet; `running` are the runs that are under way."""
-    monkeypatch.setattr(release, "look", lambda hook: None)
+    monkeypatch.setattr(release, "observe_service", lambda hook: None)
 
     def ask(run_id: str = "digits-2", running: tuple[str, ...] = (), **params: Any) -> ReleaseRun:
         operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=store.bucket)
@@ -339,7 +339,7 @@ def test_cluster_that_does_not_answer(
     def away(_: Any) -> None:
         raise ClusterUnavailableError("the cluster is away")
 
-    monkeypatch.setattr(release, "look", away)
+    monkeypatch.setattr(release, "observe_service", away)
     with pytest.raises(ClusterUnavailableError):
         admit()
     assert landed.entries("records/") == []
@@ -349,7 +349,7 @@ def test_store_that_does_not_answer(
     cut_off_store: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the store nothing is concluded about the version: to be tried again."""
-    monkeypatch.setattr(release, "look", lambda hook: None)
+    monkeypatch.setattr(release, "observe_service", lambda hook: None)
     operator = AdmitReleaseOperator(task_id="admit", releases_dir=str(releases), bucket=cut_off_store.bucket)
     with pytest.raises(StoreUnavailableError):
         operator.execute(context("digits-2", params=FORM))

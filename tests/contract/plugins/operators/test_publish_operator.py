@@ -198,7 +198,7 @@ def release_all(
     (folder / "scale.yaml").write_text(
         json.dumps(release_run.spec.model_dump(mode="json", exclude_unset=True))
     )
-    monkeypatch.setattr(release, "look", lambda service: None)
+    monkeypatch.setattr(release, "observe_service", lambda service: None)
     admit = AdmitReleaseOperator(task_id="admit", releases_dir=str(folder), bucket=store.bucket)
     admit.execute(
         {  # type: ignore[arg-type]

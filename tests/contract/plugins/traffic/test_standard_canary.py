@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from slipway.hooks.inference_service import KServeHook
-from slipway.traffic.reconciler import Turn, drive, look
+from slipway.traffic.reconciler import observe_service, reconcile
 
 from include.model_release.errors import ForeignChangeError
 from include.model_release.rollout.next_action import (
@@ -27,6 +27,7 @@ from include.model_release.rollout.next_action import (
     next_action,
 )
 from include.model_release.rollout.preflight import ClusterConfig, preflight
+from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.rollout.standard.view import backend_name, predictor_name
 from tests.contract.sandbox.serving.conftest import Envoy, running_envoy
 from tests.support.cluster.emulator import Emulator, wait_until
@@ -69,9 +70,9 @@ class World:
     envoy: Envoy
     hook: KServeHook
 
-    async def reach(self, goal: Goal) -> Turn:
+    async def reach(self, goal: Goal) -> Reconciliation:
         """Drive the InferenceService to a goal."""
-        return await asyncio.to_thread(drive, self.hook, goal, timeout_s=60)
+        return await asyncio.to_thread(reconcile, self.hook, goal, timeout_s=60)
 
     def patch(self, spec: dict[str, Any]) -> None:
         """Patch the spec as somebody would who does not look."""
@@ -79,7 +80,7 @@ class World:
 
     def traffic(self) -> dict[str, int]:
         """The traffic that is seen, without what has none."""
-        observed = look(self.hook)
+        observed = observe_service(self.hook)
         assert observed is not None
         return {name: percent for name, percent in observed.traffic.items() if percent}
 
@@ -210,7 +211,7 @@ async def test_candidate_that_does_not_load_gets_nobody(world: World) -> None:
 
 
 def _start_patch(world: World, uri: str) -> dict[str, Any]:
-    action = next_action(StartCanary(uri, 20), look(world.hook))
+    action = next_action(StartCanary(uri, 20), observe_service(world.hook))
     assert isinstance(action, Patch)
     return dict(action.body)
 

@@ -7,10 +7,12 @@ from typing import Any, cast
 import pytest
 from slipway.hooks.inference_service import KServeHook
 from slipway.traffic import reconciler
-from slipway.traffic.reconciler import Turn, drive
+from slipway.traffic.reconciler import reconcile
 
 from include.model_release.errors import TimedOutError
+from include.model_release.rollout import reconciler as rules
 from include.model_release.rollout.next_action import RollBack, StartCanary, next_action
+from include.model_release.rollout.reconciler import Reconciliation
 from tests.support.rollout.standard_model import StandardModel
 from tests.unit.model_release.rollout.standard.test_forward_and_back import V2, V3, patched, standard_live
 
@@ -36,17 +38,17 @@ class UnnotedCanary:
 def canary(monkeypatch: pytest.MonkeyPatch) -> UnnotedCanary:
     """The service, looked at without an API."""
     service = UnnotedCanary()
-    monkeypatch.setattr(reconciler, "look", lambda hook: hook.model.read())
+    monkeypatch.setattr(reconciler, "observe_service", lambda hook: hook.model.read())
     monkeypatch.setattr(reconciler, "POLL_INTERVAL_S", 0.01)
     return service
 
 
 def test_a_canary_that_is_never_noted_is_removed_once_it_was_waited_for(canary: UnnotedCanary) -> None:
     """A rollback first waits for the controller, with the users safe; in half of its time it removes the canary."""
-    told: list[Turn] = []
-    turn = drive(cast(KServeHook, canary), RollBack(V2, V3), timeout_s=1.0, on_turn=told.append)
-    assert turn.observed is not None
-    assert (turn.observed.storage_uri, turn.observed.canary_percent) == (V2, None)
+    told: list[Reconciliation] = []
+    reached = reconcile(cast(KServeHook, canary), RollBack(V2, V3), timeout_s=1.0, on_progress=told.append)
+    assert reached.observed is not None
+    assert (reached.observed.storage_uri, reached.observed.canary_percent) == (V2, None)
     reasons = [one.action.reason for one in told]
     assert reasons.index("Waiting for the controller to take note of percent 0.") < len(reasons) - 2
 
@@ -55,8 +57,8 @@ def test_without_that_patience_it_would_wait_for_ever(
     canary: UnnotedCanary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The domain alone never removes it: it knows no time."""
-    monkeypatch.setattr(reconciler, "replace", lambda goal, **_: goal)
+    monkeypatch.setattr(rules, "replace", lambda goal, **_: goal)
     with pytest.raises(TimedOutError):
-        drive(cast(KServeHook, canary), RollBack(V2, V3), timeout_s=0.2)
+        reconcile(cast(KServeHook, canary), RollBack(V2, V3), timeout_s=0.2)
     assert canary.model.read().canary_percent == 0
     assert "Wait" in type(next_action(RollBack(V2, V3), canary.model.read())).__name__

@@ -21,7 +21,7 @@ from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-from slipway.traffic.reconciler import drive, take_turn
+from slipway.traffic.reconciler import reconcile
 from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
@@ -134,7 +134,7 @@ def lead_users(service: ServiceDouble, release_run: ReleaseRun, store: ModelStor
         storage_uri=release_run.storage_uri,
         stable_storage_uri=stable_uri(release_run),
     )
-    drive(service, StartCanary(release_run.storage_uri, weight), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(release_run.storage_uri, weight), timeout_s=5)  # type: ignore[arg-type]
 
 
 def test_intent_is_written_before_the_first_percent(
@@ -576,8 +576,8 @@ def test_what_a_dead_release_left_is_taken_back_first(
 ) -> None:
     """A canary that nobody concluded is rolled back before the next release begins its own."""
     foreign = f"s3://{release_run.bucket}/models/digits/9/repository"
-    drive(service, StartCanary(foreign, 30), timeout_s=5)  # type: ignore[arg-type]
-    drive(service, ShiftWeight(60, foreign), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(foreign, 30), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, ShiftWeight(60, foreign), timeout_s=5)  # type: ignore[arg-type]
     operate(ArmRollbackOperator)
     assert service.model.users() == {stable_uri(release_run): 100}
 
@@ -612,8 +612,12 @@ def test_what_users_met_is_counted_also_where_the_trigger_began_the_rollback(
     """When the good version is named again already, a note on the InferenceService tells whose errors to count."""
     lead_users(service, release_run, store, 50)
     rollback = RollBack(stable_uri(release_run), release_run.storage_uri)
-    while service.model is not None and service.model.spec["model"]["storageUri"] == release_run.storage_uri:
-        take_turn(service, rollback)  # type: ignore[arg-type]
+    reconcile(
+        service,  # type: ignore[arg-type]
+        rollback,
+        timeout_s=5,
+        suffices=lambda now: now.observed is not None and now.observed.storage_uri != release_run.storage_uri,
+    )
     operate(RestoreStableOperator)
     assert state(store).candidate_errors == 7
 
@@ -692,7 +696,7 @@ def test_the_first_step_goes_on_from_the_preview_and_from_no_other_state(
     operate(RestoreStableOperator)
     for force in (False, True):
         with pytest.raises(SlipwayError):
-            drive(service, replace(goal, force=force), timeout_s=5)  # type: ignore[arg-type]
+            reconcile(service, replace(goal, force=force), timeout_s=5)  # type: ignore[arg-type]
     assert service.model.users() == {stable_uri(previewing): 100}  # type: ignore[union-attr]
 
 

@@ -18,10 +18,11 @@ from slipway.operators import pause as pausing
 from slipway.operators.pause import PauseCanaryOperator
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.lease_holder import LeaseHolder
-from slipway.traffic.reconciler import Turn, drive
+from slipway.traffic.reconciler import reconcile
 
 from include.model_release.errors import CanaryPausedError, TimedOutError
 from include.model_release.rollout.next_action import Promote, StartCanary
+from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.spec.release_file import parse_release_spec
 from tests.support.cluster.emulator import Emulator, wait_until
 from tests.support.guard.stage import Stage
@@ -60,7 +61,9 @@ class Release:
         self.lease = LeaseHook(NAME, stage.namespace)
         self.service = KServeHook(NAME, stage.namespace)
         first = LeaseHolder(self.lease, self.release_run, "canary")
-        drive(self.service, StartCanary(CANDIDATE_URI, WEIGHT), timeout_s=LIMIT_S, permit=first.take_to_raise)
+        reconcile(
+            self.service, StartCanary(CANDIDATE_URI, WEIGHT), timeout_s=LIMIT_S, permit=first.take_to_raise
+        )
         self.lease_holder = LeaseHolder(self.lease, self.release_run, "promotion")
 
     def ask(self, action: str) -> str:
@@ -69,9 +72,9 @@ class Release:
         params = {"model": "digits", "action": action, "reason": "a person wants to look"}
         return operator.execute({"params": params})  # type: ignore[arg-type,typeddict-item]
 
-    def promote(self, permit: Callable[[], None]) -> Turn:
+    def promote(self, permit: Callable[[], None]) -> Reconciliation:
         """What the task `promote` does."""
-        return drive(self.service, Promote(CANDIDATE_URI), timeout_s=LIMIT_S, permit=permit)
+        return reconcile(self.service, Promote(CANDIDATE_URI), timeout_s=LIMIT_S, permit=permit)
 
     def is_promoted(self) -> bool:
         """Whether all users are on the candidate."""

@@ -6,7 +6,7 @@ import asyncio
 from urllib.parse import urlsplit
 
 import pytest
-from slipway.traffic.reconciler import look
+from slipway.traffic.reconciler import observe_service
 
 from include.model_release.errors import AlreadyReleasedError, ForeignChangeError, SpecError
 from include.model_release.rollout.next_action import (
@@ -113,7 +113,7 @@ async def test_somebody_elses_route_is_not_replaced(world: World) -> None:  # no
     """A route of the name that slipway would give its own, without slipway's label, stops the preview."""
     await world.reach(first("Standard"))
     await world.reach(StartCanary(BETTER, 20))
-    entry = look(world.hook)
+    entry = observe_service(world.hook)
     assert entry is not None
     assert entry.standard is not None
     assert entry.standard.own is not None

@@ -19,7 +19,7 @@ from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
-from slipway.traffic.reconciler import drive
+from slipway.traffic.reconciler import reconcile
 from slipway.traffic.rollback_address import RollbackAddress
 
 from include.model_release.errors import InputMissingError, SlipwayError
@@ -66,7 +66,7 @@ def service(release_run: ReleaseRun, store: ModelStoreHook, monkeypatch: pytest.
         storage_uri=release_run.storage_uri,
         stable_storage_uri=release_run.stable.storage_uri,
     )
-    drive(double, StartCanary(release_run.storage_uri, 50, release_id=RUN, version=3), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(double, StartCanary(release_run.storage_uri, 50, release_id=RUN, version=3), timeout_s=5)  # type: ignore[arg-type]
     double.patches.clear()
     return double
 
@@ -309,7 +309,7 @@ def test_anothers_canary_is_not_touched(
     """A teardown that is cleared long after its release finds another release's canary and leaves it alone."""
     restore()
     nine = ModelRegistry(store).storage_uri("digits", 9)
-    drive(service, StartCanary(nine, 30, release_id="digits-9", version=9), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(nine, 30, release_id="digits-9", version=9), timeout_s=5)  # type: ignore[arg-type]
     patches = len(service.patches)
     restore()
     assert len(service.patches) == patches

@@ -22,7 +22,7 @@ from slipway.registry.registry import ModelRegistry
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
-from slipway.traffic.reconciler import drive
+from slipway.traffic.reconciler import reconcile
 
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.rollout.next_action import Promote, StartCanary
@@ -43,8 +43,8 @@ def service(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDo
     model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": uri(store, 1)}}}})
     model.settle()
     double = ServiceDouble(model)
-    drive(double, StartCanary(uri(store, 2), 50, release_id="digits-2", version=2), timeout_s=5)  # type: ignore[arg-type]
-    drive(double, Promote(uri(store, 2)), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(double, StartCanary(uri(store, 2), 50, release_id="digits-2", version=2), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(double, Promote(uri(store, 2)), timeout_s=5)  # type: ignore[arg-type]
     monkeypatch.setattr(TrafficOperator, "service", double)
     monkeypatch.setattr(operators, "KServeHook", lambda *arguments: double)
     return double
@@ -195,7 +195,7 @@ def test_a_canary_under_way_is_ended_first(
     lease: LeaseDouble,
 ) -> None:
     """Its users are back, and its lease is ended by name, before the lock of its release is asked for."""
-    drive(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
     lease.acquire("digits-3", lease_s=60, candidate_uri="", stable_uri="")
     run = RunDouble(version=1)
     run.running.add("digits-3")
@@ -213,7 +213,7 @@ def test_a_canary_that_was_ended_needs_no_other_version(
     name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """Who names no version wants the canary gone; the record is its own release's."""
-    drive(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(uri(store, 3), 30, release_id="digits-3", version=3), timeout_s=5)  # type: ignore[arg-type]
     with pytest.raises(AirflowSkipException, match="the canary was ended"):
         name_it(RunDouble())
     assert service.model is not None
@@ -254,8 +254,8 @@ def earlier(
     one = prepare_version(9)
     ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
     promoted(store, "digits", 9)
-    drive(service, StartCanary(uri(store, 9), 50, release_id="digits-9", version=9), timeout_s=5)  # type: ignore[arg-type]
-    drive(service, Promote(uri(store, 9)), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, StartCanary(uri(store, 9), 50, release_id="digits-9", version=9), timeout_s=5)  # type: ignore[arg-type]
+    reconcile(service, Promote(uri(store, 9)), timeout_s=5)  # type: ignore[arg-type]
     return 1
 
 

@@ -1,0 +1,251 @@
+"""The one loop that brings an InferenceService to a goal: observe, act on what was observed, wait, observe again.
+
+It does nothing itself and knows no clock: it is told what has happened, and when, and says what to do next. Operators,
+triggers and the guard carry that out, each in its own way (`slipway.traffic.reconciler`, `include.guard.watch`).
+
+    step = reconciler.next(Waited(), now_s)              # Observe
+    step = reconciler.next(Saw(observed), now_s)         # Act, Pause, Reached or GiveUp
+    step = reconciler.next(Acted(accepted=True), now_s)  # Pause
+    step = reconciler.next(Waited(), now_s)              # Observe
+
+The rules, for everybody:
+
+- *Observation.* An action follows from one observation and names its resourceVersion. Each observation gives one
+  action at most; nothing is done twice on the same one.
+- *Conflict.* An action that was not accepted is dropped. It is not an error: observe again.
+- *Transient error.* The API did not answer, or what it did is not known: observe again after a pause, for as long as
+  `Limits.outage_s` allows; then give up with that error. A pause by a person is no outage: give up at once.
+- *Any other error*, and a goal that cannot be reached from what is there, another's change included: give up at once.
+- *Time.* When `Limits.timeout_s` is over, give up. What is reached at the last observation is reached.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from include.model_release.errors import (
+    AlreadyReleasedError,
+    CanaryPausedError,
+    CanaryRefusedError,
+    ForeignChangeError,
+    SlipwayError,
+    TimedOutError,
+    TransientError,
+)
+from include.model_release.rollout.actions import (
+    Action,
+    Create,
+    Delete,
+    Done,
+    Expose,
+    Goal,
+    Impossible,
+    Patch,
+    RollBack,
+    Wait,
+)
+from include.model_release.rollout.next_action import next_action
+from include.model_release.rollout.observation import Observed
+
+_ERRORS: dict[str, type[SlipwayError]] = {
+    "load_failed": CanaryRefusedError,
+    "rolled_back": AlreadyReleasedError,
+}
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """What was observed of the InferenceService (None: it does not exist), and the action that follows from it."""
+
+    observed: Observed | None
+    action: Action
+
+
+# --- what the reconciler is told ---
+
+
+@dataclass(frozen=True)
+class Waited:
+    """Nothing was done since: the beginning, or the end of a pause."""
+
+
+@dataclass(frozen=True)
+class Saw:
+    """The InferenceService was observed; None: it does not exist."""
+
+    observed: Observed | None
+
+
+@dataclass(frozen=True)
+class Acted:
+    """The action was sent; not accepted: the object has changed since it was observed."""
+
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What was to be done met an error."""
+
+    error: SlipwayError
+
+
+Event = Waited | Saw | Acted | Failed
+
+
+# --- what it says ---
+
+
+@dataclass(frozen=True)
+class Observe:
+    """Observe the InferenceService."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """Send the action to the cluster."""
+
+    action: Create | Patch | Expose | Delete
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Wait so many seconds.
+
+    :param after: what was observed and done before; None after an error.
+    """
+
+    seconds: float
+    after: Reconciliation | None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The goal is reached, or what is observed suffices."""
+
+    last: Reconciliation
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """It is over without the goal.
+
+    :param error: why.
+    :param after: what was observed and done before the time was over; None after an error, or where nothing was done.
+    """
+
+    error: SlipwayError
+    after: Reconciliation | None = None
+
+
+Step = Observe | Act | Pause | Reached | GiveUp
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much time there is, in seconds.
+
+    :param timeout_s: until the goal must be reached.
+    :param poll_s: between two observations.
+    :param outage_s: for how long transient errors may follow each other.
+    :param unnoted_after_s: after how long a rollback may remove a canary that KServe's controller never took note of;
+        see `RollBack.unnoted_may_go`.
+    """
+
+    timeout_s: float = math.inf
+    poll_s: float = 0.0
+    outage_s: float = math.inf
+    unnoted_after_s: float = math.inf
+
+
+class Reconciler:
+    """Say what to do next to bring one InferenceService to a goal; the module's docstring has the rules.
+
+    :param name: the InferenceService, as people are told of it: `NAMESPACE/NAME`.
+    :param began_s: when it began, by the clock that tells every later time too.
+    :param suffices: whether it is enough, though the goal may not be reached; then nothing more is done.
+    """
+
+    def __init__(
+        self,
+        goal: Goal,
+        limits: Limits,
+        *,
+        name: str,
+        began_s: float,
+        suffices: Callable[[Reconciliation], bool] | None = None,
+    ) -> None:
+        self.goal, self._limits, self._name = goal, limits, name
+        self._suffices = suffices
+        self._began_s = began_s
+        self._failing_since_s: float | None = None
+        self._last: Reconciliation | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why the last observation calls for its action; "" where there is none."""
+        return "" if self._last is None else self._last.action.reason
+
+    def next(self, event: Event, now_s: float) -> Step:
+        """Return what to do after `event`, which ended at `now_s`."""
+        match event:
+            case Waited():
+                return Observe()
+            case Saw():
+                return self._after_observation(event.observed, now_s)
+            case Acted():
+                self._failing_since_s = None
+                return self._pause(now_s)
+            case Failed():
+                return self._after_error(event.error, now_s)
+
+    def _after_observation(self, observed: Observed | None, now_s: float) -> Step:
+        if isinstance(self.goal, RollBack) and now_s - self._began_s > self._limits.unnoted_after_s:
+            self.goal = replace(self.goal, unnoted_may_go=True)
+        action = next_action(self.goal, observed)
+        self._last = last = Reconciliation(observed, action)
+        if isinstance(action, Done) or (self._suffices is not None and self._suffices(last)):
+            return Reached(last)
+        match action:
+            case Create() | Patch() | Expose() | Delete():
+                # Whether the API is well shows when it has answered the action as well.
+                return Act(action)
+            case Impossible():
+                return GiveUp(self._impossible(action))
+            case Wait():
+                self._failing_since_s = None
+                return self._pause(now_s)
+
+    def _after_error(self, error: SlipwayError, now_s: float) -> Step:
+        self._last = None
+        if not isinstance(error, TransientError) or isinstance(error, CanaryPausedError):
+            return GiveUp(error)
+        self._failing_since_s = now_s if self._failing_since_s is None else self._failing_since_s
+        if now_s - self._failing_since_s >= self._limits.outage_s:
+            return GiveUp(error)
+        return self._pause(now_s, error)
+
+    def _pause(self, now_s: float, error: SlipwayError | None = None) -> Pause | GiveUp:
+        if now_s - self._began_s < self._limits.timeout_s:
+            return Pause(self._limits.poll_s, self._last)
+        found = error.in_short() if error is not None else ""
+        if self._last is not None:
+            found = self._last.action.reason
+        return GiveUp(self._timed_out(found), self._last)
+
+    def _impossible(self, action: Impossible) -> SlipwayError:
+        return _ERRORS.get(action.kind, ForeignChangeError)(
+            f"the InferenceService {self._name} cannot be brought to {type(self.goal).__name__}",
+            found=action.reason,
+            remedy="look at the InferenceService; nothing was changed by this step",
+        )
+
+    def _timed_out(self, found: str) -> TimedOutError:
+        return TimedOutError(
+            f"the InferenceService {self._name} was not brought to {type(self.goal).__name__} in time",
+            expected=f"within {self._limits.timeout_s:.0f} s",
+            found=found,
+            remedy="look at the revision's pods and at the controller's log",
+        )
