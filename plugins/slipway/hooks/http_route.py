@@ -1,10 +1,11 @@
-"""HTTPRoutes through the Kubernetes API, by the official client."""
+"""HTTPRoutes through the Kubernetes API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from include.kubernetes_objects import ObjectKind
 from include.model_release.errors import ForeignChangeError
 from include.model_release.rollout.standard.candidate_route import API_GROUP, API_VERSION, is_own
 from slipway.hooks.kubernetes_object import ClusterObjectHook
@@ -16,11 +17,13 @@ class HTTPRouteHook(ClusterObjectHook):
     "Could not read" (`ClusterUnavailableError`) is never reported as "is absent" (`None`).
     """
 
-    group: ClassVar[str] = API_GROUP
-    api_version: ClassVar[str] = API_VERSION
-    plural: ClassVar[str] = "httproutes"
-    kind: ClassVar[str] = "HTTPRoute"
-    invalid_remedy: ClassVar[str] = "leave out the release file's `rollout.preview`, and report it"
+    object_kind: ClassVar[ObjectKind] = ObjectKind(
+        API_GROUP,
+        API_VERSION,
+        "httproutes",
+        "HTTPRoute",
+        invalid_remedy="leave out the release file's `rollout.preview`, and report it",
+    )
 
     def get(self) -> dict[str, Any] | None:
         """The route as the API gives it; None where there is none, or no Gateway API."""

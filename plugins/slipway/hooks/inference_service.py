@@ -1,19 +1,17 @@
-"""InferenceServices through the Kubernetes API, by the official client."""
+"""InferenceServices through the Kubernetes API."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
-from kubernetes.client import ApiException
-
+from include.kubernetes_objects import ObjectKind
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
 from include.model_release.rollout.standard.candidate_route import route_name
 from slipway.hooks.http_route import HTTPRouteHook
-from slipway.hooks.kubernetes_object import REQUEST_TIMEOUT_S, ClusterObjectHook
+from slipway.hooks.kubernetes_object import ClusterObjectHook
 
-_CONFIG_MAP = ("inferenceservice-config", "kserve")
+_CONFIG_MAP = ("kserve", "inferenceservice-config")
 
 
 class KServeHook(ClusterObjectHook):
@@ -26,11 +24,13 @@ class KServeHook(ClusterObjectHook):
     :param kubernetes_conn_id: an Airflow connection of type ``kubernetes``.
     """
 
-    group: ClassVar[str] = "serving.kserve.io"
-    api_version: ClassVar[str] = "v1beta1"
-    plural: ClassVar[str] = "inferenceservices"
-    kind: ClassVar[str] = "InferenceService"
-    invalid_remedy: ClassVar[str] = "correct the release file's `rollout`"
+    object_kind: ClassVar[ObjectKind] = ObjectKind(
+        "serving.kserve.io",
+        "v1beta1",
+        "inferenceservices",
+        "InferenceService",
+        invalid_remedy="correct the release file's `rollout`",
+    )
 
     def get(self) -> dict[str, Any] | None:
         """The object as the API gives it, or None where there is no such InferenceService."""
@@ -74,15 +74,8 @@ class KServeHook(ClusterObjectHook):
 
     def cluster_config(self) -> ClusterConfig | None:
         """What KServe's ConfigMap says of routes; None where it cannot be seen, which not everybody may."""
-        client = KubernetesHook(conn_id=self.kubernetes_conn_id).core_v1_client
-        with self._translated("reading KServe's ConfigMap for"):
-            try:
-                found = client.read_namespaced_config_map(*_CONFIG_MAP, _request_timeout=REQUEST_TIMEOUT_S)
-            except ApiException as error:
-                if error.status in (403, 404):
-                    return None
-                raise
-        return cluster_config(found.data or {})
+        found = self.objects.read_config_map(*_CONFIG_MAP)
+        return None if found is None else cluster_config(found)
 
     def _route(self, name: str) -> HTTPRouteHook:
         return HTTPRouteHook(name, self.namespace, self.kubernetes_conn_id).sharing_client_of(self)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import ClassVar, TypeVar
 
+from include.kubernetes_objects import ObjectKind
 from include.model_release.errors import (
     ClusterUnavailableError,
     InputMissingError,
@@ -52,11 +53,9 @@ class LeaseHook(ClusterObjectHook):
     :param kubernetes_conn_id: an Airflow connection of type ``kubernetes``.
     """
 
-    group: ClassVar[str] = GROUP
-    api_version: ClassVar[str] = API_VERSION
-    plural: ClassVar[str] = PLURAL
-    kind: ClassVar[str] = "Lease"
-    invalid_remedy: ClassVar[str] = "correct the release file's `rollout`"
+    object_kind: ClassVar[ObjectKind] = ObjectKind(
+        GROUP, API_VERSION, PLURAL, "Lease", invalid_remedy="correct the release file's `rollout`"
+    )
 
     def __init__(
         self, inference_service: str, namespace: str, kubernetes_conn_id: str = "kubernetes_default"

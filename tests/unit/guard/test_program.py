@@ -211,7 +211,11 @@ def test_the_image_holds_all_that_the_guard_imports() -> None:
         timeout=60,
     )
     files: dict[str, str] = json.loads(answer.stdout)
-    assert {".".join(name.split(".")[:2]) for name in files} == {"include.guard", "include.model_release"}
+    packages = {name.split(".")[1] for name in files}
+    assert packages == {"guard", "kubernetes_objects", "model_release"}
+    dockerfile = (PROJECT_ROOT / "include/images/guard/Dockerfile").read_text(encoding="utf-8")
+    copied = set(re.findall(r"^COPY (\w+)/ /opt/slipway/include/\1/$", dockerfile, re.MULTILINE))
+    assert copied == packages
     requirements = (PROJECT_ROOT / "include/images/guard/requirements.txt").read_text(encoding="utf-8")
     pinned = set(re.findall(r"^([a-z0-9-]+)==", requirements, re.MULTILINE))
     used = {top for file in files.values() for top in imported_at_start(Path(file))}

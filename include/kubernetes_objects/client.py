@@ -1,0 +1,235 @@
+"""Read, create, patch and delete objects as plain mappings, with one translation of errors and one set of time limits.
+
+"Could not read" (`ClusterUnavailableError`) is never reported as "is absent" (`None`). What meets a conflict is not
+sent again here: whoever asked must observe anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from kubernetes.client import (
+    ApiClient,
+    ApiException,
+    CoreV1Api,
+    CustomObjectsApi,
+    V1DeleteOptions,
+    V1Preconditions,
+)
+from urllib3.exceptions import HTTPError
+
+from include.model_release.errors import ClusterUnavailableError, SpecError
+
+# To connect, and to answer. A list may be long; a write may pass admission webhooks, which have ten seconds themselves.
+READ_TIMEOUT_S = (3.0, 5.0)
+LIST_TIMEOUT_S = (3.0, 10.0)
+WRITE_TIMEOUT_S = (3.0, 15.0)
+_BODY_LIMIT = 500
+
+
+@dataclass(frozen=True)
+class ObjectKind:
+    """A kind of object that lies under `/apis`.
+
+    :param invalid_remedy: what a person can do about an object that the API server finds invalid; "" where no person
+        wrote it, so that it is an error of the cluster as any other.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    invalid_remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Objects as the API returned them, and what its clock said (None: nothing)."""
+
+    items: list[Mapping[str, Any]]
+    server_time: datetime | None
+
+
+def without_retries(api: ApiClient) -> ApiClient:
+    """Return the client so that it asks once.
+
+    urllib3 would ask an API that hangs four times before it gives up; whoever asks tries again himself, after he has
+    observed anew.
+    """
+    api.rest_client.pool_manager.connection_pool_kw["retries"] = False
+    return api
+
+
+class KubernetesObjects:
+    """The objects of one cluster.
+
+    :param api: a client that does not ask again by itself, see `without_retries`.
+    :param refused_remedy: what to check where the API answers with an error.
+    :param away_remedy: what to check where it does not answer.
+    """
+
+    def __init__(self, api: ApiClient, *, refused_remedy: str, away_remedy: str) -> None:
+        self._custom = CustomObjectsApi(api)
+        self._core = CoreV1Api(api)
+        self._refused_remedy = refused_remedy
+        self._away_remedy = away_remedy
+
+    def read(self, kind: ObjectKind, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return the object as the API gives it; None: there is none of this name."""
+        with self._translated("reading", kind, namespace, name):
+            try:
+                return dict(
+                    self._custom.get_namespaced_custom_object(
+                        *_collection(kind, namespace), name, _request_timeout=READ_TIMEOUT_S
+                    )
+                )
+            except ApiException as error:
+                _raise_unless(error, 404)
+                return None
+
+    def list(self, kind: ObjectKind, namespace: str | None, *, label_selector: str = "") -> Listing:
+        """Return the objects of a namespace; None: of all of them."""
+        options: dict[str, Any] = {"_request_timeout": LIST_TIMEOUT_S}
+        if label_selector:
+            options["label_selector"] = label_selector
+        with self._translated(f"listing {kind.plural}"):
+            if namespace is None:
+                found, _, headers = self._custom.list_cluster_custom_object_with_http_info(
+                    kind.group, kind.version, kind.plural, **options
+                )
+            else:
+                found, _, headers = self._custom.list_namespaced_custom_object_with_http_info(
+                    *_collection(kind, namespace), **options
+                )
+            return Listing(list(dict(found).get("items") or []), _date(headers))
+
+    def create(self, kind: ObjectKind, namespace: str, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Create an object and return it as stored; None: there is one of this name already."""
+        name = str(manifest["metadata"]["name"])
+        with self._translated("creating", kind, namespace, name):
+            try:
+                return dict(
+                    self._custom.create_namespaced_custom_object(
+                        *_collection(kind, namespace), dict(manifest), _request_timeout=WRITE_TIMEOUT_S
+                    )
+                )
+            except ApiException as error:
+                _raise_unless(error, 409)
+                return None
+
+    def patch(
+        self, kind: ObjectKind, namespace: str, name: str, body: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        """Apply a merge patch and return the object as stored; None: it has changed since it was read, or is gone.
+
+        :param body: a mapping with ``metadata.resourceVersion``. A mapping and not a list: for a list too the client
+            would send the content type of a merge patch.
+        """
+        with self._translated("patching", kind, namespace, name):
+            try:
+                return dict(
+                    self._custom.patch_namespaced_custom_object(
+                        *_collection(kind, namespace), name, dict(body), _request_timeout=WRITE_TIMEOUT_S
+                    )
+                )
+            except ApiException as error:
+                _raise_unless(error, 404, 409)
+                return None
+
+    def delete(self, kind: ObjectKind, namespace: str, name: str, uid: str, resource_version: str) -> bool:
+        """Delete the very object that was read; False: it has changed since (409), so observe again."""
+        preconditions = V1Preconditions(uid=uid, resource_version=resource_version)
+        with self._translated("deleting", kind, namespace, name):
+            try:
+                self._custom.delete_namespaced_custom_object(
+                    *_collection(kind, namespace),
+                    name,
+                    body=V1DeleteOptions(preconditions=preconditions),
+                    _request_timeout=WRITE_TIMEOUT_S,
+                )
+            except ApiException as error:
+                if error.status != 404:
+                    _raise_unless(error, 409)
+                    return False
+        return True
+
+    def read_config_map(self, namespace: str, name: str) -> dict[str, str] | None:
+        """Return a ConfigMap's data; None: it cannot be seen, which not everybody may."""
+        with self._translated(f"reading the ConfigMap {namespace}/{name}"):
+            try:
+                found = self._core.read_namespaced_config_map(
+                    name, namespace, _request_timeout=READ_TIMEOUT_S
+                )
+            except ApiException as error:
+                _raise_unless(error, 403, 404)
+                return None
+        return dict(found.data or {})
+
+    def create_event(self, namespace: str, body: Mapping[str, Any]) -> bool:
+        """Write an Event; False: there is one of this name already."""
+        with self._translated("writing an event"):
+            try:
+                self._core.create_namespaced_event(
+                    namespace, dict(body), _request_timeout=WRITE_TIMEOUT_S, _preload_content=False
+                )
+            except ApiException as error:
+                _raise_unless(error, 404, 409)
+                return False
+        return True
+
+    @contextmanager
+    def _translated(
+        self, doing: str, kind: ObjectKind | None = None, namespace: str = "", name: str = ""
+    ) -> Iterator[None]:
+        what = doing if kind is None else f"{doing} the {kind.kind} {namespace}/{name}"
+        try:
+            yield
+        except ApiException as error:
+            if kind is not None and kind.invalid_remedy and _finds_it_invalid(error):
+                raise SpecError(
+                    f"{what}: the API server finds it invalid",
+                    expected="an object that fits its schema",
+                    found=str(error.body)[:_BODY_LIMIT],
+                    remedy=kind.invalid_remedy,
+                ) from error
+            raise ClusterUnavailableError(
+                f"{what} failed",
+                expected="an answer of the Kubernetes API",
+                found=f"HTTP {error.status} {error.reason}",
+                remedy=self._refused_remedy,
+            ) from error
+        except (HTTPError, OSError, ValueError) as error:
+            raise ClusterUnavailableError(
+                f"{what} failed",
+                expected="an answer of the Kubernetes API",
+                found=f"{type(error).__name__}: {error}",
+                remedy=self._away_remedy,
+            ) from error
+
+
+def _collection(kind: ObjectKind, namespace: str) -> tuple[str, str, str, str]:
+    return kind.group, kind.version, namespace, kind.plural
+
+
+def _raise_unless(error: ApiException, *statuses: int) -> None:
+    """Raise the error unless the answer has one of these statuses."""
+    if error.status not in statuses:
+        raise error
+
+
+def _finds_it_invalid(error: ApiException) -> bool:
+    """Whether the object is at fault: the schema says so with 400 or 422, a webhook with 400 or 403."""
+    return error.status in (400, 422) or (error.status == 403 and "admission webhook" in str(error.body))
+
+
+def _date(headers: Mapping[str, str]) -> datetime | None:
+    """The server's clock, as every HTTP answer carries it."""
+    try:
+        return parsedate_to_datetime(headers["Date"])
+    except (KeyError, ValueError):
+        return None
