@@ -83,7 +83,7 @@ class KubernetesObjects:
         """Return the object as the API gives it; None: there is none of this name."""
         with self._translated("reading", kind, namespace, name):
             try:
-                return dict(
+                return _object(
                     self._custom.get_namespaced_custom_object(
                         *_collection(kind, namespace), name, _request_timeout=READ_TIMEOUT_S
                     )
@@ -106,14 +106,14 @@ class KubernetesObjects:
                 found, _, headers = self._custom.list_namespaced_custom_object_with_http_info(
                     *_collection(kind, namespace), **options
                 )
-            return Listing(list(dict(found).get("items") or []), _date(headers))
+            return Listing(list(_object(found).get("items") or []), _date(headers))
 
     def create(self, kind: ObjectKind, namespace: str, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
         """Create an object and return it as stored; None: there is one of this name already."""
         name = str(manifest["metadata"]["name"])
         with self._translated("creating", kind, namespace, name):
             try:
-                return dict(
+                return _object(
                     self._custom.create_namespaced_custom_object(
                         *_collection(kind, namespace), dict(manifest), _request_timeout=WRITE_TIMEOUT_S
                     )
@@ -132,7 +132,7 @@ class KubernetesObjects:
         """
         with self._translated("patching", kind, namespace, name):
             try:
-                return dict(
+                return _object(
                     self._custom.patch_namespaced_custom_object(
                         *_collection(kind, namespace), name, dict(body), _request_timeout=WRITE_TIMEOUT_S
                     )
@@ -210,6 +210,13 @@ class KubernetesObjects:
                 found=f"{type(error).__name__}: {error}",
                 remedy=self._away_remedy,
             ) from error
+
+
+def _object(answer: Any) -> dict[str, Any]:
+    """Return the object in an answer; raise ValueError where it holds none."""
+    if not isinstance(answer, Mapping):
+        raise ValueError(f"an answer that is no object: {str(answer)[:_BODY_LIMIT]}")
+    return dict(answer)
 
 
 def _collection(kind: ObjectKind, namespace: str) -> tuple[str, str, str, str]:
