@@ -13,10 +13,10 @@ from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.metrics.source import DEFAULT_METRICS_CONN_ID
 from slipway.operators.base import ReleaseOperator
+from slipway.rollback_address import RollbackAddress
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import observe_service, reconcile
-from slipway.traffic.rollback_address import RollbackAddress
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -19,8 +19,8 @@ from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
+from slipway.rollback_address import RollbackAddress
 from slipway.traffic.reconciler import reconcile
-from slipway.traffic.rollback_address import RollbackAddress
 
 from include.model_release.errors import InputMissingError, SlipwayError
 from include.model_release.record.events import SEQ_LIMIT
