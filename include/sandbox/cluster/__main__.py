@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 
 from aiohttp import web
@@ -69,11 +68,11 @@ async def _listen(server: web.AppRunner, settings: ClusterSettings) -> None:
 
 def _kserve_controller(store: ObjectStore, settings: ClusterSettings) -> Coroutine[None, None, None]:
     """The controller's main coroutine; it is given all settings of the cluster, its own under `kserve`."""
-    # Only here, so that the cluster runs without what the controller needs.
-    controller = import_module("include.sandbox.kserve.controller")
+    # Imported only here, so that a cluster without KServe needs nothing that the controller needs.
+    from include.sandbox.kserve.controller import KServeController
+
     paths = {"state_dir": str(settings.node.state_dir), "images_dir": str(settings.node.images_dir)}
-    run: Coroutine[None, None, None] = controller.KServeController(store, {**settings.raw, **paths}).run()
-    return run
+    return KServeController(store, {**settings.raw, **paths}).run()
 
 
 async def _until_signalled(parts: list[Coroutine[None, None, None]]) -> None:

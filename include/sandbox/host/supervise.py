@@ -14,9 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from include.sandbox.host.child_process import program_path
 from include.sandbox.host.processes import SessionRecord
 from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings, write_private
-from include.sandbox.services.airflow import program
 
 # All programs are one group, because supervisord ends the members of a group together and groups one after
 # another.
@@ -134,7 +134,7 @@ def start_supervisor(
     write_private(config, configuration(settings, programs))
     socket_path(settings).unlink(missing_ok=True)
     answer = subprocess.run(
-        [program("supervisord"), "--configuration", str(config)],
+        [program_path("supervisord"), "--configuration", str(config)],
         cwd=PROJECT_ROOT,
         env=dict(environment),
         stdin=subprocess.DEVNULL,

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.sandbox.cluster.errors import ApiError
+from include.sandbox.kserve.annotations import DEPLOYMENT_MODE_ANNOTATION
 from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard.gateway import OtherRoutes
@@ -27,7 +28,6 @@ __all__ = ["KServeController", "KServeSettings"]
 log = logging.getLogger(__name__)
 
 CONFIG_NAMESPACE, CONFIG_NAME = "kserve", "inferenceservice-config"
-DEPLOYMENT_MODE_ANNOTATION = "serving.kserve.io/deploymentMode"
 # Modes were renamed; both names of each are in use.
 WORKERS: Mapping[str, type[ServiceWorker]] = {
     "Knative": KnativeWorker,

@@ -14,6 +14,7 @@ from rich.console import Console
 from include.model_release.errors import SlipwayError
 from include.sandbox import lifecycle
 from include.sandbox.host import processes
+from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.host.progress import Steps, WaitFailedError
 from include.sandbox.host.settings import (
     IMAGES_VARIABLE,
@@ -22,7 +23,6 @@ from include.sandbox.host.settings import (
     connection_environment,
     sandbox_environment,
 )
-from include.sandbox.services.triton import end_with_parent
 
 PARTS = ("object-store", "router", "cluster")
 """In the order in which they are started."""

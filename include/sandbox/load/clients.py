@@ -28,10 +28,10 @@ import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from include.model_release.errors import SlipwayError
+from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.host.settings import LOOPBACK, MARKER, PROJECT_ROOT
 from include.sandbox.load.answers import Answer, read_answers
 from include.sandbox.services.router import REVISION_HEADER
-from include.sandbox.services.triton import end_with_parent
 
 REQUEST_TIMEOUT_S = 10.0
 START_LIMIT_S = 60.0

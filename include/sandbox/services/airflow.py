@@ -12,7 +12,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -21,6 +20,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from include.sandbox.host.child_process import program_path
 from include.sandbox.host.settings import (
     LOOPBACK,
     PROJECT_ROOT,
@@ -59,14 +59,9 @@ class Health:
         return not self.unhealthy
 
 
-def program(name: str) -> str:
-    """The path of a program of this environment (`airflow`, `supervisord`)."""
-    return str(Path(sys.executable).with_name(name))
-
-
 def component_commands(settings: SandboxSettings) -> dict[str, list[str]]:
     """The command line of each component, by its name under the supervisor."""
-    airflow = program("airflow")
+    airflow = program_path("airflow")
     api = [airflow, "api-server", "--host", LOOPBACK, "--port", str(settings.ports.airflow), "--workers", "1"]
     return {
         "airflow-api-server": api,
@@ -212,7 +207,7 @@ def _migrate(database: Path) -> None:
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}",
     }
-    command = [program("airflow"), "db", "migrate"]
+    command = [program_path("airflow"), "db", "migrate"]
     try:
         answer = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=MIGRATION_TIMEOUT_S, check=False

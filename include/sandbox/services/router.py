@@ -30,9 +30,9 @@ from typing import Any
 import aiohttp
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError, TimedOutError
-from include.sandbox.services.triton import end_with_parent
+from include.sandbox.host.child_process import end_with_parent
+from include.sandbox.host.settings import LOOPBACK
 
-LOOPBACK = "127.0.0.1"
 PROTOCOLS = ("http", "grpc")
 ROUTE_CONFIG = "slipway"
 REVISION_HEADER = "x-slipway-revision"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import fcntl
 import hashlib
 import http.client
@@ -32,15 +31,13 @@ from pathlib import Path
 from typing import Literal
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError, TimedOutError
+from include.sandbox.host.child_process import end_with_parent
+from include.sandbox.host.settings import LOOPBACK, PROJECT_ROOT
 
-PROJECT_ROOT = Path(__file__).resolve().parents[3]
 BACKENDS = Path(__file__).resolve().parent / "backends"
-LOOPBACK = "127.0.0.1"
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps shared memory
 # Of the caller's environment these would reach into Triton's own interpreter or loader.
 FOREIGN_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_PRELOAD", "LD_LIBRARY_PATH")
-PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 Mode = Literal["none", "explicit"]
 
@@ -319,11 +316,6 @@ class TritonServer:
         """Remove what a killed server on the same port left in shared memory; the port is free by now."""
         for region in SHARED_MEMORY.glob(f"{self._prefix_base}*"):
             region.unlink(missing_ok=True)
-
-
-def end_with_parent() -> None:
-    """Ask the kernel to send this process SIGTERM when its parent dies; survives exec."""
-    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def load_failures(log: str) -> list[str]:

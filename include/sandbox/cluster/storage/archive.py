@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from include.sandbox.cluster.resources import RESOURCES, KubeObject, Resource, resource_of
+from include.sandbox.cluster.resource_lookup import resource_of
+from include.sandbox.cluster.resources import RESOURCES, KubeObject, Resource
 
 log = logging.getLogger(__name__)
 

@@ -20,14 +20,8 @@ from typing import Any
 from include.sandbox.cluster.admission.validation import Admission, admit, check_namespace_name
 from include.sandbox.cluster.errors import ApiError, already_exists, bad_request, conflict, expired, not_found
 from include.sandbox.cluster.merge import merge_patched
-from include.sandbox.cluster.resources import (
-    NAMESPACES,
-    PODS,
-    KubeObject,
-    Resource,
-    resource_named,
-    resource_of,
-)
+from include.sandbox.cluster.resource_lookup import resource_named, resource_of
+from include.sandbox.cluster.resources import NAMESPACES, PODS, KubeObject, Resource
 from include.sandbox.cluster.selectors import Matcher, label_matcher
 from include.sandbox.cluster.storage.archive import Archive
 

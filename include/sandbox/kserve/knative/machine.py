@@ -23,16 +23,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from include.sandbox.kserve.annotations import UNPROPAGATED_ANNOTATIONS
 from include.sandbox.kserve.conditions import TRUE, Condition, ConditionStatus, with_times
 
-# KServe's defaults of inferenceservice-config's serviceAnnotationDisallowedList.
-UNPROPAGATED_ANNOTATIONS = (
-    "autoscaling.knative.dev/min-scale",
-    "autoscaling.knative.dev/max-scale",
-    "internal.serving.kserve.io/storage-initializer-sourceuri",
-    "kubectl.kubernetes.io/last-applied-configuration",
-)
-TAG_ROUTING_ANNOTATION = "serving.kserve.io/enable-tag-routing"
 # Reconciling is a loop of its own observations; in practice it settles after three rounds.
 MAX_ROUNDS = 8
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine
 from include.sandbox.kserve.worker import ServiceWorker, Surroundings
 from include.sandbox.services.router import Backend, Ingress
@@ -74,7 +75,7 @@ class KnativeWorker(ServiceWorker):
         settled = machine.settle(
             accepted,
             service["spec"]["predictor"].get("canaryTrafficPercent"),
-            tag_latest=annotations.get(machine.TAG_ROUTING_ANNOTATION) == "true",
+            tag_latest=annotations.get(TAG_ROUTING_ANNOTATION) == "true",
         )
         self._start(settled)
         if self._waits_for_a_server(settled):

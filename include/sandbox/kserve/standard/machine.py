@@ -30,8 +30,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from include.sandbox.kserve.annotations import UNPROPAGATED_ANNOTATIONS
 from include.sandbox.kserve.conditions import TRUE, Condition, ConditionStatus, with_times
-from include.sandbox.kserve.knative.machine import UNPROPAGATED_ANNOTATIONS
 
 Phase = Literal["pending", "ready", "failed"]
 Object = Mapping[str, Any]

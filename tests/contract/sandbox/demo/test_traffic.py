@@ -22,9 +22,10 @@ from include.sandbox.demo.images import live_images
 from include.sandbox.demo.protocols import DigitsClient, GrpcDigitsClient, HttpDigitsClient
 from include.sandbox.demo.traffic import TrafficClient
 from include.sandbox.demo.training import train
+from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.host.images import build_image
 from include.sandbox.services.router import Backend, Ingress, Router, Routing, envoy_argv
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer, end_with_parent
+from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
 
 AUTHORITY = "digits.models.sandbox.slipway"
 REVISIONS = {2: "digits-predictor-00002", 3: "digits-predictor-00003"}

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.services.router import Router, envoy_argv
-from include.sandbox.services.triton import TritonInstall, end_with_parent
+from include.sandbox.services.triton import TritonInstall
 from tests.support.serving.models import write_repository
 
 
