@@ -78,7 +78,7 @@ def programs(settings: SandboxSettings) -> list[Program]:
         *(Program(name, tuple(command)) for name, command in airflow.component_commands(settings).items()),
         Program(
             "cluster",
-            (*module, "include.sandbox.cluster", "--config", str(cluster_file(settings))),
+            (*module, "include.sandbox.emulator", "--config", str(cluster_file(settings))),
             autostart=False,
         ),
         Program(

@@ -1,4 +1,7 @@
-"""Runs the emulated cluster: API server, node, and the KServe controller if there are settings for it."""
+"""Run the emulated cluster: API server, node, and the KServe controller if there are settings for it.
+
+python -m include.sandbox.emulator --config cluster.json
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ async def _listen(server: web.AppRunner, settings: ClusterSettings) -> None:
 
 
 def _kserve_controller(store: ObjectStore, settings: ClusterSettings) -> Coroutine[None, None, None]:
-    """The controller's main coroutine; it is given all settings of the cluster, its own under `kserve`."""
+    """Return the controller's main coroutine; it is given all settings of the cluster, its own under `kserve`."""
     # Imported only here, so that a cluster without KServe needs nothing that the controller needs.
     from include.sandbox.kserve.controller import KServeController
 
@@ -107,7 +110,7 @@ def _sole_owner(state_dir: Path) -> Iterator[None]:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the program; returns 0 after a clean stop, 2 for settings that cannot be used."""
-    parser = argparse.ArgumentParser(prog="python -m include.sandbox.cluster", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m include.sandbox.emulator", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="the cluster's settings, a JSON file")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
