@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine as knative
 from include.sandbox.kserve.knative.machine import Predictor
 
@@ -53,7 +54,7 @@ class World:
         """One reconciliation."""
         accepted = knative.accept(self.predictor, self.service)
         percent = self.service["spec"]["predictor"].get("canaryTrafficPercent")
-        tags = self.service["metadata"]["annotations"].get(knative.TAG_ROUTING_ANNOTATION) == "true"
+        tags = self.service["metadata"]["annotations"].get(TAG_ROUTING_ANNOTATION) == "true"
         self.predictor = knative.settle(accepted, percent, tag_latest=tags)
         return self
 
@@ -291,7 +292,7 @@ def test_transition_times_last_while_the_status_does() -> None:
 
 def test_tag_routing_gives_the_latest_its_own_url() -> None:
     """With tag routing on, the candidate can be asked under its own URL."""
-    world = stable_world().annotate(**{knative.TAG_ROUTING_ANNOTATION: "true"})
+    world = stable_world().annotate(**{TAG_ROUTING_ANNOTATION: "true"})
     world.apply(uri="s3://b/2", percent=0).becomes(3, "ready")
     latest = world.status()["components"]["predictor"]["traffic"][0]
     assert (latest["tag"], latest["percent"]) == ("latest", 0)
