@@ -15,6 +15,8 @@ from typing import Any
 from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.cluster.merge import merge_patched
 from include.sandbox.kserve.standard import machine as standard
+from include.sandbox.kserve.standard.http_routes import http_routes
+from include.sandbox.kserve.standard.status import status_of
 from tests.support.rollout.foresight import ConflictError
 
 Json = dict[str, Any]
@@ -102,7 +104,7 @@ class StandardModel:
         if not self.gateway_api:
             return []
         service = self.as_object()
-        found = standard.http_routes(self.state, service, "example.org", "kserve/gateway")
+        found = http_routes(self.state, service, "example.org", "kserve/gateway")
         for one in found:
             one["metadata"]["generation"] = self.route_generation
             condition = {"type": "Accepted", "status": "True", "observedGeneration": self.taken_generation}
@@ -169,7 +171,7 @@ class StandardModel:
     def _status(self) -> None:
         if self.stage < 2:
             return
-        status = standard.status_of(
+        status = status_of(
             self.state, name="digits", namespace="models", domain="example.org", previous={}, now="now"
         )
         self.resource_version += status != self.status

@@ -10,6 +10,7 @@ from typing import Any
 
 from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine
+from include.sandbox.kserve.knative.status import status_of
 from include.sandbox.kserve.worker import ServiceWorker, Surroundings
 from include.sandbox.services.router import Backend, Ingress
 
@@ -85,7 +86,7 @@ class KnativeWorker(ServiceWorker):
             await self._route(settled)
             self.predictor = machine.forget_old(settled)
         self.keep()
-        self.tell(machine.status_of(self.predictor, **self.about(service)))
+        self.tell(status_of(self.predictor, **self.about(service)))
         self._scale_down(settled.needed() | self.predictor.needed())
 
     def forget(self) -> None:

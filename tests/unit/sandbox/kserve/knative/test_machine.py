@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine as knative
 from include.sandbox.kserve.knative.machine import Predictor
+from include.sandbox.kserve.knative.status import status_of
 
 
 @dataclass
@@ -82,7 +83,7 @@ class World:
         self, previous: Mapping[str, Any] | None = None, now: str = "2026-11-20T10:00:00Z"
     ) -> dict[str, Any]:
         """The status that would be written."""
-        return knative.status_of(
+        return status_of(
             self.predictor,
             name="digits",
             namespace="models",
