@@ -24,7 +24,8 @@ from include.sandbox.demo.training import train
 from include.sandbox.host.processes import SessionRecord, find_sandbox_processes
 from include.sandbox.host.settings import MARKER, PROJECT_ROOT, SandboxSettings
 from include.sandbox.host.supervise import session_file
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 
 REVISIONS = 2
 """Beside the staging Triton: as many as there are during a canary."""

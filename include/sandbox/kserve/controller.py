@@ -20,8 +20,9 @@ from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard.gateway import OtherRoutes
 from include.sandbox.kserve.standard.worker import StandardWorker
 from include.sandbox.kserve.worker import KIND, ServiceWorker, Surroundings
-from include.sandbox.services.router import Router, Routing
-from include.sandbox.services.triton import TritonInstall
+from include.sandbox.services.router import Router
+from include.sandbox.services.routing import Routing
+from include.sandbox.services.triton_install import TritonInstall
 
 __all__ = ["KServeController", "KServeSettings"]
 

@@ -19,8 +19,8 @@ from include.model_release.errors import SlipwayError
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve.revisions import RevisionRun
 from include.sandbox.kserve.settings import KServeSettings, Store
-from include.sandbox.services.router import Backend, Ingress
-from include.sandbox.services.triton import TritonInstall
+from include.sandbox.services.routing import Backend, Ingress
+from include.sandbox.services.triton_install import TritonInstall
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from include.model_release.errors import SlipwayError
 from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.host.settings import LOOPBACK, MARKER, PROJECT_ROOT
 from include.sandbox.load.answers import Answer, read_answers
-from include.sandbox.services.router import REVISION_HEADER
+from include.sandbox.services.envoy_config import REVISION_HEADER
 
 REQUEST_TIMEOUT_S = 10.0
 START_LIMIT_S = 60.0

@@ -9,7 +9,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from include.sandbox.host.images import build_image, is_built
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.pods.support import BUCKET, PROJECT_ROOT, ObjectStore, Pod
 
 

@@ -19,7 +19,7 @@ import tritonclient.http as triton_http
 
 from include.model_release.gates.mirror_comparison import MirrorReport
 from include.sandbox.host.images import build_image
-from include.sandbox.services.router import Backend, Ingress, Mirror, Routing
+from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.contract.sandbox.serving.conftest import Envoy, running_envoy
 from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod, closed_port

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.pods.support import ObjectStore, Pod, PodRun, check_software_list
 from tests.support.serving.ensembles import PROGRAM, TENSORS, ensemble_files, write_files
 

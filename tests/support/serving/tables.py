@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.models import model_of_table, write_repository
 
 DOUBLE = [2.0] * 10

@@ -12,7 +12,7 @@ from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine
 from include.sandbox.kserve.knative.status import status_of
 from include.sandbox.kserve.worker import ServiceWorker, Surroundings
-from include.sandbox.services.router import Backend, Ingress
+from include.sandbox.services.routing import Backend, Ingress
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from include.sandbox.kserve.standard.gateway import ROUTES, accept
 from include.sandbox.kserve.standard.http_routes import http_routes
 from include.sandbox.kserve.standard.status import status_of
 from include.sandbox.kserve.worker import ServiceWorker, Surroundings
-from include.sandbox.services.router import Backend, Ingress
+from include.sandbox.services.routing import Backend, Ingress
 from include.sandbox.services.triton import TritonPorts
 
 log = logging.getLogger(__name__)

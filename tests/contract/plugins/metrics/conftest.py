@@ -22,8 +22,10 @@ from typing import Any
 import pytest
 
 from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.services.router import Backend, Ingress, Router, Routing, envoy_argv
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.router import Router, envoy_argv
+from include.sandbox.services.routing import Backend, Ingress, Routing
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.clients import HOST, ask_grpc, ask_http, grpc_client, wait_for
 from tests.support.serving.models import table_model, write_repository
 

@@ -23,7 +23,8 @@ from include.model_release.errors import InputMissingError, ModelInvalidError
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.models import table_model
 
 pytestmark = pytest.mark.timeout(120)

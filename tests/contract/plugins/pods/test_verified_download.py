@@ -19,7 +19,8 @@ from slipway.registry.signing import SigningKey, sign
 from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES
 from include.model_release.value_types import canonical_json
 from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.registry.test_signing import key_of
 from tests.support.cluster.emulator import NAMESPACE, Emulator, pod

@@ -24,8 +24,10 @@ from include.sandbox.demo.traffic import TrafficClient
 from include.sandbox.demo.training import train
 from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.host.images import build_image
-from include.sandbox.services.router import Backend, Ingress, Router, Routing, envoy_argv
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.router import Router, envoy_argv
+from include.sandbox.services.routing import Backend, Ingress, Routing
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 
 AUTHORITY = "digits.models.sandbox.slipway"
 REVISIONS = {2: "digits-predictor-00002", 3: "digits-predictor-00003"}

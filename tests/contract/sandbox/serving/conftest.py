@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.services.router import Router, envoy_argv
-from include.sandbox.services.triton import TritonInstall
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.models import write_repository
 
 

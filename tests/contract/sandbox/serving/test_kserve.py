@@ -21,7 +21,7 @@ from include.model_release.errors import InputMissingError, SlipwayError, StoreU
 from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.kserve.controller import KServeController, KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy, download_repository
-from include.sandbox.services.router import Mirror
+from include.sandbox.services.routing import Mirror
 from include.sandbox.services.triton import TritonPorts
 from tests.contract.sandbox.serving.conftest import Envoy
 from tests.support.serving.clients import HOST, Load, ask_grpc, ask_http, grpc_client

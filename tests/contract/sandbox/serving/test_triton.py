@@ -16,7 +16,8 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.clients import wait_for
 from tests.support.serving.models import table_model, write_repository
 
