@@ -21,9 +21,9 @@ from include.model_release.gates.mirror_comparison import MirrorReport
 from include.sandbox.host.images import build_image
 from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
 from include.sandbox.services.triton import TritonPorts, TritonServer
-from tests.contract.sandbox.serving.conftest import Envoy, running_envoy
 from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod, closed_port
 from tests.support.serving.clients import HOST, ask_grpc, ask_http, body_of, grpc_client
+from tests.support.serving.envoy import Envoy, running_envoy
 from tests.support.serving.tables import DOUBLE, FAILING, OTHER, running_tables
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]

@@ -27,7 +27,7 @@ from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.images import build_image, image_name
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
-from tests.contract.plugins.conftest import triton_connection
+from tests.support.store.connections import triton_connection
 
 POD_SCRIPTS = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
 CONTEXT: Any = {}

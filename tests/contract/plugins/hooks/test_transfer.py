@@ -16,9 +16,10 @@ from slipway.registry.registry import ModelRegistry
 from slipway.registry.verification import verify_version
 
 from include.model_release.errors import StoreUnavailableError
-from tests.contract.plugins.conftest import Publication, aws_connection
-from tests.contract.plugins.registry.test_publisher import KEY, beside, left_over, prepared, publish
+from tests.support.store.connections import aws_connection
 from tests.support.store.fault_proxy import FAULTS, Faults, fault_proxy
+from tests.support.store.publication import Publication
+from tests.support.store.publishing import KEY, beside, left_over, prepared, publish
 
 Prepare = Callable[..., Publication]
 BODY = bytes(range(256)) * 20_000  # 5 MB: several chunks

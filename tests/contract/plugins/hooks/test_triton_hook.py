@@ -29,8 +29,8 @@ from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
-from tests.contract.plugins.conftest import LOOPBACK, free_port, triton_connection
 from tests.support.serving.models import table_model, write_repository
+from tests.support.store.connections import LOOPBACK, free_port, triton_connection
 
 pytestmark = pytest.mark.timeout(120)
 

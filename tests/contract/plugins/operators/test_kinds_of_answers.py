@@ -37,8 +37,8 @@ from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.images import build_image
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
-from tests.contract.plugins.conftest import LOOPBACK
 from tests.support.serving.text_model import text_ensemble_files, text_model_files
+from tests.support.store.connections import LOOPBACK
 
 pytestmark = pytest.mark.timeout(180)
 

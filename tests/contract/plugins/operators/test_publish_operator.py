@@ -29,8 +29,6 @@ from slipway.release_run import ReleaseRun
 
 from include.model_release.errors import SlipwayError, UserError
 from include.model_release.publishing.manifest import FileEntry, Manifest
-from tests.contract.plugins.registry.test_publisher import patient
-from tests.contract.plugins.registry.test_signing import key_of
 from tests.support.release.scale_release import (
     CONTEXT,
     MODEL,
@@ -42,6 +40,8 @@ from tests.support.release.scale_release import (
     state_of,
 )
 from tests.support.store.interleaving import Killed, MortalStore, Turns
+from tests.support.store.publishing import patient
+from tests.support.store.signing_keys import key_of
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 _versions = itertools.count(100)

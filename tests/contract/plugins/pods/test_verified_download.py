@@ -21,17 +21,11 @@ from include.model_release.value_types import canonical_json
 from include.sandbox.host.images import build_image
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
-from tests.contract.plugins.conftest import Publication
-from tests.contract.plugins.registry.test_signing import key_of
 from tests.support.cluster.emulator import NAMESPACE, Emulator, pod
 from tests.support.cluster.emulator import wait_until as cluster_wait
-from tests.support.pods.verified_download import (
-    CREDENTIALS,
-    POD_SCRIPTS,
-    Initializer,
-    own_s3,
-    put_version,
-)
+from tests.support.pods.verified_download import CREDENTIALS, POD_SCRIPTS, Initializer, own_s3, put_version
+from tests.support.store.publication import Publication
+from tests.support.store.signing_keys import key_of
 
 pytestmark = pytest.mark.timeout(180)
 

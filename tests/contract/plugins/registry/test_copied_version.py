@@ -32,8 +32,8 @@ from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, File
 from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.model_release.value_types import canonical_json
-from tests.contract.plugins.conftest import Publication
-from tests.contract.plugins.registry.test_signing import key_of
+from tests.support.store.publication import Publication
+from tests.support.store.signing_keys import key_of
 
 CONFIG = b'name: "digits"'
 Prepare = Callable[..., Publication]

@@ -13,7 +13,7 @@ from slipway.registry.registry import ModelRegistry, golden_key
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
 from include.model_release.publishing.manifest import FileEntry, Manifest
-from tests.contract.plugins.conftest import Publication
+from tests.support.store.publication import Publication
 
 MODEL_KEY = "models/digits/1/repository/digits/1/model.onnx"
 MANIFEST_KEY = "models/digits/1/manifest.json"

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from slipway.hooks.inference_service import KServeHook
-from slipway.traffic.reconciler import Turn, drive, look
+from slipway.traffic.reconciler import look
 
 from include.model_release.errors import ForeignChangeError
 from include.model_release.rollout.next_action import (
     FirstDeploy,
-    Goal,
     Patch,
     Promote,
     RollBack,
@@ -28,68 +26,16 @@ from include.model_release.rollout.next_action import (
 )
 from include.model_release.rollout.preflight import ClusterConfig, preflight
 from include.model_release.rollout.standard.view import backend_name, predictor_name
-from tests.contract.sandbox.serving.conftest import Envoy, running_envoy
-from tests.support.cluster.emulator import Emulator, wait_until
-from tests.support.serving.clients import HOST, Load, ask_http
+from tests.support.cluster.emulator import Emulator
+from tests.support.serving.clients import HOST, ask_http
+from tests.support.serving.envoy import running_envoy
 from tests.support.serving.published import BETTER, BROKEN, GOOD, published_versions
+from tests.support.serving.serving_stack import NAME, NAMESPACE, TRITON, ServingStack, manifest
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
 
-NAMESPACE, NAME = "models", "table"
-TRITON = (Path(__file__).resolve().parents[4] / ".sandbox" / "images" / "triton").resolve()
 STABLE = backend_name(NAME, "")
 CANDIDATE = backend_name(NAME, predictor_name(BETTER))
-
-
-def manifest(uri: str, **predictor: Any) -> dict[str, Any]:
-    """Return an InferenceService in Standard mode."""
-    return {
-        "apiVersion": "serving.kserve.io/v1beta1",
-        "kind": "InferenceService",
-        "metadata": {
-            "name": NAME,
-            "namespace": NAMESPACE,
-            "annotations": {"serving.kserve.io/deploymentMode": "Standard"},
-        },
-        "spec": {
-            "predictor": {
-                "minReplicas": 1,
-                "model": {"modelFormat": {"name": "triton"}, "storageUri": uri},
-                **predictor,
-            }
-        },
-    }
-
-
-@dataclass
-class World:
-    """The emulated cluster, its router, and the hook on the InferenceService."""
-
-    emulator: Emulator
-    envoy: Envoy
-    hook: KServeHook
-
-    async def reach(self, goal: Goal) -> Turn:
-        """Drive the InferenceService to a goal."""
-        return await asyncio.to_thread(drive, self.hook, goal, timeout_s=60)
-
-    def patch(self, spec: dict[str, Any]) -> None:
-        """Patch the spec as somebody would who does not look."""
-        assert self.hook.patch({"metadata": {}, "spec": spec})
-
-    def traffic(self) -> dict[str, int]:
-        """The traffic that is seen, without what has none."""
-        observed = look(self.hook)
-        assert observed is not None
-        return {name: percent for name, percent in observed.traffic.items() if percent}
-
-    async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for a condition."""
-        await asyncio.to_thread(wait_until, condition, what, 30)
-
-    def load(self) -> Load:
-        """Clients that ask without a pause."""
-        return Load(self.envoy.ingress_port)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +48,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
 @pytest_asyncio.fixture
 async def world(
     bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> AsyncIterator[World]:
+) -> AsyncIterator[ServingStack]:
     """A cluster in which nothing is deployed yet; a parameter adds to the settings of its KServe."""
     async with running_envoy(tmp_path) as envoy:
         emulator = Emulator(
@@ -122,12 +68,12 @@ async def world(
         monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
         await asyncio.to_thread(emulator.start)
         try:
-            yield World(emulator, envoy, KServeHook(NAME, NAMESPACE))
+            yield ServingStack(emulator, envoy, KServeHook(NAME, NAMESPACE))
         finally:
             await asyncio.to_thread(emulator.stop)
 
 
-async def test_whole_canary_is_promoted_and_fails_no_request(world: World) -> None:
+async def test_whole_canary_is_promoted_and_fails_no_request(world: ServingStack) -> None:
     """First version, a canary at 20 and 50 %, its promotion: users get what the routes say, and every answer."""
     first = await world.reach(FirstDeploy(manifest(GOOD)))
     assert first.observed is not None
@@ -147,7 +93,7 @@ async def test_whole_canary_is_promoted_and_fails_no_request(world: World) -> No
     assert await asyncio.to_thread(ask_http, world.envoy.ingress_port) == (200, 3.0)
 
 
-async def test_canary_is_rolled_back_and_fails_no_request(world: World) -> None:
+async def test_canary_is_rolled_back_and_fails_no_request(world: ServingStack) -> None:
     """From 50 % back to the stable version alone, under load; nothing of the canary is left in the object."""
     await world.reach(FirstDeploy(manifest(GOOD)))
     with world.load() as load:
@@ -163,7 +109,7 @@ async def test_canary_is_rolled_back_and_fails_no_request(world: World) -> None:
     assert "canary" not in (world.hook.get() or {})["spec"]
 
 
-async def test_promoted_version_is_rolled_back_and_fails_no_request(world: World) -> None:
+async def test_promoted_version_is_rolled_back_and_fails_no_request(world: ServingStack) -> None:
     """The version before comes up beside the one to leave, takes everyone, and becomes the stable one."""
     await world.reach(FirstDeploy(manifest(GOOD)))
     await world.reach(StartCanary(BETTER, 50))
@@ -176,7 +122,7 @@ async def test_promoted_version_is_rolled_back_and_fails_no_request(world: World
     assert await asyncio.to_thread(ask_http, world.envoy.ingress_port) == (200, 2.0)
 
 
-async def test_removing_a_canary_at_once_fails_requests(world: World) -> None:
+async def test_removing_a_canary_at_once_fails_requests(world: ServingStack) -> None:
     """The obvious rollback deletes the canary's Deployment before the route leads away from it."""
     await world.reach(FirstDeploy(manifest(GOOD)))
     await world.reach(StartCanary(BETTER, 50))
@@ -187,7 +133,7 @@ async def test_removing_a_canary_at_once_fails_requests(world: World) -> None:
     assert load.failures
 
 
-async def test_percent_of_the_other_mode_sends_everyone_to_the_new_version(world: World) -> None:
+async def test_percent_of_the_other_mode_sends_everyone_to_the_new_version(world: ServingStack) -> None:
     """`canaryTrafficPercent` is ignored: 10 % becomes everybody; our canary is refused while it stands there."""
     await world.reach(FirstDeploy(manifest(GOOD)))
     world.patch({"predictor": {"canaryTrafficPercent": 10, "model": {"storageUri": BETTER}}})
@@ -198,7 +144,7 @@ async def test_percent_of_the_other_mode_sends_everyone_to_the_new_version(world
         await world.reach(StartCanary(GOOD, 10))
 
 
-async def test_candidate_that_does_not_load_gets_nobody(world: World) -> None:
+async def test_candidate_that_does_not_load_gets_nobody(world: ServingStack) -> None:
     """The spec gives it 20 %, the status repeats that, and the routes lead everyone to the stable version."""
     await world.reach(FirstDeploy(manifest(GOOD)))
     assert world.hook.patch(_start_patch(world, BROKEN))
@@ -209,13 +155,13 @@ async def test_candidate_that_does_not_load_gets_nobody(world: World) -> None:
     assert world.traffic() == {STABLE: 100}
 
 
-def _start_patch(world: World, uri: str) -> dict[str, Any]:
+def _start_patch(world: ServingStack, uri: str) -> dict[str, Any]:
     action = next_action(StartCanary(uri, 20), look(world.hook))
     assert isinstance(action, Patch)
     return dict(action.body)
 
 
-def _echo(world: World) -> list[dict[str, Any]]:
+def _echo(world: ServingStack) -> list[dict[str, Any]]:
     service = world.hook.get()
     assert service is not None
     found: list[dict[str, Any]] = service["status"].get("canaryStatuses", [])
@@ -223,7 +169,7 @@ def _echo(world: World) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("world", [{"enable_gateway_api": False}], indirect=True)
-async def test_no_canary_where_no_route_carries_weights(world: World) -> None:
+async def test_no_canary_where_no_route_carries_weights(world: ServingStack) -> None:
     """Without Gateway API the version is served, but there is no HTTPRoute, and a canary is refused with the reason."""
     await asyncio.to_thread(world.hook.create, manifest(GOOD))
     port = world.envoy.ingress_port
@@ -235,7 +181,7 @@ async def test_no_canary_where_no_route_carries_weights(world: World) -> None:
         await world.reach(StartCanary(BETTER, 20))
 
 
-async def test_restarted_cluster_goes_on_with_the_canary(world: World) -> None:
+async def test_restarted_cluster_goes_on_with_the_canary(world: ServingStack) -> None:
     """After a crash of the whole cluster the weights are what they were as soon as the servers are back."""
     await world.reach(FirstDeploy(manifest(GOOD)))
     await world.reach(StartCanary(BETTER, 20))
@@ -248,7 +194,7 @@ async def test_restarted_cluster_goes_on_with_the_canary(world: World) -> None:
     )
 
 
-async def test_withdrawn_service_leaves_no_route(world: World) -> None:
+async def test_withdrawn_service_leaves_no_route(world: ServingStack) -> None:
     """Deleting the first version takes its HTTPRoutes and its answers away."""
     await world.reach(FirstDeploy(manifest(GOOD)))
     assert len(world.hook.routes()) == 2

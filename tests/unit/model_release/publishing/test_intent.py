@@ -14,13 +14,13 @@ from include.model_release.publishing.intent import (
     placed_files,
 )
 from include.model_release.publishing.manifest import FileEntry
-from tests.unit.model_release.publishing.test_manifest import _manifest
+from tests.support.store.manifests import make_manifest
 
 
 def test_bytes_bring_back_the_decision() -> None:
     """Written and read again, a decision is the same."""
     decision = Publication(
-        manifest=_manifest(),
+        manifest=make_manifest(),
         origins={
             "repository/digits/config.pbtxt": Origin(key="work/digits/2/publish/0", version_id="v"),
             "repository/digits/2/model.onnx": Origin(key="work/digits/2/publish/1"),
@@ -38,7 +38,7 @@ def test_what_is_no_decision_is_named() -> None:
 def test_places() -> None:
     """Everything that lies below the version's prefix has its entry; the way there lies in work/."""
     golden = FileEntry.of(b"golden")
-    files = placed_files(_manifest(attachments={"golden.npz": golden}))
+    files = placed_files(make_manifest(attachments={"golden.npz": golden}))
     assert set(files) == {"repository/digits/config.pbtxt", "repository/digits/2/model.onnx", "golden.npz"}
     assert files["golden.npz"] == golden
     paths = repository_paths("digits", 2)

@@ -13,11 +13,12 @@ from slipway.hooks.s3_store import ModelStoreHook
 from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.kserve.controller import KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy
-from tests.contract.plugins.operators.test_bundle import ENSEMBLE, Release, published
-from tests.contract.sandbox.serving.conftest import running_envoy
-from tests.contract.sandbox.serving.test_kserve import FIRST, NAME, NAMESPACE, SECOND, Cluster
+from tests.contract.plugins.operators.test_bundle import Release
+from tests.support.release.ensemble_release import ENSEMBLE, published
 from tests.support.serving.clients import HOST, ask_http
 from tests.support.serving.ensembles import ensemble_files
+from tests.support.serving.envoy import running_envoy
+from tests.support.serving.kserve_cluster import FIRST, NAME, NAMESPACE, SECOND, Cluster
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.asyncio]
 

@@ -37,9 +37,9 @@ from include.model_release.record.requirements import GATES
 from include.model_release.rollout.next_action import RollBack, ShiftWeight, StartCanary
 from include.model_release.spec.release_file import Approval, parse_release_spec
 from include.model_release.spec.rollout.preview import Preview
-from tests.contract.plugins.conftest import Publication
 from tests.support.release.proofs import admitted, gates_passed, step_passed, steps_passed
 from tests.support.rollout.knative_model import KnativeModel
+from tests.support.store.publication import Publication
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 Operate = Callable[..., Any]

@@ -18,9 +18,9 @@ from include.model_release.rollout.next_action import (
     StartCanary,
     Withdraw,
 )
-from tests.contract.plugins.traffic.test_standard_canary import World, bucket, manifest, world  # noqa: F401  fixtures
 from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, GOOD
+from tests.support.serving.serving_stack import ServingStack, manifest
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
 
@@ -38,12 +38,12 @@ def first(mode: str) -> FirstDeploy:
     return FirstDeploy(service)
 
 
-async def asked(world: World, url: str) -> tuple[int, float]:  # noqa: F811
+async def asked(world: ServingStack, url: str) -> tuple[int, float]:
     """What the model answers at a URL: its status and its factor."""
     return await asyncio.to_thread(ask_http, world.envoy.ingress_port, 1.0, urlsplit(url).netloc)
 
 
-async def shown(world: World) -> Observed:  # noqa: F811
+async def shown(world: ServingStack) -> Observed:
     """Open the preview."""
     turn = await world.reach(SHOW)
     assert turn.observed is not None
@@ -51,7 +51,7 @@ async def shown(world: World) -> Observed:  # noqa: F811
 
 
 @MODES
-async def test_candidate_answers_testers_and_no_user(world: World, mode: str) -> None:  # noqa: F811
+async def test_candidate_answers_testers_and_no_user(world: ServingStack, mode: str) -> None:
     """Its own address answers with the candidate, the users' host with stable only; rolled back, stable is alone."""
     await world.reach(first(mode))
     with world.load() as load:
@@ -73,7 +73,7 @@ async def test_candidate_answers_testers_and_no_user(world: World, mode: str) ->
 
 
 @MODES
-async def test_previewed_candidate_gets_users_and_is_promoted(world: World, mode: str) -> None:  # noqa: F811
+async def test_previewed_candidate_gets_users_and_is_promoted(world: ServingStack, mode: str) -> None:
     """What testers tried is what users get, and no request fails on the way."""
     await world.reach(first(mode))
     with world.load() as load:
@@ -88,7 +88,7 @@ async def test_previewed_candidate_gets_users_and_is_promoted(world: World, mode
 
 
 @MODES
-async def test_late_raise_of_a_preview_is_refused(world: World, mode: str) -> None:  # noqa: F811
+async def test_late_raise_of_a_preview_is_refused(world: ServingStack, mode: str) -> None:
     """After the rollback the generation that the preview was seen at is no key any more, force or not."""
     await world.reach(first(mode))
     observed = await shown(world)
@@ -99,7 +99,7 @@ async def test_late_raise_of_a_preview_is_refused(world: World, mode: str) -> No
             await world.reach(late)
 
 
-async def test_candidates_route_goes_with_its_service(world: World) -> None:  # noqa: F811
+async def test_candidates_route_goes_with_its_service(world: ServingStack) -> None:
     """The HTTPRoute is the InferenceService's own: deleting the one takes the other along."""
     await world.reach(first("Standard"))
     await shown(world)
@@ -109,7 +109,7 @@ async def test_candidates_route_goes_with_its_service(world: World) -> None:  # 
     await world.until(lambda: world.hook.routes() == [], "the routes to be gone")
 
 
-async def test_somebody_elses_route_is_not_replaced(world: World) -> None:  # noqa: F811
+async def test_somebody_elses_route_is_not_replaced(world: ServingStack) -> None:
     """A route of the name that slipway would give its own, without slipway's label, stops the preview."""
     await world.reach(first("Standard"))
     await world.reach(StartCanary(BETTER, 20))
@@ -127,7 +127,7 @@ async def test_somebody_elses_route_is_not_replaced(world: World) -> None:  # no
 
 
 @pytest.mark.parametrize("world", [{"enable_gateway_api": False}], indirect=True)
-async def test_first_version_without_gateway_api_is_not_created(world: World) -> None:  # noqa: F811
+async def test_first_version_without_gateway_api_is_not_created(world: ServingStack) -> None:
     """In Standard mode KServe's own configuration is read before anything is made; the reason is told."""
     with pytest.raises(SpecError, match="enableGatewayApi"):
         await world.reach(first("Standard"))

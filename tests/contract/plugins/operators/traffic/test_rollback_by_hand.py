@@ -26,10 +26,10 @@ from slipway.traffic.reconciler import drive
 
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.rollout.next_action import Promote, StartCanary
-from tests.contract.plugins.conftest import Publication
-from tests.contract.plugins.registry.test_signing import key_of
 from tests.support.release.proofs import promoted
 from tests.support.rollout.knative_model import KnativeModel
+from tests.support.store.publication import Publication
+from tests.support.store.signing_keys import key_of
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 RELEASE_FILE = "model: digits\nsource: {format: onnx}\n"

@@ -18,7 +18,7 @@ from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
 from tests.support.canary.story import STABLE_URI, STEPS, Story, Traffic
-from tests.unit.model_release.reports.validation.test_page import _parsed
+from tests.support.reports.html import parse_page
 
 
 def good() -> Story:
@@ -122,7 +122,7 @@ def page_of(told: Callable[[], Story]) -> str:
 
 
 def words_of(page: str) -> str:
-    return " ".join(" ".join(_parsed(page).text).split())
+    return " ".join(" ".join(parse_page(page).text).split())
 
 
 def pictures_of(page: str) -> list[ElementTree.Element]:
@@ -210,7 +210,7 @@ def test_verdicts_that_do_not_come_out_again_are_told() -> None:
 def test_the_page_loads_nothing_and_runs_nothing(told: Callable[[], Story]) -> None:
     """No script, no link, no image, no outside address: the page can be opened years later, offline."""
     page = page_of(told)
-    assert not _parsed(page).tags & {"script", "link", "img", "iframe", "object", "style-sheet", "image"}
+    assert not parse_page(page).tags & {"script", "link", "img", "iframe", "object", "style-sheet", "image"}
     reason = "http://127.0.0.1:9901"  # what the blind source said
     assert "://" not in page.replace(reason, "")
     assert all(place.startswith("url(#") for place in re.findall(r"url\([^)]*", page))
@@ -340,6 +340,6 @@ def test_no_text_becomes_markup(model: str, reason: str, author: str) -> None:
         }
         for run in document["runs"]
     ]
-    plain = _parsed(page_of(begun_anew)).tags
+    plain = parse_page(page_of(begun_anew)).tags
     changed = {**document, "model": model, "release_id": author, "reason": reason, "runs": runs}
-    assert _parsed(render_canary_html(changed)).tags == plain
+    assert parse_page(render_canary_html(changed)).tags == plain
