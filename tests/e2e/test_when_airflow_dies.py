@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from include.sandbox.demo.chapters import answering_at_the_end
 from include.sandbox.demo.counts import CandidateSpan
-from tests.e2e.test_stopped_releases import assert_on_stable, rolled_back_by
+from tests.support.e2e.endings import assert_on_stable, rolled_back_by
 from tests.support.e2e.outage_stories import GUARD_SLACK_S, OutageStory
 from tests.support.e2e.release_files import ORPHANED_LEASE_S
 from tests.support.e2e.world import Ended

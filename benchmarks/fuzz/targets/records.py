@@ -16,7 +16,7 @@ from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.record.fold import Event, fold, parse_event_key, release_report
 from include.model_release.reports.canary.evidence import canary_evidence, recordings
 from include.model_release.reports.canary.page import render_canary_html
-from tests.support.canary.story import Story, Traffic
+from include.sandbox.lab.simulation.recorded_canary import Story, Traffic
 
 
 @cache

@@ -14,8 +14,8 @@ from include.model_release.rollout.next_action import (
     next_action,
 )
 from include.model_release.rollout.standard.view import backend_name, predictor_name
-from tests.support.rollout.foresight import futures
-from tests.support.rollout.standard_model import StandardModel, standard_live
+from include.sandbox.lab.simulation.cluster_model import futures
+from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
 V1, V2, V3 = "s3://b/v1", "s3://b/v2", "s3://b/v3"
 

@@ -38,97 +38,103 @@ def first(mode: str) -> FirstDeploy:
     return FirstDeploy(service)
 
 
-async def asked(world: ServingStack, url: str) -> tuple[int, float]:
+async def asked(serving_stack: ServingStack, url: str) -> tuple[int, float]:
     """What the model answers at a URL: its status and its factor."""
-    return await asyncio.to_thread(ask_http, world.envoy.ingress_port, 1.0, urlsplit(url).netloc)
+    return await asyncio.to_thread(ask_http, serving_stack.envoy.ingress_port, 1.0, urlsplit(url).netloc)
 
 
-async def shown(world: ServingStack) -> Observed:
+async def shown(serving_stack: ServingStack) -> Observed:
     """Open the preview."""
-    turn = await world.reach(SHOW)
+    turn = await serving_stack.reach(SHOW)
     assert turn.observed is not None
     return turn.observed
 
 
 @MODES
-async def test_candidate_answers_testers_and_no_user(world: ServingStack, mode: str) -> None:
+async def test_candidate_answers_testers_and_no_user(serving_stack: ServingStack, mode: str) -> None:
     """Its own address answers with the candidate, the users' host with stable only; rolled back, stable is alone."""
-    await world.reach(first(mode))
-    with world.load() as load:
-        observed = await shown(world)
-        assert await asked(world, observed.candidate_url) == (200, 3.0)
+    await serving_stack.reach(first(mode))
+    with serving_stack.load() as load:
+        observed = await shown(serving_stack)
+        assert await asked(serving_stack, observed.candidate_url) == (200, 3.0)
         before = load.answers["http 2"]
-        await world.until(lambda: load.answers["http 2"] > before + 100, "users' answers during the preview")
-        turn = await world.reach(RollBack(GOOD, BETTER))
-        await asyncio.to_thread(world.hook.conceal)
+        await serving_stack.until(
+            lambda: load.answers["http 2"] > before + 100, "users' answers during the preview"
+        )
+        turn = await serving_stack.reach(RollBack(GOOD, BETTER))
+        await asyncio.to_thread(serving_stack.hook.conceal)
         before = load.answers["http 2"]
-        await world.until(lambda: load.answers["http 2"] > before + 50, "users' answers after the rollback")
+        await serving_stack.until(
+            lambda: load.answers["http 2"] > before + 50, "users' answers after the rollback"
+        )
     assert load.failures == []
     assert (load.answers["http 3"], load.answers["grpc 3"]) == (0, 0)
     assert turn.observed is not None
     assert turn.observed.canary_percent is None
     assert turn.observed.storage_uri == GOOD
-    answered = await asked(world, observed.candidate_url)
+    answered = await asked(serving_stack, observed.candidate_url)
     assert answered != (200, 3.0)
 
 
 @MODES
-async def test_previewed_candidate_gets_users_and_is_promoted(world: ServingStack, mode: str) -> None:
+async def test_previewed_candidate_gets_users_and_is_promoted(serving_stack: ServingStack, mode: str) -> None:
     """What testers tried is what users get, and no request fails on the way."""
-    await world.reach(first(mode))
-    with world.load() as load:
-        observed = await shown(world)
-        await world.reach(StartCanary(BETTER, 20, release_id="table-2", generation=observed.generation))
-        await world.until(lambda: load.answers["http 3"] > 20, "answers of the candidate")
-        assert await asked(world, observed.candidate_url) == (200, 3.0)
-        await world.reach(Promote(BETTER))
+    await serving_stack.reach(first(mode))
+    with serving_stack.load() as load:
+        observed = await shown(serving_stack)
+        await serving_stack.reach(
+            StartCanary(BETTER, 20, release_id="table-2", generation=observed.generation)
+        )
+        await serving_stack.until(lambda: load.answers["http 3"] > 20, "answers of the candidate")
+        assert await asked(serving_stack, observed.candidate_url) == (200, 3.0)
+        await serving_stack.reach(Promote(BETTER))
         load.answers.clear()
-        await world.until(lambda: load.answers["http 3"] > 50, "answers after the promotion")
+        await serving_stack.until(lambda: load.answers["http 3"] > 50, "answers after the promotion")
     assert load.failures == []
 
 
 @MODES
-async def test_late_raise_of_a_preview_is_refused(world: ServingStack, mode: str) -> None:
+async def test_late_raise_of_a_preview_is_refused(serving_stack: ServingStack, mode: str) -> None:
     """After the rollback the generation that the preview was seen at is no key any more, force or not."""
-    await world.reach(first(mode))
-    observed = await shown(world)
-    await world.reach(RollBack(GOOD, BETTER))
+    await serving_stack.reach(first(mode))
+    observed = await shown(serving_stack)
+    await serving_stack.reach(RollBack(GOOD, BETTER))
     for force in (False, True):
         late = StartCanary(BETTER, 50, force=force, generation=observed.generation)
         with pytest.raises((ForeignChangeError, AlreadyReleasedError)):
-            await world.reach(late)
+            await serving_stack.reach(late)
 
 
-async def test_candidates_route_goes_with_its_service(world: ServingStack) -> None:
+async def test_candidates_route_goes_with_its_service(serving_stack: ServingStack) -> None:
     """The HTTPRoute is the InferenceService's own: deleting the one takes the other along."""
-    await world.reach(first("Standard"))
-    await shown(world)
-    assert len(world.hook.routes()) == 3
-    await world.reach(RollBack(GOOD, BETTER))
-    await world.reach(Withdraw(GOOD))
-    await world.until(lambda: world.hook.routes() == [], "the routes to be gone")
+    await serving_stack.reach(first("Standard"))
+    await shown(serving_stack)
+    assert len(serving_stack.hook.routes()) == 3
+    await serving_stack.reach(RollBack(GOOD, BETTER))
+    await serving_stack.reach(Withdraw(GOOD))
+    await serving_stack.until(lambda: serving_stack.hook.routes() == [], "the routes to be gone")
 
 
-async def test_somebody_elses_route_is_not_replaced(world: ServingStack) -> None:
+async def test_somebody_elses_route_is_not_replaced(serving_stack: ServingStack) -> None:
     """A route of the name that slipway would give its own, without slipway's label, stops the preview."""
-    await world.reach(first("Standard"))
-    await world.reach(StartCanary(BETTER, 20))
-    entry = look(world.hook)
+    await serving_stack.reach(first("Standard"))
+    await serving_stack.reach(StartCanary(BETTER, 20))
+    entry = look(serving_stack.hook)
     assert entry is not None
     assert entry.standard is not None
     assert entry.standard.own is not None
     theirs = dict(entry.standard.route_to(entry.standard.own) or {})
     theirs["metadata"] = {**theirs["metadata"], "labels": {}, "ownerReferences": []}
-    assert world.hook.expose(theirs)
+    assert serving_stack.hook.expose(theirs)
     with pytest.raises(ForeignChangeError, match="somebody else's"):
-        await asyncio.to_thread(world.hook.expose, theirs)
-    await asyncio.to_thread(world.hook.conceal)
-    assert len(world.hook.routes()) == 3
+        await asyncio.to_thread(serving_stack.hook.expose, theirs)
+    await asyncio.to_thread(serving_stack.hook.conceal)
+    assert len(serving_stack.hook.routes()) == 3
 
 
-@pytest.mark.parametrize("world", [{"enable_gateway_api": False}], indirect=True)
-async def test_first_version_without_gateway_api_is_not_created(world: ServingStack) -> None:
+@pytest.mark.parametrize("serving_stack", [{"enable_gateway_api": False}], indirect=True)
+async def test_first_version_without_gateway_api_is_not_created(serving_stack: ServingStack) -> None:
     """In Standard mode KServe's own configuration is read before anything is made; the reason is told."""
     with pytest.raises(SpecError, match="enableGatewayApi"):
-        await world.reach(first("Standard"))
-    assert world.hook.get() is None
+        await serving_stack.reach(first("Standard"))
+    assert serving_stack.hook.get() is None

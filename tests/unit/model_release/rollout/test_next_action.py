@@ -24,8 +24,8 @@ from include.model_release.rollout.next_action import (
 )
 from include.model_release.rollout.observation import observe
 from include.model_release.spec.release_file import parse_release_spec
-from tests.support.rollout.foresight import worst_share
-from tests.support.rollout.knative_model import STEPS, KnativeModel, live_model
+from include.sandbox.lab.simulation.cluster_model import worst_share
+from include.sandbox.lab.simulation.knative_model import STEPS, KnativeModel, live_model
 
 V1, V2, V3 = "s3://b/v1", "s3://b/v2", "s3://b/v3"
 

@@ -11,9 +11,8 @@ from slipway.traffic.reconciler import Turn, drive
 
 from include.model_release.errors import TimedOutError
 from include.model_release.rollout.next_action import RollBack, StartCanary, next_action
-from tests.support.rollout.standard_model import StandardModel
+from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 from tests.support.rollout.standard_steps import V2, V3, patched
-from tests.unit.model_release.rollout.standard.test_forward_and_back import standard_live
 
 
 class UnnotedCanary:

@@ -13,8 +13,8 @@ from slipway.hooks.s3_store import ModelStoreHook
 from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.kserve.controller import KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy
-from tests.contract.plugins.operators.test_bundle import Release
 from tests.support.release.ensemble_release import ENSEMBLE, published
+from tests.support.release.release_steps import Release
 from tests.support.serving.clients import HOST, ask_http
 from tests.support.serving.ensembles import ensemble_files
 from tests.support.serving.envoy import running_envoy

@@ -37,8 +37,8 @@ from include.model_release.record.requirements import GATES
 from include.model_release.rollout.next_action import RollBack, ShiftWeight, StartCanary
 from include.model_release.spec.release_file import Approval, parse_release_spec
 from include.model_release.spec.rollout.preview import Preview
+from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.release.proofs import admitted, gates_passed, step_passed, steps_passed
-from tests.support.rollout.knative_model import KnativeModel
 from tests.support.store.publication import Publication
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 

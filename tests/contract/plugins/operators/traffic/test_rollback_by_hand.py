@@ -26,8 +26,8 @@ from slipway.traffic.reconciler import drive
 
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.rollout.next_action import Promote, StartCanary
+from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.release.proofs import promoted
-from tests.support.rollout.knative_model import KnativeModel
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import key_of
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble

@@ -14,7 +14,7 @@ from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Cana
 from include.model_release.record.fold import RecordError
 from include.model_release.reports.canary.evidence import canary_evidence, recordings, windows_jsonl
 from include.model_release.reports.canary.timeline import LEAST_REQUESTS, TimeAxis, points_of
-from tests.support.canary.story import STABLE_URI, STEPS, Story, Traffic
+from include.sandbox.lab.simulation.recorded_canary import STABLE_URI, STEPS, Story, Traffic
 
 _SHORT = (CanaryStep(5, 30), CanaryStep(50, 30))
 

@@ -18,7 +18,7 @@ from include.model_release.reports.canary import evidence as evidence_module
 from include.model_release.reports.canary.evidence import canary_evidence, recordings
 from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.canary.timeline import TimeAxis, extremes, points_of
-from tests.support.canary.story import CANDIDATE_URI, STABLE_URI, Story, Traffic
+from include.sandbox.lab.simulation.recorded_canary import CANDIDATE_URI, STABLE_URI, Story, Traffic
 
 _PAGE_BYTES = 300_000
 

@@ -25,8 +25,8 @@ from include.model_release.rollout.next_action import (
 )
 from include.model_release.rollout.standard.view import predictor_name
 from include.model_release.spec.release_file import parse_release_spec
-from tests.support.rollout.foresight import futures
-from tests.support.rollout.standard_model import STEPS, StandardModel, standard_live
+from include.sandbox.lab.simulation.cluster_model import futures
+from include.sandbox.lab.simulation.standard_model import STEPS, StandardModel, standard_live
 from tests.support.rollout.standard_steps import (
     CANDIDATE,
     STABLE,

@@ -28,7 +28,7 @@ BOUNDS_MS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, math.inf)
 STEPS = (CanaryStep(5, 120), CanaryStep(25, 180), CanaryStep(50, 180), CanaryStep(99, 60))
 STABLE_URI, CANDIDATE_URI = "s3://b/models/digits/2/repository", "s3://b/models/digits/3/repository"
 
-# What the metrics source tells of one window at a weight, `seconds` after the canary began; text: it is blind.
+# What the metrics source tells of one window at a weight, so many seconds after the canary began; text: no data.
 Source = Callable[[float, int], "Window | str"]
 
 
@@ -51,6 +51,7 @@ class Traffic:
         object.__setattr__(self, "_rng", np.random.default_rng(self.seed))
 
     def __call__(self, at_s: float, weight: int) -> Window | str:
+        """Return what the metrics source tells of the window that ends at `at_s`; text where it cannot be read."""
         if any(began <= at_s < ended for began, ended in self.blind_s):
             return "GET http://127.0.0.1:9901/stats/prometheus: connection refused (1 in a row): again"
         bad = at_s >= self.bad_after_s

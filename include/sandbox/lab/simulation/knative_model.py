@@ -1,4 +1,4 @@
-"""A small model of KServe's Knative mode, for tests: only what decides which revision gets which share.
+"""A small model of KServe's Knative mode: only what decides which revision gets which share.
 
 Three controllers act one step at a time, in any order, each on what it last saw:
 - KServe's reads the InferenceService (perhaps an old copy) and its status, writes the Knative Service's
@@ -16,9 +16,7 @@ from typing import Any
 
 from include.model_release.rollout.fields import TAG_ROUTING
 from include.model_release.rollout.observation import Observed, observe
-from tests.support.rollout.foresight import ConflictError
-
-__all__ = ["STEPS", "ConflictError", "KnativeModel", "live_model"]
+from include.sandbox.lab.simulation.cluster_model import ConflictError
 
 Json = dict[str, Any]
 

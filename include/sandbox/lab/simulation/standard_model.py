@@ -1,4 +1,4 @@
-"""A small model of KServe's Standard mode, for tests: the emulator's state machine, driven one step at a time.
+"""A small model of KServe's Standard mode: the emulator's state machine, driven one step at a time.
 
 KServe's controller works on one InferenceService at a time: it reads it (`sync`, perhaps an old copy, and perhaps
 after it died half way), makes Deployments (`reconcile`), writes the HTTPRoutes (`route`) and then the status
@@ -17,7 +17,7 @@ from include.sandbox.cluster.merge import merge_patched
 from include.sandbox.kserve.standard import machine as standard
 from include.sandbox.kserve.standard.http_routes import http_routes
 from include.sandbox.kserve.standard.status import status_of
-from tests.support.rollout.foresight import ConflictError
+from include.sandbox.lab.simulation.cluster_model import ConflictError
 
 Json = dict[str, Any]
 
