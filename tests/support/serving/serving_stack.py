@@ -13,13 +13,11 @@ from slipway.traffic.reconciler import Turn, drive, look
 from include.model_release.rollout.next_action import (
     Goal,
 )
-from include.sandbox.host.images import image_home
 from tests.support.cluster.emulator import Emulator, wait_until
 from tests.support.serving.clients import Load
 from tests.support.serving.envoy import Envoy
 
 NAMESPACE, NAME = "models", "table"
-TRITON = image_home("triton")
 
 
 def manifest(uri: str, **predictor: Any) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from include.model_release.tensors import signature_from_metadata
 from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.models import table_model, write_repository
+from tests.support.serving.triton_install import triton_install
 from tests.support.store.connections import LOOPBACK, free_port, triton_connection
 
 pytestmark = pytest.mark.timeout(120)
@@ -52,7 +52,7 @@ def triton(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A running server that loads what it is asked to."""
     ports, log = TritonPorts.free(), tmp_path_factory.mktemp("log") / "log"
     server = TritonServer(
-        TritonInstall.prepare(), repository, ports, mode="explicit", log_path=log, exit_timeout_s=1
+        triton_install(), repository, ports, mode="explicit", log_path=log, exit_timeout_s=1
     )
     server.start()
     try:

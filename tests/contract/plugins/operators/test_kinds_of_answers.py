@@ -34,10 +34,9 @@ from include.model_release.errors import (
 )
 from include.model_release.record.fold import Stage
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.images import build_image
 from include.sandbox.services.triton import TritonPorts, TritonServer
-from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.text_model import text_ensemble_files, text_model_files
+from tests.support.serving.triton_install import triton_install
 from tests.support.store.connections import LOOPBACK
 
 pytestmark = pytest.mark.timeout(180)
@@ -72,7 +71,7 @@ def mounted(tmp_path: Path) -> Path:
 def server(store: ModelStoreHook, tmp_path: Path) -> Iterator[TritonServer]:
     """A staging server over this test's bucket, on which nothing is loaded yet."""
     server = TritonServer(
-        TritonInstall.prepare(venv=build_image("triton")),
+        triton_install(),
         f"s3://{store.client.meta.endpoint_url}/{store.bucket}/staging",
         TritonPorts.free(),
         mode="explicit",

@@ -11,11 +11,12 @@ import pytest
 import pytest_asyncio
 from slipway.hooks.inference_service import KServeHook
 
+from include.sandbox.host.images import build_image
 from tests.support.cluster.emulator import Emulator
 from tests.support.serving.clients import HOST
 from tests.support.serving.envoy import running_envoy
 from tests.support.serving.published import published_versions
-from tests.support.serving.serving_stack import NAME, NAMESPACE, TRITON, ServingStack
+from tests.support.serving.serving_stack import NAME, NAMESPACE, ServingStack
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +47,7 @@ async def serving_stack(
                 **getattr(request, "param", {}),
             },
         )
-        (emulator.folder / "images" / "triton").symlink_to(TRITON)
+        (emulator.folder / "images" / "triton").symlink_to(build_image("triton"))
         connection = {"conn_type": "kubernetes", "extra": {"kube_config_path": str(emulator.kubeconfig)}}
         monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
         await asyncio.to_thread(emulator.start)

@@ -23,11 +23,11 @@ from include.sandbox.demo.protocols import DigitsClient, GrpcDigitsClient, HttpD
 from include.sandbox.demo.traffic import TrafficClient
 from include.sandbox.demo.training import train
 from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.host.images import build_image
 from include.sandbox.services.router import Router, envoy_argv
 from include.sandbox.services.routing import Backend, Ingress, Routing
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
+from tests.support.serving.triton_install import triton_install
 
 AUTHORITY = "digits.models.sandbox.slipway"
 REVISIONS = {2: "digits-predictor-00002", 3: "digits-predictor-00003"}
@@ -45,8 +45,7 @@ class Digits:
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Digits]:
     """Version 2 has all the traffic at first; `shift(percent)` gives version 3 its share."""
     folder = tmp_path_factory.mktemp("digits")
-    build_image("triton")
-    install = TritonInstall.prepare()
+    install = triton_install()
     with ExitStack() as stack:
         servers = {version: started(install, folder / str(version), version, stack) for version in REVISIONS}
         ingress, admin = free_ports(2)

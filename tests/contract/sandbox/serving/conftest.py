@@ -11,6 +11,7 @@ import pytest_asyncio
 from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.envoy import Envoy, running_envoy
 from tests.support.serving.models import write_repository
+from tests.support.serving.triton_install import triton_install
 
 
 @pytest_asyncio.fixture
@@ -23,7 +24,7 @@ async def envoy(tmp_path: Path) -> AsyncIterator[Envoy]:
 @pytest.fixture(scope="session")
 def install() -> TritonInstall:
     """The private server folder, built from the Triton image's environment."""
-    return TritonInstall.prepare()
+    return triton_install()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from aiohttp.test_utils import TestServer
 
 from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
 from include.sandbox.cluster.storage.store import ObjectStore
+from include.sandbox.host.images import build_image
 from include.sandbox.kserve.controller import KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy, download_repository
 from include.sandbox.services.routing import Mirror
@@ -41,6 +42,7 @@ async def cluster(envoy: Envoy, bucket: dict[str, str], tmp_path: Path) -> Async
     mirror_ports = TritonPorts.free()
     settings = KServeSettings(
         state_dir=tmp_path / "kserve",
+        triton_venv=build_image("triton"),
         router_dir=envoy.router.directory,
         router_admin_url=envoy.router.admin_url,
         domain=HOST.removeprefix(f"{NAME}.{NAMESPACE}."),

@@ -11,6 +11,7 @@ import pytest_asyncio
 from slipway.hooks.s3_store import ModelStoreHook
 
 from include.sandbox.cluster.storage.store import ObjectStore
+from include.sandbox.host.images import build_image
 from include.sandbox.kserve.controller import KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy
 from tests.support.release.ensemble_release import ENSEMBLE, published
@@ -38,6 +39,7 @@ async def cluster(store: ModelStoreHook, tmp_path: Path) -> AsyncIterator[Cluste
     async with running_envoy(tmp_path) as envoy:
         settings = KServeSettings(
             state_dir=tmp_path / "kserve",
+            triton_venv=build_image("triton"),
             router_dir=envoy.router.directory,
             router_admin_url=envoy.router.admin_url,
             domain=HOST.removeprefix(f"{NAME}.{NAMESPACE}."),
