@@ -118,7 +118,7 @@ def test_stages_are_in_order(release: DAG) -> None:
         "staging.benchmark",
         "rollout.arm_rollback",
         "rollout.show_candidate",
-        "rollout.compare_answers",
+        "rollout.run_mirror_comparison",
         "rollout.approve",
         "rollout.shift_traffic",
         "rollout.approve_promotion",

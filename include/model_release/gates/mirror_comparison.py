@@ -100,7 +100,7 @@ class MirrorReport(_Part):
             place = ".".join(str(part) for part in first["loc"]) or "the whole"
             raise SlipwayError(
                 "the comparison's result.json cannot be read",
-                expected="`counts` and `rows`, as compare_answers.py writes them",
+                expected="`counts` and `rows`, as mirror_comparison.py writes them",
                 found=f"at {place}: {first['msg']}",
                 remedy="Use a comparison image that fits this release of the project.",
             ) from error

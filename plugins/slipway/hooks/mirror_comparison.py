@@ -19,7 +19,7 @@ class Listening:
     grpc_port: int = 8081
 
 
-class MirrorHook(BaseHook):
+class MirrorComparisonHook(BaseHook):
     """The ports to which a router mirrors requests.
 
     An Airflow connection of type ``http``: host (the address to bind, not one to connect to), port, and extra

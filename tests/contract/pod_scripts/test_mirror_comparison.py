@@ -1,4 +1,4 @@
-"""compare_answers.py behind a real Envoy that mirrors real requests, before real tritonservers."""
+"""mirror_comparison.py behind a real Envoy that mirrors real requests, before real tritonservers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.serving.tables import DOUBLE, FAILING, OTHER, running_tables
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
 
-SCRIPT = "compare_answers.py"
+SCRIPT = "mirror_comparison.py"
 STABLE, CANDIDATE = "table-predictor-00001", "table-predictor-00002"
 STABLE_HOST = "prev-table-predictor.models.sandbox.test"
 CANDIDATE_HOST = "latest-table-predictor.models.sandbox.test"
@@ -36,7 +36,7 @@ CANDIDATE_HOST = "latest-table-predictor.models.sandbox.test"
 
 @pytest.fixture(scope="module")
 def pod(store: ObjectStore) -> Pod:
-    return Pod(build_image("compare"), store)
+    return Pod(build_image("mirror-comparison"), store)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""CompareAnswersOperator: a real pod program in the emulated cluster, between two real tritonservers."""
+"""RunMirrorComparisonOperator: a real pod program in the emulated cluster, between two real tritonservers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes import client
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.compare import CompareAnswersOperator
+from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 
@@ -41,7 +41,7 @@ def tritons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Trit
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory, s3_endpoint: str) -> Iterator[Emulator]:
     """A cluster whose pods reach the object store."""
-    with pod_cluster(tmp_path_factory.mktemp("cluster"), s3_endpoint, "compare") as cluster:
+    with pod_cluster(tmp_path_factory.mktemp("cluster"), s3_endpoint, "mirror-comparison") as cluster:
         yield cluster
 
 
@@ -83,7 +83,7 @@ def admitted(store: ModelStoreHook) -> Callable[..., ReleaseRun]:
 
 def context() -> Any:
     """The task's context, outside of any scheduler."""
-    return task_context("compare_answers", "table-2")
+    return task_context("run_mirror_comparison", "table-2")
 
 
 def shown(stable: TritonServer, candidate: TritonServer) -> dict[str, Any]:
@@ -94,10 +94,10 @@ def shown(stable: TritonServer, candidate: TritonServer) -> dict[str, Any]:
 
 def operator_for(
     release_run: ReleaseRun, preview: Any, *, deferrable: bool = False
-) -> CompareAnswersOperator:
+) -> RunMirrorComparisonOperator:
     """The operator, as it is once its templates are rendered."""
-    return CompareAnswersOperator(
-        task_id="compare_answers",
+    return RunMirrorComparisonOperator(
+        task_id="run_mirror_comparison",
         release=release_run.model_dump_json(),
         preview=json.dumps(preview),
         manifest_sha256=MANIFEST_SHA256,

@@ -25,7 +25,7 @@ from include.model_release.reports.mirror_page import render_mirror_html
 from include.model_release.spec.release_file import Mirror
 from slipway.failures import airflow_failures
 from slipway.hooks.ingress import IngressHook
-from slipway.hooks.mirror import MirrorHook
+from slipway.hooks.mirror_comparison import MirrorComparisonHook
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import MANIFEST_TEMPLATE
 from slipway.release_run import ReleaseRun
@@ -47,7 +47,7 @@ class Preview(BaseModel):
     stable_url: str = ""
 
 
-class CompareAnswersOperator(ReleasePodOperator):
+class RunMirrorComparisonOperator(ReleasePodOperator):
     """Runs the comparer of mirrored requests until it has compared enough, and holds its report to the limits.
 
     No user was led to the candidate: a refusal needs no rollback of traffic. Passes at once where the release
@@ -56,7 +56,7 @@ class CompareAnswersOperator(ReleasePodOperator):
     :param preview: what the task that shows the candidate returned (templated).
     :param manifest_sha256: digest of the candidate's manifest, as it was staged (templated).
     :param ingress_conn_id: the way to the revisions' own hosts, see `IngressHook`.
-    :param mirror_conn_id: where the comparer listens, see `MirrorHook`.
+    :param mirror_conn_id: where the comparer listens, see `MirrorComparisonHook`.
     """
 
     kind = stage = "mirror"
@@ -71,7 +71,7 @@ class CompareAnswersOperator(ReleasePodOperator):
         preview: str = PREVIEW_TEMPLATE,
         manifest_sha256: str = MANIFEST_TEMPLATE,
         ingress_conn_id: str = IngressHook.default_conn_name,
-        mirror_conn_id: str = MirrorHook.default_conn_name,
+        mirror_conn_id: str = MirrorComparisonHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -109,13 +109,16 @@ class CompareAnswersOperator(ReleasePodOperator):
         return mirror
 
     def arguments_for(self, release_run: ReleaseRun) -> list[str]:
-        """``compare_answers.py`` with both versions' own addresses, the tolerances and where to listen."""
+        """``mirror_comparison.py`` with both versions' own addresses, the tolerances and where to listen."""
         mirror, limits, shown = self.pod_spec(release_run), self._limits(release_run), self._shown()
         assert shown is not None  # noqa: S101  execute has looked
-        ingress, listening = IngressHook(self.ingress_conn_id), MirrorHook(self.mirror_conn_id).listening()
+        ingress, listening = (
+            IngressHook(self.ingress_conn_id),
+            MirrorComparisonHook(self.mirror_conn_id).listening(),
+        )
         stable, candidate = ingress.endpoint(shown.stable_url), ingress.endpoint(shown.candidate_url)
         return [
-            "compare_answers.py",
+            "mirror_comparison.py",
             "--model",
             release_run.model,
             "--stable-url",
@@ -184,7 +187,7 @@ class CompareAnswersOperator(ReleasePodOperator):
 
     def _describe_pod(self, release_run: ReleaseRun) -> None:
         super()._describe_pod(release_run)
-        listening = MirrorHook(self.mirror_conn_id).listening()
+        listening = MirrorComparisonHook(self.mirror_conn_id).listening()
         self.ports = [
             k8s.V1ContainerPort(name="http", container_port=listening.port),
             k8s.V1ContainerPort(name="grpc", container_port=listening.grpc_port),

@@ -1,8 +1,8 @@
-"""compare_answers.py: what it passes on, and what it is told."""
+"""mirror_comparison.py: what it passes on, and what it is told."""
 
 from __future__ import annotations
 
-import compare_answers as program
+import mirror_comparison as program
 import pytest
 
 

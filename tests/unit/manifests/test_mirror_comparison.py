@@ -1,4 +1,4 @@
-"""include/manifests/mirror: the Service finds the comparer, and every mirror leads to the Service."""
+"""include/manifests/mirror-comparison: the Service finds the comparer, and every mirror leads to the Service."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes.client import ApiClient
-from slipway.hooks.mirror import Listening
-from slipway.operators.compare import MIRROR_LABEL
+from slipway.hooks.mirror_comparison import Listening
+from slipway.operators.mirror_comparison import MIRROR_LABEL
 
 from include.sandbox.host.settings import PROJECT_ROOT
 
-FOLDER = PROJECT_ROOT / "include" / "manifests" / "mirror"
+FOLDER = PROJECT_ROOT / "include" / "manifests" / "mirror-comparison"
 (SERVICE,) = yaml.safe_load_all((FOLDER / "service.yaml").read_text(encoding="utf-8"))
 HOST = f"{SERVICE['metadata']['name']}.{SERVICE['metadata']['namespace']}.svc.cluster.local"
 PORTS = {one["name"]: one["port"] for one in SERVICE["spec"]["ports"]}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tritonclient.grpc import service_pb2
 
-from slipway_pod.mirror import requests as module
-from slipway_pod.mirror.requests import Inbox, Request, is_asked_twice_at_a_cost
+from slipway_pod.mirror_comparison import requests as module
+from slipway_pod.mirror_comparison.requests import Inbox, Request, is_asked_twice_at_a_cost
 
 PATH = "/v2/models/digits/infer"
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway_pod.mirror.answers import Answer, Tensor
-from slipway_pod.mirror.requests import Request
+from slipway_pod.mirror_comparison.answers import Answer, Tensor
+from slipway_pod.mirror_comparison.requests import Request
 from slipway_pod.models.latency import nearest_rank
 from slipway_pod.parity.outputs import plain
 
