@@ -1,4 +1,4 @@
-"""The Triton repository around TensorRT-LLM's engines: an ensemble of preprocessing, tensorrt_llm and postprocessing."""
+"""The Triton repository around TensorRT-LLM's engines: an ensemble of tokenizing, the engine, and detokenizing."""
 
 from __future__ import annotations
 
