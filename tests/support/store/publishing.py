@@ -12,7 +12,7 @@ from slipway.registry.registry import ModelRegistry, StoredSource
 from slipway.registry.signing import sign
 
 from include.model_release.publishing.manifest import SBOM_FILE
-from include.model_release.triton_config.build import config_sha256
+from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import new_key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import (
     Create,
     Delete,
@@ -13,7 +14,6 @@ from include.model_release.rollout.next_action import (
     RollBack,
     Wait,
     Withdraw,
-    inference_service_manifest,
     next_action,
 )
 from include.model_release.spec.release_file import parse_release_spec

@@ -10,7 +10,8 @@ import pytest
 from include.model_release.spec.serving.batching import DynamicBatching, QueuePolicy, SequenceBatching
 from include.model_release.spec.serving.instances import CudaOptions, Optimization
 from include.model_release.spec.serving.serving import Serving
-from include.model_release.triton_config.build import build_config, config_sha256
+from include.model_release.triton_config.build import build_config
+from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from tests.support.triton_config.serving_options import (
     RICH,

@@ -6,7 +6,8 @@ import pytest
 
 from include.model_release.errors import ModelInvalidError
 from include.model_release.tensors import ModelSignature, TensorSpec
-from include.model_release.triton_config.build import build_config, config_sha256
+from include.model_release.triton_config.build import build_config
+from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from tests.support.triton_config.serving_options import (
     SIGNATURE,
