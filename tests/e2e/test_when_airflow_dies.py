@@ -38,7 +38,7 @@ def test_no_user_meets_the_bad_version_when_the_lease_has_run_out(outage: Outage
     begin = story.third.times("weight_intended")[0].timestamp()
     over = story.renewed_at + ORPHANED_LEASE_S + GUARD_SLACK_S
     assert story.traffic.failures
-    assert [one for one in story.traffic.failures if one.at > over] == []
+    assert [one for one in story.traffic.failures if one.received > over] == []
     assert set(story.traffic.failed_on([CandidateSpan(3, begin, over)])) == {3}
 
 

@@ -113,7 +113,7 @@ class Story:
         return ended
 
     def _await_answers(self, more: int, limit_s: float = _ANSWERS_LIMIT_S) -> None:
-        """Wait until the client wrote `more` snapshots beyond those it has written."""
+        """Wait until there are `more` snapshots beyond those there are."""
         wanted = len(self._traffic.traffic().snapshots) + more
         if not self._poll(lambda: len(self._traffic.traffic().snapshots) >= wanted or None, limit_s):
             raise TimedOutError(

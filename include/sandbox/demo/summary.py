@@ -83,7 +83,7 @@ def timeline(traffic: Traffic, *, plain: bool, columns: int = TIMELINE_COLUMNS) 
     lines = [f"  version {version:>2} |{_shaded(answers[version], totals, shades)}|" for version in versions]
     failures = [0] * columns
     for failure in traffic.failures:
-        failures[min(columns - 1, max(0, int((failure.at - begin) / width_s)))] += 1
+        failures[min(columns - 1, max(0, int((failure.received - begin) / width_s)))] += 1
     if any(failures):
         lines.append(f"      failed |{''.join('!' if count else ' ' for count in failures)}|")
     lines.append(f"              0 s{f'{end - begin:.0f} s':>{max(columns - 2, 6)}}")
