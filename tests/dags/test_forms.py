@@ -11,13 +11,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from include.model_release.identifiers import list_models
 from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, RELEASE_PARAMETERS
-from tests.support.dags.workflows import (
-    MINIMAL,
-    PAUSE,
-    RELEASE,
-    ROOT,
-    fill_in,
-)
+from tests.support.dags.workflows import MINIMAL, PAUSE, RELEASE, ROOT, fill_in
 
 # --- the form ---
 

@@ -6,10 +6,7 @@ from typing import Any
 
 from airflow.dag_processing.dagbag import DagBag
 
-from tests.support.dags.workflows import (
-    INTAKE,
-    RELEASE,
-)
+from tests.support.dags.workflows import INTAKE, RELEASE
 
 # --- intake ---
 

@@ -23,11 +23,7 @@ from include.sandbox.demo.story import Story
 from include.sandbox.demo.summary import print_summary, report, write_report
 from include.sandbox.demo.traffic import TrafficClient
 from include.sandbox.host.progress import Steps
-from include.sandbox.host.settings import (
-    SandboxSettings,
-    SettingsError,
-    sandbox_root,
-)
+from include.sandbox.host.settings import SandboxSettings, SettingsError, sandbox_root
 from include.sandbox.host.supervise import Supervisor
 from include.sandbox.services.airflow import AirflowError
 from include.sandbox.services.object_store import client

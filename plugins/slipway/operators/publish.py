@@ -19,12 +19,7 @@ from include.model_release.publishing.conversion_result import (
     parse_converted,
     require_same_service,
 )
-from include.model_release.publishing.manifest import (
-    SBOM_FILE,
-    FileEntry,
-    Manifest,
-    Provenance,
-)
+from include.model_release.publishing.manifest import SBOM_FILE, FileEntry, Manifest, Provenance
 from include.model_release.publishing.variants import ONLY
 from include.model_release.spec.serving.sequences import require_no_sequences
 from include.model_release.triton_config.build import build_config, served_signature

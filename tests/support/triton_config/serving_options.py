@@ -103,3 +103,9 @@ def fed_by_triton(base: str) -> ModelSignature:
         inputs=tuple(tensor for tensor in STATEFUL.inputs if tensor.name in names),
         outputs=tuple(tensor for tensor in STATEFUL.outputs if tensor.name in names),
     )
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return dict(value)

@@ -1,6 +1,6 @@
 """What an operator does when what it needs is away: the task is tried again, and production is left as it is.
 
-Other bad input is tried where it is read: forms in tests/dags, requests in test_admission.py, messages in
+Other bad input is tried where it is read: forms in tests/dags, requests in admission/test_request.py, messages in
 test_intake_operator.py, models and golden sets in tests/contract/pods.
 """
 

@@ -20,8 +20,7 @@ from include.model_release.spec.release_file import (
     load_release_spec,
     parse_release_spec,
 )
-from tests.support.spec.refusals import MINIMAL, refusal
-from tests.unit.model_release.spec.conversion.test_source_and_target import _ENSEMBLE, _LLM, _PYTHON
+from tests.support.spec.refusals import ENSEMBLE, LLM, MINIMAL, PYTHON, refusal
 
 _RELEASES = Path(__file__).parents[4] / "include" / "releases"
 
@@ -255,7 +254,7 @@ def test_a_spec_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [MINIMAL, _PYTHON, _ENSEMBLE, _LLM + "conversion: {target: tensorrt_llm, tp_size: 2}\n"]
+    "text", [MINIMAL, PYTHON, ENSEMBLE, LLM + "conversion: {target: tensorrt_llm, tp_size: 2}\n"]
 )
 def test_release_file_survives_being_written_out_in_full(text: str) -> None:
     """A release file with all its defaults written out, as a release run carries it, means the same."""

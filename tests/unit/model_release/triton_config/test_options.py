@@ -18,10 +18,10 @@ from tests.support.triton_config.serving_options import (
     SPEC,
     built,
     fed_by_triton,
+    nested,
     over_base,
     spec_with,
 )
-from tests.unit.model_release.triton_config.test_removed_options import _nested
 
 
 def test_a_base_stays_as_it_is() -> None:
@@ -136,7 +136,7 @@ def test_one_option_changes_one_field(option: str, value: Any, field: str, expec
     for key in above:
         place = place.setdefault(key, {})
     place[last] = expected
-    assert over_base(base, fed_by_triton(base), **_nested(option, value)) == wanted
+    assert over_base(base, fed_by_triton(base), **nested(option, value)) == wanted
 
 
 def test_cuda_graphs_are_the_bases_to_say() -> None:

@@ -18,6 +18,7 @@ from tests.support.triton_config.serving_options import (
     SEQUENCES,
     SIGNATURE,
     fed_by_triton,
+    nested,
     over_base,
     spec_with,
 )
@@ -76,12 +77,6 @@ _OTHERWISE = {
 }  # fmt: skip
 
 
-def _nested(path: str, value: Any) -> dict[str, Any]:
-    for key in reversed(path.split(".")):
-        value = {key: value}
-    return dict(value)
-
-
 @pytest.mark.parametrize("option", _REMOVED)
 def test_null_removes_from_a_base(option: str) -> None:
     """Whatever option it is: its field goes, and every other field of the base stays as it was."""
@@ -97,7 +92,7 @@ def test_null_removes_from_a_base(option: str) -> None:
     for key in above:
         place = place[key]
     del place[last]
-    assert over_base(base, fed_by_triton(to_pbtxt(expected)), **_nested(option, None)) == expected
+    assert over_base(base, fed_by_triton(to_pbtxt(expected)), **nested(option, None)) == expected
 
 
 def test_every_option_can_be_removed() -> None:

@@ -9,11 +9,7 @@ from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.triton_config.build import build_config
 from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
-from tests.support.triton_config.serving_options import (
-    SIGNATURE,
-    built,
-    spec_with,
-)
+from tests.support.triton_config.serving_options import SIGNATURE, built, spec_with
 
 
 def test_every_option_can_be_written() -> None:

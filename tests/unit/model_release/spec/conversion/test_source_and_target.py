@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from include.model_release.spec.release_file import (
-    parse_release_spec,
-)
-from tests.support.spec.refusals import MINIMAL, refusal
-
-_PYTHON = "model: digits\nsource: {format: python}\nconversion: {target: python}\n"
-_LLM = "model: chat\nsource: {format: checkpoint}\n"
-_ENSEMBLE = "model: digits\nsource: {format: repository}\nconversion: {target: ensemble}\n"
+from include.model_release.spec.release_file import parse_release_spec
+from tests.support.spec.refusals import ENSEMBLE, LLM, MINIMAL, PYTHON, refusal
 
 
 @pytest.mark.parametrize(
     ("text", "location", "required"),
     [
         (MINIMAL, "model.onnx", ("model.onnx", "golden.npz")),
-        (_PYTHON, "", ("config.pbtxt", "model.py", "golden.npz")),
+        (PYTHON, "", ("config.pbtxt", "model.py", "golden.npz")),
         (
-            _PYTHON.replace("python}", "python, folder: code}", 1),
+            PYTHON.replace("python}", "python, folder: code}", 1),
             "code/",
             ("code/config.pbtxt", "code/model.py", "golden.npz"),
         ),
-        (_PYTHON.replace("python}", "python, archive: m.tgz}", 1), "m.tgz", ("m.tgz", "golden.npz")),
-        (_ENSEMBLE, "repository/", ("golden.npz",)),
-        (_ENSEMBLE.replace("repository}", "repository, folder: unit}"), "unit/", ("golden.npz",)),
+        (PYTHON.replace("python}", "python, archive: m.tgz}", 1), "m.tgz", ("m.tgz", "golden.npz")),
+        (ENSEMBLE, "repository/", ("golden.npz",)),
+        (ENSEMBLE.replace("repository}", "repository, folder: unit}"), "unit/", ("golden.npz",)),
     ],
 )
 def test_source_says_where_it_lies_and_what_must_be_there(
@@ -43,13 +37,13 @@ def test_source_says_where_it_lies_and_what_must_be_there(
     [
         ("model: digits\nsource: {format: python}\n", "is made of `source.format: onnx`, not of `python`"),
         (MINIMAL + "conversion: {target: ensemble}\n", "is made of `source.format: repository`"),
-        (_ENSEMBLE.replace("repository}", "repository, model_file: a.onnx}"), "name a `folder`"),
-        (_ENSEMBLE.replace("repository}", "repository, archive: a.rar}"), "must end with one of .tar"),
-        (_ENSEMBLE.replace("repository}", "repository, archive: a.zip, folder: a}"), "either `folder` or"),
+        (ENSEMBLE.replace("repository}", "repository, model_file: a.onnx}"), "name a `folder`"),
+        (ENSEMBLE.replace("repository}", "repository, archive: a.rar}"), "must end with one of .tar"),
+        (ENSEMBLE.replace("repository}", "repository, archive: a.zip, folder: a}"), "either `folder` or"),
         ("model: chat\nsource: {format: checkpoint, archive: a.tar}\n", "name a `folder`"),
         ("model: digits\nsource: {folder: a}\n", "name it as `model_file`"),
-        (_PYTHON.replace("target: python", "target: python, precision: fp32"), "only another `target`"),
-        (_PYTHON.replace("target: python", "target: python, try_imprt: true"), "`conversion.try_import`"),
+        (PYTHON.replace("target: python", "target: python, precision: fp32"), "only another `target`"),
+        (PYTHON.replace("target: python", "target: python, try_imprt: true"), "`conversion.try_import`"),
     ],
 )
 def test_source_and_target_that_do_not_fit_are_refused(text: str, words: str) -> None:
@@ -69,8 +63,8 @@ def _target(name: str, more: str = "") -> str:
         (_target("xgboost"), "estimator", "sklearn", "model.ubj", ["--library", "xgboost"]),
         (_target("lightgbm"), "estimator", "sklearn", "model.txt", ["--library", "lightgbm"]),
         (_target("pytorch"), "pytorch", "pytorch", "model.pt", ["--format", "torchscript"]),
-        (_PYTHON, "python", "python", "", ["--max-size-mib", "2048"]),
-        (_ENSEMBLE, "ensemble", "ensemble", "repository/", ["--max-size-mib", "8192"]),
+        (PYTHON, "python", "python", "", ["--max-size-mib", "2048"]),
+        (ENSEMBLE, "ensemble", "ensemble", "repository/", ["--max-size-mib", "8192"]),
         (
             MINIMAL + "conversion: {target: tensorrt}\n",
             "tensorrt",
@@ -116,7 +110,7 @@ def test_what_a_conversion_reads_must_have_arrived() -> None:
     [
         (MINIMAL + "conversion: {target: tensorrt, resources: {gpu: 0}}\n", "`resources.gpu: 0` is too few"),
         (
-            _LLM + "conversion: {target: tensorrt_llm, tp_size: 4, pp_size: 2, resources: {gpu: 4}}\n",
+            LLM + "conversion: {target: tensorrt_llm, tp_size: 4, pp_size: 2, resources: {gpu: 4}}\n",
             "needs 8",
         ),
         (MINIMAL + "conversion: {target: tensorrt, memory_mib: 16385}\n", "`resources.memory: 16Gi`"),
@@ -139,7 +133,7 @@ def test_a_limit_of_memory_within_the_pods_is_kept() -> None:
 
 def test_an_own_image_is_kept() -> None:
     """The image follows from the target only where none is named."""
-    own = _PYTHON.replace("target: python", "target: python, try_import: true, image: 'a/b:1'")
+    own = PYTHON.replace("target: python", "target: python, try_import: true, image: 'a/b:1'")
     conversion = parse_release_spec(own, "digits.yaml").conversion
     assert conversion.image == "a/b:1"
     assert "--try-import" in conversion.converter_arguments(str)
