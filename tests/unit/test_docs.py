@@ -128,12 +128,34 @@ def test_every_picture_is_shown_somewhere() -> None:
     assert [path.name for path in sorted((DOCS / "images").iterdir()) if path not in shown] == []
 
 
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+    "contracts"
+]
+
+
+def listed_contracts() -> list[tuple[str, str, str]]:
+    """The rows of the table of contracts in docs/architecture.md: name, type, what it says."""
+    section = ARCHITECTURE.read_text(encoding="utf-8").partition("### The contracts")[2].partition("\n#")[0]
+    return re.findall(r"^\| ([^|]+?) \| `(\w+)` \| (.*?) \|$", section, re.MULTILINE)
+
+
 def test_the_architecture_lists_the_contracts() -> None:
     """docs/architecture.md names each contract of import-linter in pyproject.toml, in order, and no other."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = [contract["name"] for contract in project["tool"]["importlinter"]["contracts"]]
-    section = ARCHITECTURE.read_text(encoding="utf-8").partition("### The contracts")[2].partition("\n#")[0]
-    assert re.findall(r"^\| ([^|]+?) \| `", section, re.MULTILINE) == contracts
+    listed = [(name, kind) for name, kind, _ in listed_contracts()]
+    assert listed == [(contract["name"], contract["type"]) for contract in CONTRACTS]
+
+
+def test_the_architecture_shows_the_layers() -> None:
+    """The row of a contract about layers names each layer, from top to bottom, as pyproject.toml has them."""
+    shown = {name: says for name, kind, says in listed_contracts() if kind == "layers"}
+    layers = {
+        contract["name"]: " / ".join(
+            ", ".join(f"`{module.strip()}`" for module in layer.split("|")) for layer in contract["layers"]
+        )
+        for contract in CONTRACTS
+        if contract["type"] == "layers"
+    }
+    assert shown == layers
 
 
 def test_the_architecture_names_every_package() -> None:
