@@ -171,11 +171,16 @@ def test_the_architecture_names_every_package() -> None:
 
 
 @documents
-def test_every_module_that_a_document_runs_exists(document: Path) -> None:
-    """`python -m MODULE` in a document names a module or package of the repository."""
-    for module in re.findall(r"python3? -m (include[\w.]*)", document.read_text(encoding="utf-8")):
-        path = ROOT / module.replace(".", "/")
-        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+def test_every_module_that_a_document_runs_is_a_program(document: Path) -> None:
+    """`python -m MODULE` in a document names a package with a `__main__`, or a module that is a program."""
+    named = re.findall(
+        r"python3? -m ((?:benchmarks|include|slipway)[\w.]*)", document.read_text(encoding="utf-8")
+    )
+    for module in named:
+        path = ROOT / re.sub(r"^slipway\b", "plugins.slipway", module).replace(".", "/")
+        program = path.with_suffix(".py")
+        is_program = program.exists() and "__main__" in program.read_text(encoding="utf-8")
+        assert is_program or (path / "__main__.py").exists(), module
 
 
 @documents
