@@ -232,7 +232,7 @@ WORKED = [
 ]
 
 
-@pytest.mark.parametrize("text", WORKED, ids=lambda text: text.splitlines()[0].removeprefix("model: "))
+@pytest.mark.parametrize("text", WORKED, ids=lambda text: text.split()[1])
 def test_each_worked_release_file_is_valid(text: str) -> None:
     """Every release file of "Bring your model" and "Conversion" is read, and so is each of its variants."""
     spec = parse_release_spec(text, "a worked release file")
