@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk import BaseHook
-from boto3.exceptions import Boto3Error
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.exceptions import ClientError
 from pydantic import ValidationError
-from urllib3.exceptions import HTTPError  # botocore lets it through where an answer in XML breaks off
 
-from include.model_release.errors import InputMissingError, StoreUnavailableError, UserError
+from include.model_release.errors import InputMissingError, UserError
 from include.model_release.json_source import parse_json
 from include.model_release.publishing.intent import PartsDigest
 from include.model_release.spec.release_file import Encryption
+from slipway.hooks.s3_errors import is_missing, is_precondition_failed, repeat_until_decided, translated
 from slipway.hooks.s3_listing import Listing, StoredObject, list_below
 from slipway.hooks.s3_transfer import (
     ObjectFacts,
@@ -37,17 +35,9 @@ from slipway.hooks.s3_transfer import (
     stream_sha256,
 )
 
-T = TypeVar("T")
-
-_MISSING = frozenset({"404", "NoSuchKey", "NoSuchVersion", "NotFound"})
-_PRECONDITION = frozenset({"412", "PreconditionFailed"})
-# Another conditional write to the key was under way: it says nothing of how that ends, and is to be asked again.
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-_UNDECIDED = frozenset({"409", "ConditionalRequestConflict"})
 # S3 asks for patience with 503 SlowDown; botocore's default is 3. AWS_MAX_ATTEMPTS and the connection overrule it.
 _ATTEMPTS = 6
 _ATTEMPTS_WITH_LIMIT = 2
-_FIRST_PAUSE_S = 0.05
 _CONNECTIONS = 32
 
 
@@ -175,7 +165,7 @@ class ModelStoreHook(BaseHook):
             try:
                 return facts_of(self.client.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED"))
             except ClientError as error:
-                if _code(error) not in _MISSING:
+                if not is_missing(error):
                     raise
         self.exists(key)  # a bucket that is missing is another error, which a HEAD does not tell
         return None
@@ -226,7 +216,7 @@ class ModelStoreHook(BaseHook):
             try:
                 return read_whole(self.client, {"Bucket": self.bucket, "Key": key}, most_bytes)
             except ClientError as error:
-                if _code(error) in _MISSING:
+                if is_missing(error):
                     return None
                 raise
             except OversizedError as error:
@@ -272,9 +262,11 @@ class ModelStoreHook(BaseHook):
         """
         with self._translated(key):
             try:
-                self._decided(partial(self.client.delete_object, Bucket=self.bucket, Key=key, IfMatch=etag))
+                repeat_until_decided(
+                    partial(self.client.delete_object, Bucket=self.bucket, Key=key, IfMatch=etag)
+                )
             except ClientError as error:
-                if _code(error) not in _MISSING | _PRECONDITION:
+                if not (is_missing(error) or is_precondition_failed(error)):
                     raise
 
     def abort_uploads(self, prefix: str) -> int:
@@ -318,7 +310,7 @@ class ModelStoreHook(BaseHook):
             try:
                 if size_bytes is None:
                     size_bytes = int(self.client.head_object(**origin)["ContentLength"])
-                return self._decided(
+                return repeat_until_decided(
                     partial(
                         copy_object,
                         self.client,
@@ -332,9 +324,9 @@ class ModelStoreHook(BaseHook):
                     )
                 )
             except ClientError as error:
-                if only_new and _code(error) in _PRECONDITION:
+                if only_new and is_precondition_failed(error):
                     return None
-                if _code(error) in _MISSING:
+                if is_missing(error):
                     self.exists(source)  # a bucket that is missing is another error
                 raise
 
@@ -361,54 +353,13 @@ class ModelStoreHook(BaseHook):
     def _write_if(self, key: str, body: bytes, settings: ObjectSettings, **condition: str) -> bool:
         with self._translated(key):
             try:
-                self._decided(partial(self._put, key, body, settings, **condition))
+                repeat_until_decided(partial(self._put, key, body, settings, **condition))
             except ClientError as error:
-                gone = "IfMatch" in condition and _code(error) in _MISSING
-                if gone or _code(error) in _PRECONDITION:
+                gone = "IfMatch" in condition and is_missing(error)
+                if gone or is_precondition_failed(error):
                     return False
                 raise
         return True
 
-    @staticmethod
-    def _decided(act: Callable[[], T]) -> T:
-        """Does it again, after a pause that doubles, while S3 cannot say whether a condition holds."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                return act()
-            except ClientError as error:
-                if _code(error) not in _UNDECIDED:
-                    raise
-                time.sleep(_FIRST_PAUSE_S * 2**attempt)
-        return act()
-
-    @contextmanager
-    def _translated(self, key: str) -> Iterator[None]:
-        """Turns what boto raises into the project's own errors; never quotes a signed address."""
-        try:
-            yield
-        except ClientError as error:
-            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            if _code(error) in _MISSING:
-                raise InputMissingError(
-                    f"{self.uri(key)} is missing",
-                    expected="an object",
-                    found=_code(error),
-                    remedy="check the bucket, the model and the version",
-                ) from error
-            raise StoreUnavailableError(
-                f"the object store refused a request about {self.uri(key)}",
-                expected="an answer",
-                found=f"{_code(error)} (HTTP {status})",
-                remedy=f"check the rights and the endpoint of the connection {self.aws_conn_id!r}",
-            ) from error
-        except (BotoCoreError, Boto3Error, NoCredentialsError, HTTPError) as error:
-            raise StoreUnavailableError(
-                f"the object store did not answer a request about {self.uri(key)}",
-                expected="an answer",
-                found=type(error).__name__,
-                remedy=f"check the endpoint and the credentials of the connection {self.aws_conn_id!r}",
-            ) from error
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
+    def _translated(self, key: str) -> AbstractContextManager[None]:
+        return translated(self.uri(key), self.aws_conn_id)

@@ -125,7 +125,7 @@ def test_condition_that_stays_undecided_is_never_an_answer(
     store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where S3 never says who was first, nobody is told that he was, nor that he was not."""
-    monkeypatch.setattr("slipway.hooks.s3_store._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("slipway.hooks.s3_errors._FIRST_PAUSE_S", 0.001)
     faults.plan = ["409"] * 100
     with pytest.raises(StoreUnavailableError, match="ConditionalRequestConflict"):
         faulty.write_once("k", BODY)
