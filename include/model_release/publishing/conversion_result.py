@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from include.model_release.errors import ModelInvalidError
 from include.model_release.publishing.engine import EngineBuild, engine_of
-from include.model_release.publishing.intent import PartsDigest
 from include.model_release.publishing.manifest import SIZE_LIMIT_BYTES, FileEntry, HubSource
+from include.model_release.publishing.publication import PartsDigest
 from include.model_release.tensors import ModelSignature
 from include.model_release.tensors import differences as signature_differences
 from include.model_release.triton_config.checks.contradictions import EngineProfile, contradictions

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from include.model_release.bucket_layout import MANIFEST_FILE, config_files
 from include.model_release.errors import UserError, VersionConflictError
-from include.model_release.publishing.intent import DECISION_FILE
 from include.model_release.publishing.manifest import SIGNATURE_FILE, Manifest
+from include.model_release.publishing.publication import DECISION_FILE
 from include.model_release.value_types import canonical_json
 
 _RESERVED = frozenset({MANIFEST_FILE, DECISION_FILE})

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from include.model_release.errors import InputMissingError, UserError
 from include.model_release.json_source import parse_json
-from include.model_release.publishing.intent import PartsDigest
+from include.model_release.publishing.publication import PartsDigest
 from include.model_release.spec.release_file import Encryption
 from slipway.hooks.s3_errors import is_missing, is_precondition_failed, repeat_until_decided, translated
 from slipway.hooks.s3_listing import Listing, StoredObject, list_below

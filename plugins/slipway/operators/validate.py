@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from include.model_release.errors import SignatureRefusedError, VersionConflictError
-from include.model_release.gates.validation.answers import ValidationNumbers, require_output
-from include.model_release.gates.validation.asking import gathered, is_decoupled, optional_inputs
-from include.model_release.gates.validation.expectations import require_validation, score, validation_report
-from include.model_release.gates.validation.golden_file import read_arrays
+from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays
+from include.model_release.gates.validation.npz import read_arrays
+from include.model_release.gates.validation.request_options import gathered, is_decoupled, optional_inputs
+from include.model_release.gates.validation.scores import ValidationNumbers, require_output
 from include.model_release.publishing.manifest import GOLDEN_FILE, Manifest
 from include.model_release.reports.signature_report import (
     ServedTensors,

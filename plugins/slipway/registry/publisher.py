@@ -1,4 +1,4 @@
-"""How a version comes into the bucket: `include/model_release/publishing/intent.py` says why in this order."""
+"""How a version comes into the bucket: `include/model_release/publishing/publication.py` says why in this order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from urllib.parse import urlencode
 
 from include.model_release.bucket_layout import RepositoryPaths, repository_paths
 from include.model_release.errors import InputMissingError, SlipwayError, VersionConflictError
-from include.model_release.publishing.intent import (
+from include.model_release.publishing.manifest import (
+    MANIFEST_LIMIT_BYTES,
+    SIGNATURE_FILE,
+    FileEntry,
+    Manifest,
+)
+from include.model_release.publishing.manifest_identity import require_identity
+from include.model_release.publishing.publication import (
     DECISION_LIMIT_BYTES,
     Origin,
     PartsDigest,
@@ -20,13 +27,6 @@ from include.model_release.publishing.intent import (
     origin_prefix,
     placed_files,
 )
-from include.model_release.publishing.manifest import (
-    MANIFEST_LIMIT_BYTES,
-    SIGNATURE_FILE,
-    FileEntry,
-    Manifest,
-)
-from include.model_release.publishing.manifest_identity import require_identity
 from include.model_release.spec.release_file import Publishing
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook

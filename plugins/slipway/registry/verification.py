@@ -16,8 +16,8 @@ from include.model_release.errors import (
     UserError,
     VersionConflictError,
 )
-from include.model_release.publishing.intent import DECISION_FILE, placed_files
 from include.model_release.publishing.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
+from include.model_release.publishing.publication import DECISION_FILE, placed_files
 from include.model_release.triton_config.ensemble import bundle_config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway.concurrency import each

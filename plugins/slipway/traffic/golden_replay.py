@@ -17,9 +17,9 @@ import aiohttp
 import numpy as np
 
 from include.model_release.errors import SlipwayError, UserError
-from include.model_release.gates.validation.asking import is_decoupled, optional_inputs
-from include.model_release.gates.validation.golden_file import read_arrays
 from include.model_release.gates.validation.golden_set import golden_from_arrays
+from include.model_release.gates.validation.npz import read_arrays
+from include.model_release.gates.validation.request_options import is_decoupled, optional_inputs
 from include.model_release.metrics.samples import Sample, Window
 from include.model_release.publishing.manifest import GOLDEN_FILE
 from include.model_release.spec.rollout.golden_replay import TopUp

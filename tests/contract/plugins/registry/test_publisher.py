@@ -20,8 +20,8 @@ from slipway.registry.registry import ModelRegistry, StoredSource
 from slipway.registry.verification import verify_version
 
 from include.model_release.errors import SlipwayError, VersionConflictError
-from include.model_release.publishing.intent import PartsDigest
 from include.model_release.publishing.manifest import FileEntry
+from include.model_release.publishing.publication import PartsDigest
 from include.model_release.spec.release_file import Encryption, Publishing
 from tests.support.store.interleaving import Killed, MortalStore, Turns
 from tests.support.store.publication import Publication

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import UserError, VersionConflictError
-from include.model_release.publishing.intent import Publication
 from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.publishing.manifest_identity import require_identity, signed_sha256
+from include.model_release.publishing.publication import Publication
 from tests.support.store.manifests import DOCUMENT, ENTRY, HOSTILE, OWN, make_manifest
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import UserError
-from include.model_release.publishing.intent import (
+from include.model_release.publishing.manifest import FileEntry
+from include.model_release.publishing.publication import (
     Origin,
     Publication,
     decision_key,
     origin_prefix,
     placed_files,
 )
-from include.model_release.publishing.manifest import FileEntry
 from tests.support.store.manifests import make_manifest
 
 

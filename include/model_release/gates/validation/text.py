@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from include.model_release.gates.validation.answers import (
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
     ValidationNumbers,
@@ -17,8 +18,7 @@ from include.model_release.gates.validation.answers import (
     no_answers_of_this_kind,
     require_rows,
 )
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.text_match import likeness
+from include.model_release.gates.validation.text_similarity import likeness
 from include.model_release.spec.validation import TextMatch, TextValidation
 
 _SHOWN_CHARACTERS = 400

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from include.model_release.errors import SpecError, ValidationRefusedError
-from include.model_release.gates.validation.answers import ValidationNumbers, require_output
-from include.model_release.gates.validation.class_answers import ClassNumbers, score_classes
-from include.model_release.gates.validation.expectations import require_validation, score, validation_report
+from include.model_release.gates.validation.classification import ClassNumbers, score_classes
+from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.scores import ValidationNumbers, require_output
 from include.model_release.spec.release_file import ClassificationValidation
 from include.model_release.tensors import ModelSignature, TensorSpec
 

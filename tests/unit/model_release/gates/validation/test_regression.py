@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from include.model_release.errors import GoldenSetError, SpecError, ValidationRefusedError
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.number_answers import RegressionNumbers, score_numbers
+from include.model_release.gates.validation.regression import RegressionNumbers, score_numbers
 from include.model_release.spec.release_file import RegressionValidation
 
 _NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))

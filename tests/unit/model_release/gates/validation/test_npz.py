@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from include.model_release.errors import GoldenSetError
-from include.model_release.gates.validation.golden_file import read_arrays
+from include.model_release.gates.validation.npz import read_arrays
 from slipway_pod.errors import PodError
 from slipway_pod.models.golden import read_arrays as read_in_pod
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from include.model_release.errors import SpecError
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.text_answers import TextNumbers, score_texts
-from include.model_release.gates.validation.text_match import likeness
+from include.model_release.gates.validation.text import TextNumbers, score_texts
+from include.model_release.gates.validation.text_similarity import likeness
 from include.model_release.spec.release_file import TextValidation
 from include.model_release.spec.validation import TextMatch
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from include.model_release.errors import ValidationRefusedError
-from include.model_release.gates.validation.answers import Array, ValidationNumbers
-from include.model_release.gates.validation.class_answers import score_classes
+from include.model_release.gates.validation.classification import score_classes
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.number_answers import score_numbers
-from include.model_release.gates.validation.text_answers import score_texts
+from include.model_release.gates.validation.regression import score_numbers
+from include.model_release.gates.validation.scores import Array, ValidationNumbers
+from include.model_release.gates.validation.text import score_texts
 from include.model_release.spec.validation import RegressionValidation, TextValidation, Validation
 from include.model_release.tensors import ModelSignature
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from include.model_release.gates.validation.answers import (
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
     ValidationNumbers,
@@ -18,7 +19,6 @@ from include.model_release.gates.validation.answers import (
     number,
     require_rows,
 )
-from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.spec.validation import ClassificationValidation
 
 _CLASSES_SHOWN = 20

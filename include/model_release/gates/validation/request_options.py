@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from include.model_release.errors import ValidationRefusedError
-from include.model_release.gates.validation.answers import Array, no_answers_of_this_kind
+from include.model_release.gates.validation.scores import Array, no_answers_of_this_kind
 from include.model_release.spec.validation import TextValidation, Validation
 
 

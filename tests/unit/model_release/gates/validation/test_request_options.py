@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from include.model_release.errors import SpecError, ValidationRefusedError
-from include.model_release.gates.validation.asking import gathered, is_decoupled, optional_inputs
+from include.model_release.gates.validation.request_options import gathered, is_decoupled, optional_inputs
 from include.model_release.spec.release_file import RegressionValidation, TextValidation
 
 _CONFIG = {"input": [{"name": "prompt"}, {"name": "seed", "optional": True}]}
