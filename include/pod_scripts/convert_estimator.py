@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.conversion.frame import converter_parser, run_onnx_converter
+from slipway_pod.conversion.reference import keep_reference, read_golden_of
 from slipway_pod.conversion.run import MODEL_FILE, Run
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.estimators.graph import tidy
@@ -32,7 +33,6 @@ from slipway_pod.estimators.lightgbm import LIGHTGBM
 from slipway_pod.estimators.scikit_learn import SKLEARN
 from slipway_pod.estimators.xgboost import XGBOOST
 from slipway_pod.models.onnx_files import load_checked, open_session, read_signature, save
-from slipway_pod.parity.comparison import keep_reference, read_golden_of
 from slipway_pod.program.progress import say
 
 PACKAGES = ("numpy", "onnx", "onnxruntime")

@@ -21,9 +21,9 @@ from slipway_pod.conversion.precision import (
     fetch_calibration,
     precision_arguments,
 )
+from slipway_pod.conversion.reference import keep_onnx_reference
 from slipway_pod.conversion.rewrite import rewrite
 from slipway_pod.conversion.run import Run
-from slipway_pod.parity.comparison import keep_onnx_reference
 
 PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxslim")
 

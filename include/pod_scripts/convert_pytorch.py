@@ -34,6 +34,7 @@ from slipway_pod.conversion.precision import (
     fetch_calibration,
     precision_arguments,
 )
+from slipway_pod.conversion.reference import keep_reference, read_golden_of
 from slipway_pod.conversion.rewrite import rewrite
 from slipway_pod.conversion.run import GOLDEN_FILE, Run
 from slipway_pod.errors import PodError, first_line
@@ -41,7 +42,6 @@ from slipway_pod.models.answers import BATCH_ROWS, require_batch, rows_error
 from slipway_pod.models.golden import read_arrays, require_columns
 from slipway_pod.models.onnx_files import open_session, read_signature, save
 from slipway_pod.models.tensors import Signature
-from slipway_pod.parity.comparison import keep_reference, read_golden_of
 from slipway_pod.program.arguments import json_object, names, s3_url
 from slipway_pod.program.progress import say
 

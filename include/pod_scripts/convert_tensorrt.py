@@ -27,13 +27,13 @@ from slipway_pod.conversion.frame import converter_parser, hand_over, run_conver
 from slipway_pod.conversion.gpu import Gpu, read_gpu, timing_cache_url
 from slipway_pod.conversion.precision import PRECISIONS
 from slipway_pod.conversion.profiles import Profile, choose_profiles, profile
+from slipway_pod.conversion.reference import compare_with_reference, keep_onnx_reference, read_golden_of
 from slipway_pod.conversion.run import CALIBRATION_FILE, GOLDEN_FILE, Run
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.answers import answer_all
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.latency import measure_latency
 from slipway_pod.models.tensors import Signature, fixed_batch
-from slipway_pod.parity.comparison import compare_with_reference, keep_onnx_reference, read_golden_of
 from slipway_pod.program.arguments import s3_url, whole
 from slipway_pod.program.progress import say
 from slipway_pod.program.subprograms import run_builder

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.conversion.reference import examine
 from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, Run
-from slipway_pod.parity.comparison import examine
 from slipway_pod.parity.outputs import require_parity
 from slipway_pod.parity.rules import add_rule_arguments
 from slipway_pod.program.arguments import new_parser, positive, s3_url, whole

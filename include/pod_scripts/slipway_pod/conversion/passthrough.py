@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.conversion.source_files import ARCHIVES, fetch_source
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.tensors import Signature
 from slipway_pod.program.arguments import new_parser, plain_name, positive, s3_url
@@ -19,7 +20,6 @@ from slipway_pod.program.result import run_to_result
 from slipway_pod.program.software import tool_versions, upload_software_list
 from slipway_pod.storage.s3 import Store
 from slipway_pod.storage.sending import MEBIBYTE
-from slipway_pod.storage.source_files import ARCHIVES, fetch_source
 
 READY = "ready.json"
 PACKAGES = ("numpy", "protobuf", "tritonclient")

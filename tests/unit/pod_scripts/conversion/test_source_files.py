@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from slipway_pod.conversion.source_files import MAX_FILES, fetch_source, require_plain_and_small
 from slipway_pod.errors import PodError
-from slipway_pod.storage.source_files import MAX_FILES, fetch_source, require_plain_and_small
 
 FOLDER = "s3://bucket/in"
 
