@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError, SlipwayError
+from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError
+from include.model_release.gates.pod_report import parse_report
 from include.model_release.spec.conversion.targets import ParityRules
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.rollout.mirror import Mirror
@@ -89,21 +90,12 @@ class MirrorReport(_Part):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> MirrorReport:
-        """Read the comparer's result.json.
+        """Return the report in the pod's result.json.
 
-        Raises SlipwayError when it is none: the fault is the pod's.
+        :raises SlipwayError: it is not such a report. The fault is the pod's.
         """
-        try:
-            return cls.model_validate(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "the whole"
-            raise SlipwayError(
-                "the comparison's result.json cannot be read",
-                expected="`counts` and `rows`, as mirror_comparison.py writes them",
-                found=f"at {place}: {first['msg']}",
-                remedy="Use a comparison image that fits this release of the project.",
-            ) from error
+        expected = "`counts` and `rows`, as mirror_comparison.py writes them"
+        return parse_report(cls, value, pod="comparison", expected=expected)
 
 
 @dataclass(frozen=True)

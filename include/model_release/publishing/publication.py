@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from include.model_release.bucket_layout import RepositoryPaths
-from include.model_release.errors import UserError
-from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest, first_trouble
+from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest
+from include.model_release.publishing.stored_document import parse_document
 from include.model_release.value_types import RelativePath
 
 DECISION_FILE = "publication.json"
@@ -78,18 +78,17 @@ class Publication(BaseModel):
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str = DECISION_FILE) -> Publication:
-        """Read a decision; `name` is what the error calls it. Raises UserError when it is none, or too large."""
-        if len(content) > DECISION_LIMIT_BYTES:
-            found: str | None = f"{len(content)} bytes"
-        else:
-            try:
-                return cls.model_validate_json(content)
-            except ValidationError as error:
-                found = first_trouble(error)
-        raise UserError(
-            f"{name} is not a publication of this schema",
-            expected=f"schema_version 1, manifest and origins, in at most {DECISION_LIMIT_BYTES} bytes",
-            found=found,
+        """Return the decision in `content`.
+
+        :param name: what the error calls it.
+        :raises UserError: it is not a decision, or too large.
+        """
+        return parse_document(
+            cls,
+            content,
+            limit_bytes=DECISION_LIMIT_BYTES,
+            what=f"{name} is not a publication of this schema",
+            expected="schema_version 1, manifest and origins",
             remedy="Find out who wrote it; publish the model under a new number.",
         )
 
