@@ -30,12 +30,13 @@ from include.model_release.publishing.manifest import (
 )
 from include.model_release.publishing.manifest_identity import require_identity
 from include.model_release.spec.release_file import Publishing
+from include.model_release.triton_config.options import Config
+from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.publisher import Publisher, StoredSource
 from slipway.registry.signing import SigningKey, require_signature
 
-_CONFIG_LIMIT_BYTES = 16 * 2**20
 _SMALL_BYTES = 2**20  # up to here a file that is not its manifest's is read all the same, to say what it is
 
 __all__ = ["GOLDEN_FILE", "ModelRegistry", "StoredSource", "golden_key"]
@@ -126,13 +127,12 @@ class ModelRegistry:
         require_same_content(published, manifest)
         return written
 
-    def config_text(self, manifest: Manifest) -> str:
-        """The version's config.pbtxt, checked against its manifest."""
-        paths = _paths(manifest)
-        return self._config(paths.repository + paths.config_file, manifest.files[paths.config_file])
+    def configs(self, manifest: Manifest) -> dict[str, Config]:
+        """Return the configuration of each model of the version by the model's name, checked against its manifest.
 
-    def config_texts(self, manifest: Manifest) -> dict[str, str]:
-        """The config.pbtxt of each model of the version by the model's name, checked against its manifest."""
+        :raises ModelInvalidError: a config.pbtxt is too large, or not a text of Triton's ModelConfig.
+        :raises VersionConflictError: it is not the file that the manifest names.
+        """
         repository = _paths(manifest).repository
         return {
             name: self._config(repository + path, manifest.files[path])
@@ -223,22 +223,15 @@ class ModelRegistry:
             )
         return document
 
-    def _config(self, key: str, expected: FileEntry) -> str:
-        """A configuration's text."""
-        if expected.size_bytes > _CONFIG_LIMIT_BYTES:
-            raise self._unreadable(key, f"{expected.size_bytes} bytes")
-        try:
-            return self._read(key, expected).decode()
-        except UnicodeDecodeError as error:
-            raise self._unreadable(key, f"bytes that are no UTF-8, at {error.start}") from None
-
-    def _unreadable(self, key: str, found: str) -> ModelInvalidError:
-        return ModelInvalidError(
-            f"{self._store.uri(key)} cannot be a model's configuration",
-            expected=f"text in UTF-8 of at most {_CONFIG_LIMIT_BYTES} bytes",
-            found=found,
-            remedy="release the model under a new version",
-        )
+    def _config(self, key: str, expected: FileEntry) -> Config:
+        if expected.size_bytes > SIZE_LIMIT:
+            raise ModelInvalidError(
+                f"{self._store.uri(key)} cannot be a model's configuration",
+                expected=f"a text of at most {SIZE_LIMIT} characters",
+                found=f"{expected.size_bytes} bytes",
+                remedy="release the model under a new version",
+            )
+        return from_pbtxt(self._read(key, expected), self._store.uri(key))
 
     def _copied(self, source: str, destination: str) -> FileEntry:
         """What a copy holds that was just made."""

@@ -19,7 +19,6 @@ from include.model_release.errors import (
 from include.model_release.publishing.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
 from include.model_release.publishing.publication import DECISION_FILE, placed_files
 from include.model_release.triton_config.ensemble import bundle_config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway.concurrency import each
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
@@ -194,8 +193,7 @@ def _configuration(registry: ModelRegistry, paths: RepositoryPaths, manifest: Ma
     """Whether the config.pbtxt of each model means what was published."""
     key = paths.repository + paths.config_file
     try:
-        texts = registry.config_texts(manifest)
-        found = bundle_config_sha256({name: from_pbtxt(text) for name, text in texts.items()})
+        found = bundle_config_sha256(registry.configs(manifest))
     except TransientError:
         raise
     except SlipwayError as error:

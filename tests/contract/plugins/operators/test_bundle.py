@@ -15,7 +15,6 @@ from slipway.registry.registry import ModelRegistry
 
 from include.model_release.errors import LoadRefusedError, ModelInvalidError, SlipwayError
 from include.model_release.triton_config.ensemble import bundle_config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt
 from tests.support.release.ensemble_release import ENSEMBLE, ROLLOUT, ROWS, land, published
 from tests.support.release.release_steps import CONTEXT, Release
 from tests.support.serving.ensembles import ensemble_files, python_files
@@ -56,8 +55,7 @@ def test_ensemble_from_training_to_staging(store: ModelStoreHook, hook: TritonHo
         *("prices/7/members.json", "scale/7/model.py", "lookup/7/model.onnx"),
         *(f"{name}/config.pbtxt" for name in ("lookup", "prices", "scale")),
     }
-    texts = ModelRegistry(store).config_texts(manifest)
-    configs = {name: from_pbtxt(text) for name, text in texts.items()}
+    configs = ModelRegistry(store).configs(manifest)
     assert bundle_config_sha256(configs) == manifest.config_sha256
     steps = configs["prices"]["ensemble_scheduling"]["step"]
     assert [(step["model_name"], step["model_version"]) for step in steps] == [("scale", 7), ("lookup", 7)]
