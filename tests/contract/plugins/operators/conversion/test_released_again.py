@@ -17,7 +17,7 @@ from slipway.release_run import ReleaseRun
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import InputMissingError, VersionConflictError
-from include.model_release.publishing.intent import decision_key
+from include.model_release.publishing.publication import decision_key
 from tests.support.release.conversion import (
     CONTEXT,
     Pods,
