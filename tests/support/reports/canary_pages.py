@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
+from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
 from include.sandbox.lab.simulation.recorded_canary import STABLE_URI, STEPS, Story, Traffic
@@ -102,7 +102,7 @@ STORIES: list[Callable[[], Story]] = [
 
 
 @functools.cache
-def document_of(told: Callable[[], Story]) -> dict[str, Any]:
+def document_of(told: Callable[[], Story]) -> CanaryEvidence:
     story = told()
     return canary_evidence(story.events, story.policy, planned=STEPS)
 

@@ -14,15 +14,18 @@ class Page(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.tags: set[str] = set()
+        self.attributes: set[tuple[str, str]] = set()
         self.text: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        self.attributes |= {(tag, name) for name, _ in attrs}
         if tag not in VOID_TAGS:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
+        self.attributes |= {(tag, name) for name, _ in attrs}
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag

@@ -6,12 +6,11 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.verdict_text import (
     QUESTION_WORDS,
     REPLAYED,
@@ -23,7 +22,16 @@ from include.model_release.canary.verdict_text import (
 )
 from include.model_release.document_form import form_of
 from include.model_release.reports.canary.charts import canary_charts
-from include.model_release.reports.canary.evidence import DOCUMENT_FILE, WINDOWS_FILE, earlier_windows_file
+from include.model_release.reports.canary.document import (
+    DOCUMENT_FILE,
+    WINDOWS_FILE,
+    CanaryEvidence,
+    JudgedWindow,
+    Run,
+    Statistics,
+    Sums,
+    earlier_windows_file,
+)
 from include.model_release.reports.html_page import render_page
 
 # So many of a list are shown at its beginning, and as many at its end; so many letters of a text.
@@ -40,20 +48,19 @@ _GIVEN_UP = "A canary that cannot be judged in the time it is given is taken bac
 
 
 @form_of("the evidence of the canary")
-def render_canary_html(document: Mapping[str, Any]) -> str:
-    """Return the page for what `evidence.canary_evidence` makes; the last run is shown in full.
+def render_canary_html(evidence: CanaryEvidence) -> str:
+    """Return the page for a canary's evidence; the last run is shown in full.
 
-    :raises UserError: for a document of another form.
+    :raises UserError: where the evidence holds what cannot be shown.
     """
-    runs = document["runs"]
-    run = runs[-1] if runs else None
+    run = evidence.runs[-1] if evidence.runs else None
     return render_page(
         "canary/page.html.j2",
-        document=document,
+        evidence=evidence,
         run=run,
-        outcome=_OUTCOMES.get(document["outcome"], _OUTCOMES["open"]),
-        lead=_brief(_lead(document, run)),
-        earlier=_Ends.of(runs[:-1]),
+        outcome=_OUTCOMES.get(evidence.outcome, _OUTCOMES["open"]),
+        lead=_brief(_lead(evidence, run)),
+        earlier=_Ends.of(evidence.runs[:-1]),
         document_file=DOCUMENT_FILE,
         windows_file=WINDOWS_FILE,
         recording=earlier_windows_file,
@@ -62,25 +69,25 @@ def render_canary_html(document: Mapping[str, Any]) -> str:
         duration=duration,
         number=number,
         span=_span,
-        **({} if run is None else _in_full(document, run)),
+        **({} if run is None else _in_full(evidence, run)),
     )
 
 
-def _in_full(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, object]:
+def _in_full(evidence: CanaryEvidence, run: Run) -> dict[str, object]:
     """Return what the page says of the last run alone."""
-    reached = {step["weight"] for step in run["steps"]}
-    policy = AnalysisPolicy.from_mapping(document["policy"])
+    reached = {step.weight for step in run.steps}
     return {
-        "cards": _cards(document, run),
-        "charts": canary_charts(run) if run["windows"] or len(run["weights"]) > 1 else (),
-        "decisions": _Ends.of(run["decisions"]),
-        "steps": _Ends.of(run["steps"]),
-        "missed": [step for step in document["planned"] if step["weight"] not in reached],
-        "last": next((window for window in reversed(run["windows"]) if window["window"] is not None), None),
-        "questions": _questions(run["windows"][-1]["statistics"]) if run["windows"] else (),
+        "cards": _cards(evidence, run),
+        "charts": canary_charts(run) if run.windows or len(run.weights) > 1 else (),
+        "decisions": _Ends.of(run.decisions),
+        "steps": _Ends.of(run.steps),
+        "missed": [step for step in evidence.planned if step.weight not in reached],
+        "last": next((window for window in reversed(run.windows) if window.window is not None), None),
+        "questions": _questions(run.windows[-1].statistics) if run.windows else (),
         "replayed": REPLAYED,
-        "policy": policy,
-        "margins": margins(policy),
+        "no_sums": Sums(),
+        "alpha": evidence.policy.alpha,
+        "margins": margins(evidence.policy),
     }
 
 
@@ -111,65 +118,69 @@ class _Card:
 # --- what became of it ---
 
 
-def _lead(document: Mapping[str, Any], run: Mapping[str, Any] | None) -> str:
+def _lead(evidence: CanaryEvidence, run: Run | None) -> str:
     """Say in words how the canary ended, and what that means."""
     if run is None:
-        told = document["reason"]
+        told = evidence.reason
         return "The release ended before any user was led to this version." + (f" {told}" if told else "")
-    if not run["windows"] and document["stable_storage_uri"] is None:
+    if not run.windows and evidence.stable_storage_uri is None:
         return "This is the first version of the model: there was nothing to compare it with, and no canary."
-    last = run["windows"][-1] if run["windows"] else None
-    begun = next((done for done in run["decisions"] if done["kind"] == "rollback_started"), None)
-    if begun is not None and (last is None or begun["reason"] != last["reason"]):
-        return f"A rollback was begun: {_sentence(begun['reason'])} {_last_word(last)}"
+    last = run.windows[-1] if run.windows else None
+    begun = next((done for done in run.decisions if done.kind == "rollback_started"), None)
+    if begun is not None and (last is None or begun.reason != last.reason):
+        return (
+            f"A rollback was begun: {_sentence(begun.reason or 'no reason is recorded')} {_last_word(last)}"
+        )
     if last is None:
         return "No window was judged."
     ended = {
         "promoted": "The candidate passed every step and is the stable version now.",
         "rolled_back": "Users are back on the stable version.",
-    }.get(document["outcome"], "")
-    given_up = last["status"] == "inconclusive" and document["outcome"] == "rolled_back"
-    parts = [ended, last["reason"], meaning(last["status"]), _GIVEN_UP if given_up else ""]
+    }.get(evidence.outcome, "")
+    given_up = last.status == "inconclusive" and evidence.outcome == "rolled_back"
+    parts = [ended, last.reason, meaning(last.status), _GIVEN_UP if given_up else ""]
     return " ".join(_sentence(part) for part in parts if part)
 
 
-def _last_word(last: Mapping[str, Any] | None) -> str:
+def _last_word(last: JudgedWindow | None) -> str:
     """Say where the judge stood when something else ended the canary; `last` is the last window."""
     if last is None:
         return "No window had been judged."
-    condemned = "" if last["status"] == "fail" else "The judge had not condemned the candidate. "
-    return f"{condemned}Its last word was: {_sentence(last['reason'])}"
+    condemned = "" if last.status == "fail" else "The judge had not condemned the candidate. "
+    return f"{condemned}Its last word was: {_sentence(last.reason)}"
 
 
-def _cards(document: Mapping[str, Any], run: Mapping[str, Any]) -> list[_Card]:
-    totals, exposure = run["totals"], document["exposure"]
-    if not totals["windows"]:
+def _cards(evidence: CanaryEvidence, run: Run) -> list[_Card]:
+    totals, exposure = run.totals, evidence.exposure
+    if not totals.windows:
         return []
-    requests, errors = exposure["candidate_requests"], exposure["candidate_errors"]
+    requests, errors = exposure.candidate_requests, exposure.candidate_errors
     if requests is None:
-        requests, errors = totals["candidate_requests"], totals["candidate_errors"]
-    statistics = run["windows"][-1]["statistics"]
-    fails_at = f"it fails at {number(statistics['threshold'])}"
+        requests, errors = totals.candidate_requests, totals.candidate_errors
+    statistics = run.windows[-1].statistics
+    fails_at = f"it fails at {number(statistics.threshold)}"
     cards = [
-        _Card("Evidence against the candidate", number(statistics["total_evidence"]), fails_at),
+        _Card("Evidence against the candidate", number(statistics.total_evidence), fails_at),
         _Card("Requests to the candidate", f"{requests:,}", f"{errors:,} of them failed"),
     ]
-    replayed, failed = totals.get("replayed_requests", 0), totals.get("replayed_errors", 0)
-    if replayed:
-        counts = f"{failed:,} of them failed; not counted among users'"
-        cards.append(_Card("Golden requests replayed to it", f"{replayed:,}", counts))
-    blind = f", {totals['blind_windows']} of them blind" if totals["blind_windows"] else ""
-    watched = f"{duration(totals['seconds'])} of traffic{blind}"
-    cards.append(_Card("Windows judged", f"{totals['windows']:,}", watched))
-    seconds = exposure["seconds_from_first_bad_answer_to_weight_0"]
+    if totals.replayed_requests:
+        failed = f"{totals.replayed_errors:,} of them failed; not counted among users'"
+        cards.append(_Card("Golden requests replayed to it", f"{totals.replayed_requests:,}", failed))
+    blind = f", {totals.blind_windows} of them blind" if totals.blind_windows else ""
+    watched = f"{duration(totals.seconds)} of traffic{blind}"
+    cards.append(_Card("Windows judged", f"{totals.windows:,}", watched))
+    seconds = exposure.seconds_from_first_bad_answer_to_weight_0
     if seconds is not None:
         source = "each time as seen by the metrics source"
         cards.append(_Card("From the first bad answer to weight 0", duration(seconds), source))
     return cards
 
 
-def _questions(statistics: Mapping[str, Any]) -> list[tuple[str, float]]:
-    return [(QUESTION_WORDS.get(name, name).capitalize(), value) for name, value in by_question(statistics)]
+def _questions(statistics: Statistics) -> list[tuple[str, float]]:
+    return [
+        (QUESTION_WORDS.get(name, name).capitalize(), value)
+        for name, value in by_question(statistics.recorded)
+    ]
 
 
 # --- in words ---
@@ -181,16 +192,16 @@ def _brief(words: object) -> str:
     return told if len(told) <= _LETTERS else f"{told[:_LETTERS]}…"
 
 
-def _span(run: Mapping[str, Any]) -> str:
+def _span(run: Run) -> str:
     """Return when a run began and ended, in UTC."""
-    began, ended = datetime.fromisoformat(run["began_at"]), datetime.fromisoformat(run["ended_at"])
+    began, ended = run.began_at, run.ended_at
     shape = "%H:%M:%S" if began.date() == ended.date() else "%Y-%m-%d %H:%M:%S"
     return f"{began:%Y-%m-%d %H:%M:%S} to {ended.strftime(shape)} UTC"
 
 
-def _clock(at: str) -> str:
-    """Return the time of day of `at` (ISO 8601)."""
-    return f"{datetime.fromisoformat(at):%H:%M:%S}"
+def _clock(at: datetime) -> str:
+    """Return the time of day of `at`."""
+    return f"{at:%H:%M:%S}"
 
 
 def _sentence(words: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from include.model_release.gates.mirror_comparison import (
     judge_mirror,
     mirror_evidence,
 )
+from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.html_page import render_page
@@ -30,7 +32,7 @@ _HOSTILE = (
     "</td></title></style><script>alert(1)</script><img src=x onerror=alert(1)>' id='x\" id=\"{{ 7 * 7 }}"
 )
 # Words that a page looks up or reads as a time; others cannot be there.
-_LOOKED_UP = {"status", "verdict", "source", "kind", "outcome", "at", "began_at", "ended_at"}
+_LOOKED_UP = re.compile(r"status|verdict|source|kind|outcome|until|at|(?!created).*_at")
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -38,7 +40,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
     if isinstance(value, dict | list):
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _places(part, (*path, key))
-    elif isinstance(value, str) and not {*path[-1:]} & _LOOKED_UP:
+    elif isinstance(value, str) and not _LOOKED_UP.fullmatch(str(path[-1])):
         yield path
 
 
@@ -58,7 +60,11 @@ def _canary() -> dict[str, Any]:
     story.canary(Traffic(seed=2), windows=3)
     story.canary(Traffic(candidate_errors=0.3))
     story.restore()
-    return canary_evidence(story.events, story.policy, planned=STEPS)
+    return canary_evidence(story.events, story.policy, planned=STEPS).to_document()
+
+
+def _canary_page(document: Any) -> str:
+    return render_canary_html(CanaryEvidence.from_document(document))
 
 
 def _mirror() -> dict[str, Any]:
@@ -86,7 +92,7 @@ _PAGES: list[tuple[Callable[[Any], str], Callable[[], Any]]] = [
     (render_report_html, lambda: _TEXTS),
     (render_report_html, lambda: SIGNATURE),
     (render_mirror_html, _mirror),
-    (render_canary_html, _canary),
+    (_canary_page, _canary),
 ]
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from include.model_release.reports.canary.document import CanaryEvidence, Recomputed
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
 from include.sandbox.lab.simulation.recorded_canary import Story, Traffic
@@ -49,11 +50,11 @@ def pictures_of(page: str) -> list[ElementTree.Element]:
 def test_the_page_tells_what_matters() -> None:
     """Outcome, reason, counts, steps reached or not, decisions and how to compute it again are on the page."""
     words = words_of(page_of(failing))
-    last = document_of(failing)["runs"][0]["windows"][-1]
+    last = document_of(failing).runs[0].windows[-1]
     for expected in (
         "✗ rolled back",
         "Users are back on the stable version.",
-        last["reason"],
+        last.reason,
         "The step at 25 % failed after",
         "For this reason a rollback was begun.",
         "not reached",
@@ -109,9 +110,10 @@ def test_a_rollback_for_another_reason_than_the_verdict_is_told() -> None:
 
 def test_verdicts_that_do_not_come_out_again_are_told() -> None:
     """Where judging again gave another verdict, the page names the window instead of vouching for it."""
-    document = dict(document_of(good))
-    document["runs"] = [{**document["runs"][0], "recomputed": {"agrees": False, "first_difference": 7}}]
-    words = words_of(render_canary_html(document))
+    document = document_of(good)
+    differs = Recomputed(agrees=False, first_difference=7)
+    runs = [document.runs[0].model_copy(update={"recomputed": differs})]
+    words = words_of(render_canary_html(document.model_copy(update={"runs": runs})))
     assert "window 7 came out otherwise than recorded" in words
     assert "all came out the same" not in words
 
@@ -212,7 +214,7 @@ def test_the_same_document_gives_the_same_bytes() -> None:
 
 def test_the_size_of_a_page_does_not_grow_with_its_windows() -> None:
     """Four hundred windows are taken together: the page stays below what a browser draws at once."""
-    assert document_of(hundreds_of_windows)["runs"][0]["totals"]["windows"] >= 400
+    assert document_of(hundreds_of_windows).runs[0].totals.windows >= 400
     assert len(page_of(hundreds_of_windows)) < 300_000
 
 
@@ -243,7 +245,7 @@ _NASTY = st.text(alphabet=st.sampled_from("<>&\"'x/= "), max_size=20)
 @given(_NASTY, _NASTY, _NASTY)
 def test_no_text_becomes_markup(model: str, reason: str, author: str) -> None:
     """Whatever names, reasons and authors hold, the page's elements stay the same."""
-    document = document_of(begun_anew)
+    document = document_of(begun_anew).to_document()
     window = {**document["runs"][-1]["windows"][-1], "reason": reason}
     runs = [
         {
@@ -255,4 +257,4 @@ def test_no_text_becomes_markup(model: str, reason: str, author: str) -> None:
     ]
     plain = parse_page(page_of(begun_anew)).tags
     changed = {**document, "model": model, "release_id": author, "reason": reason, "runs": runs}
-    assert parse_page(render_canary_html(changed)).tags == plain
+    assert parse_page(render_canary_html(CanaryEvidence.from_document(changed))).tags == plain
