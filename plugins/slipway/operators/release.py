@@ -14,16 +14,12 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.canary.judge import AnalysisPolicy, CanaryPlan
-from include.model_release.errors import (
-    AlreadyReleasedError,
-    ReleaseInProgressError,
-    SlipwayError,
-    UserError,
-)
+from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
-from include.model_release.record.fold import Event, Outcome, RecordError, ReleaseState
+from include.model_release.record.events import Event, Outcome, RecordError
 from include.model_release.record.requirements import requirements_of
+from include.model_release.record.state import ReleaseState
 from include.model_release.reports.canary.document import DOCUMENT_FILE
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html

@@ -12,7 +12,9 @@ from include.model_release.canary.plan import CanaryStep
 from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.verdict_text import is_replay
 from include.model_release.document_form import form_of
-from include.model_release.record.fold import Event, RecordError, ReleaseState, fold
+from include.model_release.record.events import Event, RecordError
+from include.model_release.record.fold import fold
+from include.model_release.record.state import ReleaseState
 from include.model_release.reports.canary.decisions import decisions_of, weight_0_told
 from include.model_release.reports.canary.document import (
     FORMAT_VERSION,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryStep, Sample, Window
-from include.model_release.record.fold import RecordError
+from include.model_release.record.events import RecordError
 from include.model_release.reports.canary.document import CanaryEvidence, Recomputed, Run
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.recording import recordings, windows_jsonl
