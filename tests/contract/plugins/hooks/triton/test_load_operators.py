@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonLoadModelOperator, TritonUnloadModelOperator
 
-from include.model_release.bucket_layout import pin_versions
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, TimedOutError
+from include.model_release.triton_config.build import pin_versions
 from tests.support.store.connections import free_port, triton_connection
 from tests.support.triton_hook.table import CONTEXT
 
