@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.figures import FIGURES
 from include.model_release.intake import IncomingVersion, parse_ready
 from include.model_release.publishing.variants import variant_names, with_variant
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
+from include.sandbox.host.preflight import PORT_VARIABLES
+from include.sandbox.host.settings import IMAGES_VARIABLE, ROOT_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -216,6 +219,20 @@ def test_the_settings_say_what_every_connection_is_for() -> None:
     assert connections
     settings = SETTINGS.read_text(encoding="utf-8")
     assert [name for name in connections if f"connection `{name}`" not in settings] == []
+
+
+def test_the_settings_name_every_variable_of_the_sandbox() -> None:
+    """Each port and folder of the sandbox that can be chosen has its variable in docs/settings.md."""
+    settings = SETTINGS.read_text(encoding="utf-8")
+    variables = [*PORT_VARIABLES.values(), ROOT_VARIABLE, IMAGES_VARIABLE]
+    assert [name for name in variables if f"`{name}`" not in settings] == []
+
+
+def test_the_page_of_figures_names_every_figure() -> None:
+    """Whatever `make bench` measures is in docs/figures.md; `N` stands there for a percentage."""
+    page = (DOCS / "figures.md").read_text(encoding="utf-8")
+    names = {re.sub(r"_at_\d+_", "_at_N_", name) for name in FIGURES}
+    assert sorted(name for name in names if f"`{name}`" not in page) == []
 
 
 def test_the_release_file_in_the_readme_is_valid() -> None:
