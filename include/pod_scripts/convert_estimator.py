@@ -41,7 +41,7 @@ LIBRARIES = {"sklearn": SKLEARN, "xgboost": XGBOOST, "lightgbm": LIGHTGBM}
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = converter_parser(__doc__)
     add = parser.add_argument
     add("--library", required=True, choices=sorted(LIBRARIES), help="that the model is of")
@@ -56,7 +56,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def convert(run: Run) -> dict[str, Any]:
-    """Makes `model.onnx` and the reference of the source; returns its part of the result. Raises PodError."""
+    """Make `model.onnx` and the reference of the source; return its part of the result."""
     # The libraries tell formats by the end of the name.
     suffix = Path(run.options.source).suffix.lower()
     require_known_format(suffix, run.options)
@@ -66,7 +66,7 @@ def convert(run: Run) -> dict[str, Any]:
 
 
 def require_known_format(suffix: str, options: argparse.Namespace) -> None:
-    """Raises PodError (UserError, ModelInvalidError) for a pickle that is not trusted, or an unknown format."""
+    """Raise PodError (UserError, ModelInvalidError) for a pickle that is not trusted, or an unknown format."""
     library = LIBRARIES[options.library]
     if suffix in PICKLES and not options.trusted:
         raise PodError(
@@ -90,7 +90,7 @@ def require_known_format(suffix: str, options: argparse.Namespace) -> None:
 
 
 def convert_loaded(run: Run, path: Path) -> dict[str, Any]:
-    """Loads the source, writes `model.onnx`, and keeps what the source answers by its own runtime."""
+    """Load the source, write `model.onnx`, and keep what the source answers by its own runtime."""
     library, column = LIBRARIES[run.options.library], run.options.input
     model = loaded(path, run.options)
     task, features = library.describe(model)
@@ -116,7 +116,10 @@ def convert_loaded(run: Run, path: Path) -> dict[str, Any]:
 
 
 def loaded(path: Path, options: argparse.Namespace) -> Any:
-    """The model of a file whose format is allowed. Raises PodError (UserError, ModelInvalidError)."""
+    """Return the model of a file whose format is allowed.
+
+    :raises PodError: of kind UserError or ModelInvalidError.
+    """
     library = LIBRARIES[options.library]
     try:
         with same_version_only():
@@ -139,7 +142,7 @@ def loaded(path: Path, options: argparse.Namespace) -> Any:
 
 @contextmanager
 def same_version_only() -> Iterator[None]:
-    """Makes an error of scikit-learn's warning that a model is of another version: it may answer wrongly.
+    """Turn scikit-learn's warning about a model of another version into an error: it may answer wrongly.
 
     The source is the reference, so parity would not show it.
     """
@@ -151,7 +154,7 @@ def same_version_only() -> Iterator[None]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     options = arguments(argv)
     return run_onnx_converter(options, convert, (*PACKAGES, *LIBRARIES[options.library].packages))
 

@@ -52,7 +52,7 @@ MEMORY_MIB = 12288
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = converter_parser(__doc__, PRECISIONS)
     parser.set_defaults(memory_mib=MEMORY_MIB)
     add = parser.add_argument
@@ -86,7 +86,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends the program with exit code 2 when arguments contradict each other."""
+    """End the program with exit code 2 when arguments contradict each other."""
     if options.precision == "int8" and not (options.calibration or options.calibration_cache):
         parser.error(
             "--precision int8 needs --calibration or --calibration-cache: without scales the engine is noise"
@@ -101,7 +101,7 @@ def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace
 
 
 def describe_machine(run: Run, gpu: Gpu) -> dict[str, Any]:
-    """The GPU and the driver, the versions of TensorRT and CUDA, and how far the engine can travel. Raises PodError."""
+    """Return the GPU and the driver, the versions of TensorRT and CUDA, and how far the engine can travel."""
     return {
         "gpu": gpu.name,
         "compute_capability": gpu.compute_capability,
@@ -128,7 +128,7 @@ def library_versions() -> dict[str, Any]:
 
 
 def cuda_version() -> str | None:
-    """The version of CUDA's runtime library, if it can be found."""
+    """Return the version of CUDA's runtime library, if it can be found."""
     for name in ("libcudart.so", "libcudart.so.13", "libcudart.so.12"):
         with contextlib.suppress(OSError, AttributeError):
             number = ctypes.c_int()
@@ -148,7 +148,7 @@ def build_command(
     has_timings: bool = False,
     calibrates: bool = False,
 ) -> list[str]:
-    """The builder's command line (polygraphy 0.49 and later)."""
+    """Return the builder's command line (polygraphy 0.49 and later)."""
     timings = str(folder / TIMINGS_FILE)
     command = ["polygraphy", "convert", str(folder / SOURCE_FILE), "--convert-to", "trt"]
     command += ["--output", str(folder / ENGINE_FILE)]
@@ -180,7 +180,7 @@ def build_command(
 
 
 def prepare_calibration(run: Run, signature: Signature, profiles: Sequence[Profile]) -> dict[str, str]:
-    """Writes the rows that the builder will read, for the model's inputs alone; returns its environment."""
+    """Write the rows that the builder will read, for the model's inputs alone; return its environment."""
     import numpy as np
 
     rows = read_golden(run.folder / CALIBRATION_FILE, run.options.calibration, signature.inputs)
@@ -201,7 +201,7 @@ def prepare_calibration(run: Run, signature: Signature, profiles: Sequence[Profi
 
 
 def scales_url(run: Run) -> str | None:
-    """Where the scales of this very model lie: with another model's the engine is noise."""
+    """Return where the scales of this model lie: with another model's scales the engine answers noise."""
     options = run.options
     if options.calibration_cache is None:
         return None
@@ -211,7 +211,7 @@ def scales_url(run: Run) -> str | None:
 def build(
     run: Run, gpu: Gpu, tensorrt: str, signature: Signature, profiles: Sequence[Profile]
 ) -> dict[str, Any]:
-    """Builds the engine; the caches are fetched before and put back after, for the next build. Raises PodError."""
+    """Build the engine; the caches are fetched before and put back after, for the next build."""
     options, store = run.options, run.store
     timings = timing_cache_url(options.timing_cache, gpu, tensorrt)
     has_timings = timings is not None and store.fetch_if_there(timings, run.folder / TIMINGS_FILE)
@@ -252,7 +252,7 @@ class Engine:
         self._most = min((shape[0] for shape in profiles[0]["max"].values()), default=1) if profiles else None
 
     def run(self, names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
-        """The wanted outputs, or all, one row for each row that is fed."""
+        """Return the wanted outputs, or all, one row for each row that is fed."""
         import numpy as np
 
         rows = len(next(iter(feeds.values())))
@@ -270,7 +270,10 @@ class Engine:
 
 @contextlib.contextmanager
 def open_engine(path: Path, profiles: Sequence[Profile]) -> Iterator[Engine]:
-    """The engine in this process, on the GPU. Raises PodError when it cannot be loaded."""
+    """Open the engine in this process, on the GPU.
+
+    :raises PodError: it cannot be loaded.
+    """
     common = importlib.import_module("polygraphy.backend.common")
     backend = importlib.import_module("polygraphy.backend.trt")
     runner = backend.TrtRunner(backend.EngineFromBytes(common.BytesFromPath(str(path))))
@@ -290,7 +293,7 @@ def open_engine(path: Path, profiles: Sequence[Profile]) -> Iterator[Engine]:
 
 
 def keep_source_answers(run: Run) -> Signature:
-    """Checks the source, keeps what it answers, and tells its signature. Raises PodError."""
+    """Check the source, keep what it answers, and tell its signature."""
     signature = keep_onnx_reference(run, run.folder / SOURCE_FILE)
     strange = [t for t in (*signature.inputs, *signature.outputs) if t.datatype in NOT_CARRIED]
     if strange:
@@ -305,7 +308,7 @@ def keep_source_answers(run: Run) -> Signature:
 
 
 def examine_engine(run: Run, signature: Signature, profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Holds the engine against the reference, over the golden set: parity table and latency."""
+    """Compare the engine with the reference, over the golden set: parity table and latency."""
     golden = read_golden_of(run, signature)
     with open_engine(run.folder / ENGINE_FILE, profiles) as engine:
         answers = answer_all(engine, signature, golden, "the engine")
@@ -317,7 +320,7 @@ def examine_engine(run: Run, signature: Signature, profiles: Sequence[Profile]) 
 
 
 def convert(run: Run, result: dict[str, Any]) -> None:
-    """Downloads, builds, compares, hands the engine over; fills in the result on the way. Raises PodError."""
+    """Download, build, compare, hand the engine over; fill in the result on the way."""
     gpu = read_gpu()
     machine = result["engine"] = describe_machine(run, gpu)
     about = f"{gpu.name}, compute capability {gpu.compute_capability}, TensorRT {machine['tensorrt']}"
@@ -333,7 +336,7 @@ def convert(run: Run, result: dict[str, Any]) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     return run_converter(arguments(argv), convert, PACKAGES)
 
 

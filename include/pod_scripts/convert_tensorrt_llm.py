@@ -51,7 +51,7 @@ SCHEDULERS = ("guaranteed_no_evict", "max_utilization")
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = new_parser(__doc__)
     for describe in (checkpoint_arguments, build_arguments, serving_arguments, tool_arguments):
         describe(parser.add_argument)
@@ -61,7 +61,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def checkpoint_arguments(add: Callable[..., Any]) -> None:
-    """What is converted, and into what."""
+    """Add the arguments that say what is converted, and into what."""
     add("--source", type=s3_url, help="the checkpoint's folder, s3://BUCKET/PREFIX")
     text = "instead of --source: a model of the Hugging Face hub (HF_TOKEN)"
     add("--hub-model", metavar="ORG/NAME", help=text)
@@ -76,7 +76,7 @@ def checkpoint_arguments(add: Callable[..., Any]) -> None:
 
 
 def build_arguments(add: Callable[..., Any]) -> None:
-    """How the engines are built."""
+    """Add the arguments that say how the engines are built."""
     add("--family", default="llama", help="the folder of convert_checkpoint.py in the examples (%(default)s)")
     precisions = [*DTYPES, *WEIGHT_ONLY]
     add("--precision", choices=precisions, default="bf16", help="int8 and int4: weights (%(default)s)")
@@ -102,7 +102,7 @@ def build_arguments(add: Callable[..., Any]) -> None:
 
 
 def serving_arguments(add: Callable[..., Any]) -> None:
-    """How the server uses them."""
+    """Add the arguments that say how the server uses the engines."""
     text = "of the free GPU memory, for the cache (%(default)s)"
     add("--kv-cache-fraction", type=share, default=0.9, help=text)
     add("--kv-cache-reuse", action="store_true", help="keep the cache of prompts that begin alike")
@@ -116,7 +116,7 @@ def serving_arguments(add: Callable[..., Any]) -> None:
 
 
 def tool_arguments(add: Callable[..., Any]) -> None:
-    """Where NVIDIA's tools lie, and their limits."""
+    """Add the arguments that say where NVIDIA's tools lie, and their limits."""
     add("--templates", type=Path, default=TEMPLATES, help="the inflight-batcher templates (%(default)s)")
     add("--examples", type=Path, default=HOME, help="where the folder `examples` lies (%(default)s)")
     add("--tool-python", default="/usr/bin/python3", help="the Python that has TensorRT-LLM (%(default)s)")
@@ -127,7 +127,7 @@ def tool_arguments(add: Callable[..., Any]) -> None:
 
 
 def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends the program with exit code 2 when arguments contradict each other."""
+    """End the program with exit code 2 when arguments contradict each other."""
     if bool(options.source) == bool(options.hub_model):
         parser.error("give either --source or --hub-model")
     if options.hub_model and not re.fullmatch(r"[0-9a-f]{40}", options.hub_revision or ""):
@@ -151,7 +151,7 @@ def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace
 
 
 def checkpoint_command(options: argparse.Namespace, folder: Path) -> list[str]:
-    """The command line of convert_checkpoint.py (TensorRT-LLM 0.21)."""
+    """Return the command line of convert_checkpoint.py (TensorRT-LLM 0.21)."""
     command = [options.tool_python, str(options.examples / SCRIPT.format(family=options.family))]
     command += ["--model_dir", str(folder / "source"), "--output_dir", str(folder / "checkpoint")]
     command += ["--dtype", DTYPES.get(options.precision, options.dtype)]
@@ -163,7 +163,7 @@ def checkpoint_command(options: argparse.Namespace, folder: Path) -> list[str]:
 
 
 def engine_command(options: argparse.Namespace, folder: Path, *, has_timings: bool) -> list[str]:
-    """The command line of trtllm-build (TensorRT-LLM 0.21)."""
+    """Return the command line of trtllm-build (TensorRT-LLM 0.21)."""
     command = [
         "trtllm-build",
         "--checkpoint_dir",
@@ -191,7 +191,7 @@ def engine_command(options: argparse.Namespace, folder: Path, *, has_timings: bo
 
 
 def require_engine(options: argparse.Namespace, folder: Path) -> None:
-    """Raises PodError unless there is an engine for each rank, and the configuration that the server reads."""
+    """Raise PodError unless there is an engine for each rank, and the configuration that the server reads."""
     wanted = {"config.json", *(f"rank{rank}.engine" for rank in range(options.tp_size * options.pp_size))}
     found = {path.name for path in (folder / "engine").glob("*")}
     if not wanted <= found:
@@ -208,7 +208,7 @@ def require_engine(options: argparse.Namespace, folder: Path) -> None:
 
 
 def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> None:
-    """Fetches, builds, lays out, uploads; fills in `result` on the way. Raises PodError."""
+    """Fetch, build, lay out, upload; fill in `result` on the way."""
     result |= {"precision": options.precision, "parity": []}
     with tempfile.TemporaryDirectory(prefix="convert-") as text:
         folder = Path(text)
@@ -234,7 +234,7 @@ def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> N
 
 
 def describe_machine(gpu: Gpu, options: argparse.Namespace) -> dict[str, Any]:
-    """The GPUs, all of one kind, and the versions of what builds."""
+    """Return the GPUs, all of one kind, and the versions of what builds."""
     versions = tool_versions(PACKAGES)
     say("machine", f"{gpu.name}, compute capability {gpu.compute_capability}")
     return {
@@ -249,7 +249,7 @@ def describe_machine(gpu: Gpu, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def fetch_checkpoint(store: Store, options: argparse.Namespace, target: Path) -> None:
-    """Downloads the checkpoint from S3 or from the hub. Raises PodError."""
+    """Download the checkpoint from S3 or from the hub."""
     target.mkdir()
     if options.source is not None:
         say("fetch", f"{options.source}, {store.download_folder(options.source, target)} files")
@@ -262,7 +262,7 @@ def fetch_checkpoint(store: Store, options: argparse.Namespace, target: Path) ->
 
 
 def fetch_from_hub(model: str, revision: str, target: Path) -> None:
-    """Downloads a model of the Hugging Face hub. Raises PodError."""
+    """Download a model of the Hugging Face hub."""
     hub = importlib.import_module("huggingface_hub")
     try:
         hub.snapshot_download(model, revision=revision, local_dir=str(target))
@@ -282,7 +282,7 @@ def fetch_from_hub(model: str, revision: str, target: Path) -> None:
 def build(
     store: Store, options: argparse.Namespace, folder: Path, limits: Limits, timings: str | None
 ) -> dict[str, Any]:
-    """Builds the engines; the timings are fetched before and put back after, for the next build. Raises PodError."""
+    """Build the engines; the timings are fetched before and put back after, for the next build."""
     cache = folder / TIMINGS_FILE
     has_timings = timings is not None and store.fetch_if_there(timings, cache)
     commands = [checkpoint_command(options, folder), engine_command(options, folder, has_timings=has_timings)]
@@ -296,12 +296,12 @@ def build(
 
 
 def signature_of(config: Any) -> Signature:
-    """What clients send and get."""
+    """Return what clients send and get."""
     return Signature(*(declared_tensors(config, kind, config.name) for kind in ("input", "output")))
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     options = arguments(argv)
     return run_to_result(
         options.destination,

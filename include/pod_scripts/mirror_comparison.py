@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks two versions of a model the same questions, copies of users' requests, and compares the answers.
+"""Sends copies of users' requests to two versions of a model, and compares the answers.
 
 A router mirrors requests to this program, fire and forget: it answers at once with nothing, and what it says is
 thrown away. Each inference request is then sent to the stable version's own address and to the candidate's, and
@@ -64,7 +64,7 @@ NOT_PASSED_ON_PREFIXES = ("x-envoy-", "x-forwarded-", ":", "grpc-")
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = new_parser(__doc__)
     add = parser.add_argument
     add("--model", required=True, metavar="NAME", help="requests for other models are ignored")
@@ -92,7 +92,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     return options
 
 
-# ---------------------------------------------------------------- asking both
+# ---------------------------------------------------------------- the two versions
 
 
 class Side:
@@ -108,7 +108,7 @@ class Side:
         self._channel = channel
 
     async def ask(self, request: Request) -> Answer:
-        """The version's answer; a failure is an answer too."""
+        """Return the version's answer; a failure is an answer too."""
         began = time.monotonic()
         outputs, failure = await (self._ask_http(request) if request.path else self._ask_grpc(request))
         return Answer(outputs, failure, 1000 * (time.monotonic() - began))
@@ -165,7 +165,11 @@ class Side:
 
 @contextlib.asynccontextmanager
 async def open_side(url: str, host: str, timeout_s: float) -> AsyncIterator[Side]:
-    """One version: `url` says where to connect, `host` whom to ask for there; connections are made when needed."""
+    """Open one version's own address; connections are made when needed.
+
+    :param url: where to connect.
+    :param host: the host that the requests name.
+    """
     import aiohttp
     import grpc
 
@@ -197,7 +201,7 @@ async def open_side(url: str, host: str, timeout_s: float) -> AsyncIterator[Side
 
 
 def passed_on(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers that are the request's own."""
+    """Return the headers that are the request's own."""
     return [
         (name, value)
         for name, value in headers
@@ -210,7 +214,10 @@ def passed_on(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 @contextlib.asynccontextmanager
 async def http_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]:
-    """Takes mirrored HTTP requests while the context lasts. Raises PodError where it cannot listen."""
+    """Take mirrored HTTP requests while the context lasts.
+
+    :raises PodError: it cannot listen.
+    """
     from aiohttp import web
 
     async def take(request: web.Request) -> web.Response:
@@ -243,7 +250,10 @@ async def http_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]
 
 @contextlib.asynccontextmanager
 async def grpc_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]:
-    """Takes mirrored gRPC requests while the context lasts. Raises PodError where it cannot listen."""
+    """Take mirrored gRPC requests while the context lasts.
+
+    :raises PodError: it cannot listen.
+    """
     import grpc
     from google.protobuf.message import DecodeError
     from tritonclient.grpc import service_pb2
@@ -288,7 +298,7 @@ async def grpc_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]
 
 
 def cannot_listen(host: str, port: int, error: Exception) -> PodError:
-    """The error for an address that is taken, or is none of this machine's."""
+    """Return the error for an address that is in use, or is not this machine's."""
     number = getattr(error, "errno", None)
     wrong = number in (errno.EADDRNOTAVAIL, errno.EACCES) or (number is not None and number < 0)
     return PodError(
@@ -306,7 +316,7 @@ def cannot_listen(host: str, port: int, error: Exception) -> PodError:
 async def work(
     inbox: Inbox, stable: Side, candidate: Side, tally: Tally, options: argparse.Namespace
 ) -> None:
-    """Takes requests and asks both versions at once, until enough are judged."""
+    """Send each request to both versions at once, until enough are judged."""
     while tally.judged < options.requests:
         request = await inbox.take()
         if is_asked_twice_at_a_cost(request):
@@ -328,7 +338,7 @@ async def work(
 
 
 async def listen_and_compare(options: argparse.Namespace, result: dict[str, Any]) -> None:
-    """The whole run; fills in the result, so that a failure still tells what was seen."""
+    """Receive and compare until enough is judged; fill in the result, so that a failure still tells what was seen."""
     inbox, tally = Inbox(options.model, options.queue), Tally(options.worst)
     try:
         async with (
@@ -351,7 +361,7 @@ async def listen_and_compare(options: argparse.Namespace, result: dict[str, Any]
 async def until_enough(
     inbox: Inbox, stable: Side, candidate: Side, tally: Tally, options: argparse.Namespace
 ) -> None:
-    """Works until enough requests are judged or the time is up."""
+    """Work until enough requests are judged or the time is up."""
     workers = [
         asyncio.create_task(work(inbox, stable, candidate, tally, options))
         for _ in range(options.concurrency)
@@ -368,7 +378,7 @@ async def until_enough(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     options = arguments(argv)
 
     def work(_: Store, result: dict[str, Any]) -> None:

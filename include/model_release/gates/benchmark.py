@@ -132,7 +132,7 @@ class BenchmarkVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the version may go on."""
+        """Return whether the version may go on."""
         return self.status == "pass"
 
     def to_dict(self) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _against_slo(candidate: _Side, stable: _Side | None, benchmark: Benchmark) -
 
 
 def _more_errors(candidate: _Side, stable: _Side) -> bool:
-    """Whether the candidate has more errors than chance explains."""
+    """Return whether the candidate has more errors than chance explains."""
     pooled = (candidate.errors + stable.errors) / (candidate.requests + stable.requests)
     spread = math.sqrt(pooled * (1.0 - pooled) * (1.0 / candidate.requests + 1.0 / stable.requests))
     difference = (candidate.error_percent - stable.error_percent) / 100.0

@@ -1,4 +1,4 @@
-"""The mirror gate: what stable and candidate answered to the same requests, and what is held of it.
+"""The mirror comparison: what stable and candidate answered to the same requests, and the verdict.
 
 The requests are copies of users', so their number and kind are what users send while the comparison lasts. A
 refusal is certain: it is given only where no further requests could have changed it. With n requests that stable
@@ -67,7 +67,7 @@ class MirrorRows(_Part):
 
 
 class MirrorLatency(_Part):
-    """Of the answers that were compared, in milliseconds, as seen by the comparer."""
+    """Of the answers that were compared, in milliseconds, as measured in the pod."""
 
     avg: float
     p50: float
@@ -76,7 +76,7 @@ class MirrorLatency(_Part):
 
 
 class MirrorReport(_Part):
-    """The comparer's report: counts, latencies and the largest differences."""
+    """The pod's report: counts, latencies and the largest differences."""
 
     counts: MirrorCounts
     rows: MirrorRows

@@ -96,7 +96,7 @@ class Converted:
 def parse_converted(result: Mapping[str, Any], model: str, version: int) -> Converted:
     """Read a converter's result: either one file of one model (`model`), or a `repository` of several.
 
-    Raises ModelInvalidError when it is neither, or when a file belongs to no model of the repository.
+    :raises ModelInvalidError: it is neither, or a file belongs to no model of the repository.
     """
     try:
         read = _Result.model_validate_json(json.dumps(dict(result)))

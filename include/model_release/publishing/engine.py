@@ -44,7 +44,7 @@ class EngineBuild(BaseModel):
 def engine_of(result: Mapping[str, Any]) -> EngineBuild | None:
     """Return the engine that a converter's `result.json` tells of; None where it built none.
 
-    Raises ModelInvalidError when `engine` is there but is none.
+    :raises ModelInvalidError: `engine` is there, and does not describe one.
     """
     told = result.get("engine")
     if told is None:

@@ -1,4 +1,4 @@
-"""What is decided before a version's files are put in place: which bytes it consists of, and where they lie safe.
+"""The publication: the decision which bytes a version consists of, made before its files are put in place.
 
 A version's keys can be written by anyone who publishes it, and S3 writes one object at a time. So publishing
 has an order that makes every interleaving harmless:
@@ -8,8 +8,8 @@ has an order that makes every interleaving harmless:
 3. the files are copied to their places, from the decided origins only;
 4. the manifest is written with If-None-Match: the version exists.
 
-Whoever dies, the next one finds the decision and finishes it: no other bytes than the decided ones are ever
-written to a version's places. Who comes with other bytes reads the decision and is told.
+If a publisher is stopped half-way, the next one finds the decision and finishes it: only the decided bytes are ever
+written to a version's places. A publisher with other bytes reads the decision and gets an error.
 """
 
 from __future__ import annotations

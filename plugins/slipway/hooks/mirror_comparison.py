@@ -1,4 +1,4 @@
-"""Where the comparer of mirrored requests listens."""
+"""Where the pod of the mirror comparison listens."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class MirrorComparisonHook(BaseHook):
         self.mirror_conn_id = mirror_conn_id
 
     def listening(self) -> Listening:
-        """Where a comparer shall listen.
+        """Return where the pod listens.
 
-        :raises UserError: the ports are none, or one and the same.
+        :raises UserError: a port is not valid, or both are the same.
         """
         try:
             connection = self.get_connection(self.mirror_conn_id)

@@ -71,7 +71,7 @@ class ModelStoreHook(BaseHook):
 
     @cached_property
     def client(self) -> Any:
-        """The boto3 client of the connection."""
+        """Return the boto3 client of the connection."""
         hook = self._connection
         retries: dict[str, Any] = {"mode": "standard"}
         if "AWS_MAX_ATTEMPTS" not in os.environ:
@@ -126,12 +126,12 @@ class ModelStoreHook(BaseHook):
         return f"s3://{self.bucket}/{key}"
 
     def read(self, key: str, *, most_bytes: int | None = None) -> bytes | None:
-        """The object's bytes, or None where the store says that there is no such object; see `fetch`."""
+        """Return the object's bytes, or None where the store says that there is no such object; see `fetch`."""
         found = self.fetch(key, most_bytes=most_bytes)
         return None if found is None else found.body
 
     def require(self, key: str, *, remedy: str, most_bytes: int | None = None) -> bytes:
-        """The object's bytes.
+        """Return the object's bytes.
 
         :param most_bytes: a larger object is not read.
         :raises InputMissingError: there is no such object.
@@ -145,7 +145,7 @@ class ModelStoreHook(BaseHook):
         return body
 
     def read_json(self, key: str) -> Any | None:
-        """The object's JSON value, or None where there is no such object.
+        """Return the object's JSON value, or None where there is no such object.
 
         :raises UserError: the object is no JSON.
         """
@@ -153,14 +153,14 @@ class ModelStoreHook(BaseHook):
         return None if body is None else parse_json(body, self.uri(key))
 
     def exists(self, key: str) -> bool:
-        """Whether the store has the object."""
+        """Return whether the store has the object."""
         with self._translated(key):
             # Not by HEAD: its 404 does not say whether the object or the whole bucket is missing.
             page = self.client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1)
         return any(entry["Key"] == key for entry in page.get("Contents", ()))
 
     def stat(self, key: str) -> ObjectFacts | None:
-        """What the store says of the object, without reading it, or None where there is none."""
+        """Return what the store says of the object, without reading it, or None where there is none."""
         with self._translated(key):
             try:
                 return facts_of(self.client.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED"))
@@ -178,12 +178,12 @@ class ModelStoreHook(BaseHook):
         content_type: str = "application/octet-stream",
         settings: ObjectSettings | None = None,
     ) -> None:
-        """Writes the object, replacing what was there."""
+        """Write the object, replacing what was there."""
         with self._translated(key):
             self._put(key, body, settings or ObjectSettings(content_type))
 
     def write_json(self, key: str, value: Mapping[str, Any]) -> None:
-        """Writes the object as indented JSON, replacing what was there."""
+        """Write the object as indented JSON, replacing what was there."""
         self.write(key, json.dumps(value, indent=2).encode(), content_type="application/json")
 
     def write_once(
@@ -194,20 +194,20 @@ class ModelStoreHook(BaseHook):
         content_type: str = "application/json",
         settings: ObjectSettings | None = None,
     ) -> bool:
-        """Writes the object unless it exists already (If-None-Match); says whether it was written."""
+        """Write the object unless it exists already (If-None-Match); return whether it was written."""
         return self._write_if(key, body, settings or ObjectSettings(content_type), IfNoneMatch="*")
 
     def replace(self, key: str, body: bytes, etag: str, *, content_type: str = "application/json") -> bool:
-        """Writes the object if it is still the one with this entity tag; says whether it was written."""
+        """Write the object if it is still the one with this entity tag; return whether it was written."""
         return self._write_if(key, body, ObjectSettings(content_type), IfMatch=etag)
 
     def read_with_etag(self, key: str, *, most_bytes: int | None = None) -> tuple[bytes, str] | None:
-        """What `fetch` returns, without the time."""
+        """Return what `fetch` returns, without the time."""
         found = self.fetch(key, most_bytes=most_bytes)
         return None if found is None else (found.body, found.etag)
 
     def fetch(self, key: str, *, most_bytes: int | None = None) -> StoredContent | None:
-        """The object with its entity tag and its time, or None where there is no such object.
+        """Return the object with its entity tag and its time, or None where there is no such object.
 
         :param most_bytes: a larger object is not read.
         :raises UserError: it is larger.
@@ -228,7 +228,9 @@ class ModelStoreHook(BaseHook):
                 ) from None
 
     def entries(self, prefix: str, *, after: str = "", most: int | None = None) -> list[StoredObject]:
-        """The objects below the prefix, in the order of keys; those after the key `after`, and no more than `most`."""
+        """Return the objects below the prefix, in the order of keys; those after the key `after`, and no more than
+        `most`.
+        """
         asked: dict[str, Any] = {"StartAfter": after} if after else {}
         if most is not None:
             asked["PaginationConfig"] = {"MaxItems": most, "PageSize": min(most, 1000)}
@@ -241,7 +243,7 @@ class ModelStoreHook(BaseHook):
     def listing(
         self, prefix: str, *, delimiter: str = "", pages: int | None = None, page_size: int | None = None
     ) -> Listing:
-        """What lies below the prefix.
+        """Return what lies below the prefix.
 
         :param delimiter: where a folder ends; empty: there are none, and everything below is an object.
         :param pages: how many requests it may take, each for `page_size` names; None: as many as there are.
@@ -250,12 +252,12 @@ class ModelStoreHook(BaseHook):
             return list_below(self.client, self.bucket, prefix, delimiter, pages, page_size)
 
     def delete(self, key: str) -> None:
-        """Deletes the object; one that is absent already is no error. A bucket with versioning keeps its versions."""
+        """Delete the object; one that is absent already is no error. A bucket with versioning keeps its versions."""
         with self._translated(key):
             self.client.delete_object(Bucket=self.bucket, Key=key)
 
     def delete_this(self, key: str, etag: str) -> None:
-        """Deletes the object if it is still the one with this entity tag (If-Match); another one stays.
+        """Delete the object if it is still the one with this entity tag (If-Match); another one stays.
 
         A store that does not know the condition deletes the object whatever its tag is; S3 knows it since 2025.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
@@ -270,7 +272,7 @@ class ModelStoreHook(BaseHook):
                     raise
 
     def abort_uploads(self, prefix: str) -> int:
-        """Drops the parts of uploads below the prefix that were begun and never ended; returns how many there were."""
+        """Drop the parts of uploads below the prefix that were begun and never ended; return how many there were."""
         with self._translated(prefix):
             pages = self.client.get_paginator("list_multipart_uploads").paginate(
                 Bucket=self.bucket, Prefix=prefix
@@ -292,7 +294,7 @@ class ModelStoreHook(BaseHook):
         has_sha256: bool = False,
         parts: PartsDigest | None = None,
     ) -> str | None:
-        """Copies inside the bucket, on the server's side.
+        """Copy inside the bucket, on the server's side.
 
         :param version_id: which version of the source; None: the latest.
         :param size_bytes: the source's size, where the caller knows it.
@@ -331,7 +333,7 @@ class ModelStoreHook(BaseHook):
                 raise
 
     def sha256(self, key: str, version_id: str | None = None) -> tuple[str, int]:
-        """The object's SHA-256 (hexadecimal) and size in bytes, read as a stream."""
+        """Return the object's SHA-256 (hexadecimal) and size in bytes, read as a stream."""
         version = {} if version_id is None else {"VersionId": version_id}
         with self._translated(key):
             return stream_sha256(self.client, {"Bucket": self.bucket, "Key": key, **version})

@@ -1,4 +1,4 @@
-"""Mirrored requests: a pod asks stable and candidate the same, and what they answer is compared."""
+"""Mirror comparison: a pod sends copies of users' requests to stable and candidate, and compares the answers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Preview(BaseModel):
 
 
 class RunMirrorComparisonOperator(ReleasePodOperator):
-    """Runs the comparer of mirrored requests until it has compared enough, and holds its report to the limits.
+    """Run the mirror comparison in a pod until it has compared enough, and check its report against the limits.
 
     No user was led to the candidate: a refusal needs no rollback of traffic. Passes at once where the release
     file has no ``rollout.mirror``, and where the candidate is not shown, as a model's first version is not.
@@ -56,7 +56,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
     :param preview: what the task that shows the candidate returned (templated).
     :param manifest_sha256: digest of the candidate's manifest, as it was staged (templated).
     :param ingress_conn_id: the way to the revisions' own hosts, see `IngressHook`.
-    :param mirror_conn_id: where the comparer listens, see `MirrorComparisonHook`.
+    :param mirror_conn_id: where the pod listens, see `MirrorComparisonHook`.
     """
 
     kind = stage = "mirror"
@@ -81,7 +81,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
         self.mirror_conn_id = mirror_conn_id
 
     def execute(self, context: Context) -> Any:
-        """Starts the comparer and waits for it, where the release asks for it."""
+        """Start the pod and wait for it, where the release asks for it."""
         release_run = self.release_run
         if release_run.spec.rollout.mirror is None:
             self.log.info("the release asks for no comparison of mirrored requests")
@@ -99,11 +99,11 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
             super().execute(context)
 
     def proves_manifest(self) -> str:
-        """That of the staged candidate, which is the one that is shown."""
+        """Return the digest of the staged candidate's manifest: that candidate is the one that is shown."""
         return self.manifest_sha256
 
     def pod_spec(self, release_run: ReleaseRun) -> Mirror:
-        """The release file's ``rollout.mirror``."""
+        """Return the release file's ``rollout.mirror``."""
         mirror = release_run.spec.rollout.mirror
         assert mirror is not None  # noqa: S101  execute has looked
         return mirror
@@ -152,16 +152,16 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
         ]
 
     def result_key(self, release_run: ReleaseRun) -> str:
-        """The comparer's report."""
+        """Return the key of the pod's report."""
         return f"{self._prefix(release_run)}result.json"
 
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
-        """Holds the report against the release file's limits."""
+        """Check the report against the release file's limits."""
         report = MirrorReport.from_json(result)
         self._conclude(release_run, judge_mirror(report, self._limits(release_run)), report)
 
     def _conclude(self, release_run: ReleaseRun, verdict: MirrorVerdict, report: MirrorReport | None) -> None:
-        """Keeps the evidence, then refuses the release, or leaves the stage out, where the verdict asks for that."""
+        """Keep the evidence, then refuse the release, or leave the stage out, where the verdict asks for that."""
         assert release_run.stable is not None  # noqa: S101  execute has looked
         limits = self._limits(release_run)
         evidence = mirror_evidence(
@@ -182,7 +182,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
         require_mirror(verdict, limits, release_run.model, release_run.version)
 
     def pod_labels(self, release_run: ReleaseRun) -> dict[str, str]:
-        """The Service of the mirror finds it by one more."""
+        """Add the label by which the mirror's Service finds the pod."""
         return {**super().pod_labels(release_run), MIRROR_LABEL: release_run.model}
 
     def _describe_pod(self, release_run: ReleaseRun) -> None:
@@ -194,7 +194,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
         ]
 
     def _shown(self) -> Preview | None:
-        """The addresses, or None where no candidate is shown."""
+        """Return the addresses, or None where no candidate is shown."""
         value = json.loads(self.preview)
         return None if value is None else Preview.model_validate(value)
 

@@ -56,11 +56,11 @@ class ModelRegistry:
         self._workers = workers
 
     def storage_uri(self, model: str, version: int) -> str:
-        """What an InferenceService is given as storageUri: the Triton model repository."""
+        """Return what an InferenceService is given as storageUri: the Triton model repository."""
         return repository_paths(model, version).storage_uri(self._store.bucket)
 
     def manifest(self, model: str, version: int) -> Manifest | None:
-        """The version's manifest, or None where the version was never published.
+        """Return the version's manifest, or None where the version was never published.
 
         :raises UserError: what lies there is no manifest.
         :raises VersionConflictError: it is another model's or version's.
@@ -69,7 +69,7 @@ class ModelRegistry:
         return None if body is None else self._parsed(body, model, version)
 
     def require(self, model: str, version: int) -> Manifest:
-        """The version's manifest.
+        """Return the version's manifest.
 
         :raises InputMissingError: the version was never published.
         :raises UserError: what lies there is no manifest.
@@ -78,7 +78,8 @@ class ModelRegistry:
         return self.require_with_digest(model, version)[0]
 
     def require_with_digest(self, model: str, version: int) -> tuple[Manifest, str]:
-        """The version's manifest and the SHA-256, in hex, of its bytes: by it a gate's pass is held to this manifest.
+        """Return the version's manifest and the SHA-256, in hex, of its bytes: by it a gate's pass is held to this
+        manifest.
 
         :raises InputMissingError: the version was never published.
         :raises UserError: what lies there is no manifest.
@@ -104,7 +105,7 @@ class ModelRegistry:
         settings: Publishing | None = None,
         sign: Callable[[Manifest], bytes] | None = None,
     ) -> bool:
-        """Decides for these bytes, lays every file in place and checks it there, then writes the manifest.
+        """Decide for these bytes, lay every file in place and check it there, then write the manifest.
 
         What an earlier publisher of this version has left half done is finished first, whatever its bytes: it had
         decided.
@@ -140,7 +141,7 @@ class ModelRegistry:
         }
 
     def golden_set(self, manifest: Manifest) -> bytes:
-        """The version's golden set (npz), checked against its manifest."""
+        """Return the version's golden set (npz), checked against its manifest."""
         entry = attachment(manifest, GOLDEN_FILE)
         if entry is None:
             raise InputMissingError(
@@ -152,12 +153,13 @@ class ModelRegistry:
         return self._read(golden_key(manifest), entry)
 
     def require_signed(self, manifest: Manifest, key: SigningKey) -> None:
-        """Returns when the manifest and its files are signed with the key, or with one that is accepted beside it.
+        """Require that the manifest and its files are signed with the key, or with one that is accepted beside it.
 
         What is checked of the files is that the signature is of their digests in the manifest; whoever reads a file
         checks it against those.
 
-        :raises SigningRefusedError: there is no signature, it is another key's, or of another manifest or other files.
+        :raises SigningRefusedError: there is no signature, it is another key's, or of another manifest or other
+            files.
         :raises SignedWithoutIdentityError: it is of the files, and says nothing of the manifest.
         :raises VersionConflictError: the manifest is not the one that lies in the bucket now.
         """
@@ -180,7 +182,7 @@ class ModelRegistry:
         require_signature(self._document_of(manifest), signature, key)
 
     def copy_to_staging(self, manifest: Manifest, name: str) -> None:
-        """Copies the version's model folders to the staging server's repository, checked against the manifest.
+        """Copy the version's model folders to the staging server's repository, checked against the manifest.
 
         The copies are encrypted as the store is told to encrypt what it writes.
 
@@ -211,7 +213,7 @@ class ModelRegistry:
         return manifest
 
     def _document_of(self, manifest: Manifest) -> bytes:
-        """The manifest's own bytes, which are what is signed."""
+        """Return the manifest's own bytes, which are what is signed."""
         model, version = manifest.model, manifest.version
         document = self._document(model, version)
         if document is None or self._parsed(document, model, version) != manifest:
@@ -234,7 +236,7 @@ class ModelRegistry:
         return from_pbtxt(self._read(key, expected), self._store.uri(key))
 
     def _copied(self, source: str, destination: str) -> FileEntry:
-        """What a copy holds that was just made."""
+        """Return what a copy holds that was just made."""
         facts_before = self._store.stat(source)
         size_bytes = None if facts_before is None else facts_before.size_bytes
         sha256 = self._store.copy(source, destination, size_bytes=size_bytes)
@@ -262,7 +264,7 @@ class ModelRegistry:
 
 
 def golden_key(manifest: Manifest) -> str:
-    """Where a version's golden set is kept."""
+    """Return where a version's golden set is kept."""
     return f"{_paths(manifest).root}{GOLDEN_FILE}"
 
 

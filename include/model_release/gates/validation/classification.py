@@ -52,7 +52,7 @@ class ClassNumbers(ValidationNumbers):
         return suite
 
     def figures(self) -> dict[str, Any]:
-        """Accuracy and agreement."""
+        """Return accuracy and agreement."""
         return {
             "rows": self.rows,
             "accuracy": self.accuracy,
@@ -82,8 +82,10 @@ def score_classes(
 ) -> ClassNumbers:
     """Score the answers to all golden rows: scores (rows, classes) or classes (rows,).
 
-    A row with a score that is not finite counts as wrong. Raises ValidationRefusedError when rows are missing,
-    SpecError when the output can be no classification.
+    A row with a score that is not finite counts as wrong.
+
+    :raises ValidationRefusedError: rows are missing.
+    :raises SpecError: the output cannot be a classification.
     """
     predicted, confidence, finite = _predictions(answers, golden.rows)
     correct = (predicted == golden.labels) & finite

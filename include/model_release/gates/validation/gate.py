@@ -23,8 +23,9 @@ def score(
 ) -> ValidationNumbers:
     """Score the answers to all golden rows as `validation.kind` says.
 
-    Raises ValidationRefusedError when rows are missing, SpecError when the output is not of that kind,
-    GoldenSetError when the labels cannot show what is asked for.
+    :raises ValidationRefusedError: rows are missing.
+    :raises SpecError: the output is not of that kind.
+    :raises GoldenSetError: the labels cannot show what is asked for.
     """
     if isinstance(validation, RegressionValidation):
         return score_numbers(golden, answers, stable_answers, validation)

@@ -1,4 +1,4 @@
-"""golden.npz as it is read: a NumPy archive whose sizes are believed only within limits, and never its objects.
+"""Reading a NumPy archive (.npz) that others wrote: within limits of size, and without Python objects.
 
 An archive of a few kilobytes may claim to hold petabytes, and a header may claim what the archive does not hold. So
 the sizes that the zip's directory claims are added up before anything is inflated, each member must hold exactly the
@@ -35,10 +35,11 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 
 def read_arrays(content: bytes, name: str, *, limit_bytes: int = SIZE_LIMIT_BYTES) -> dict[str, Array]:
-    """Return the arrays of a NumPy archive by name; `name` is what an error calls the archive.
+    """Return the arrays of a NumPy archive by name.
 
-    Raises GoldenSetError where it is none, is damaged or encrypted, holds Python objects, or is larger than
-    `limit_bytes` once inflated.
+    :param name: what an error calls the archive.
+    :param limit_bytes: for all arrays together, once inflated.
+    :raises GoldenSetError: it is not an archive, is damaged or encrypted, holds Python objects, or is too large.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -94,7 +95,7 @@ def _header(file: IO[bytes], shown: str) -> tuple[tuple[int, ...], bool, np.dtyp
 
 
 def _require_text(values: Array, shown: str) -> None:
-    """NumPy keeps a character as 32 bits and looks at them only when somebody wants to see it."""
+    """Raise GoldenSetError for a text with characters that Unicode does not have; NumPy does not check them."""
     if values.dtype.kind != "U" or not values.size:
         return
     codes = np.frombuffer(values.tobytes(), dtype=np.dtype("u4").newbyteorder(values.dtype.byteorder))

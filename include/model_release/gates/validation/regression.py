@@ -64,7 +64,7 @@ class RegressionNumbers(ValidationNumbers):
         return suite
 
     def figures(self) -> dict[str, Any]:
-        """Errors, explained variance and agreement."""
+        """Return errors, explained variance and agreement."""
         return {
             "rows": self.rows,
             "mae": self.mae,
@@ -95,8 +95,9 @@ def score_numbers(
 ) -> RegressionNumbers:
     """Score the answers to all golden rows, (rows,) or (rows, 1).
 
-    Raises ValidationRefusedError when rows are missing, SpecError when the output can be no regression,
-    GoldenSetError when explained variance is asked for and the labels have none.
+    :raises ValidationRefusedError: rows are missing.
+    :raises SpecError: the output cannot be a regression.
+    :raises GoldenSetError: explained variance is asked for and the labels have none.
     """
     predicted, labels = _predictions(answers, golden.rows), golden.labels
     error = np.where(np.isfinite(predicted), predicted - labels, np.nan)

@@ -1,4 +1,4 @@
-"""How a model wants to be asked: which inputs may be left out, whether it answers in several responses.
+"""What a model's configuration says of requests: which inputs are optional, and whether several responses come.
 
 A decoupled model sends none, one or several responses to a request, each with some of the outputs. Triton answers such
 requests over its streaming calls alone.
@@ -34,8 +34,10 @@ def gathered(responses: Sequence[Sequence[Array]], validation: Validation) -> Ar
 
     Texts are joined, or the last counts, as `validation.responses` says, and a request without a response has the
     answer None: (rows,), objects. Of other kinds the last response counts, which has the request's rows; they are
-    put together. Raises ValidationRefusedError for a request of such a kind without a response, SpecError for a
-    response with several texts.
+    put together.
+
+    :raises ValidationRefusedError: for a request of such a kind without a response.
+    :raises SpecError: for a response with several texts.
     """
     if isinstance(validation, TextValidation):
         return np.asarray([_text(arrays, validation) for arrays in responses], dtype=object)

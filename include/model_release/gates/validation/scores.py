@@ -1,4 +1,4 @@
-"""What every kind of answer has in common once it was scored, and how an expectation of it is written."""
+"""The scores of a golden set's answers, common to every kind, and the expectations held of them."""
 
 from __future__ import annotations
 

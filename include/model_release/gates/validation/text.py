@@ -56,7 +56,7 @@ class TextNumbers(ValidationNumbers):
         return suite
 
     def figures(self) -> dict[str, Any]:
-        """Likeness to the golden answers and to stable's."""
+        """Return the similarity to the golden answers and to stable's."""
         return {
             "rows": self.rows,
             "score": self.score,
@@ -79,8 +79,10 @@ def score_texts(
 ) -> TextNumbers:
     """Score the answers to all golden rows: UTF-8 bytes, (rows,) or (rows, 1), None for a row without an answer.
 
-    A row without an answer scores 0. Raises ValidationRefusedError when rows are missing, SpecError when the
-    output can be no text.
+    A row without an answer scores 0.
+
+    :raises ValidationRefusedError: rows are missing.
+    :raises SpecError: the output cannot be text.
     """
     answered = _texts(answers, golden.rows)
     score = [

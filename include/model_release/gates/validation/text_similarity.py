@@ -1,4 +1,4 @@
-"""How alike two texts are, 0 to 1, in the ways that `validation.match` names.
+"""The similarity of two texts, 0 to 1, by the measures that `validation.match` names.
 
 Words are what white space parts, after Unicode normalisation (NFKC) and case folding; so a language without white
 space between words is compared sentence by sentence. `token_f1` is the F1 score of Rajpurkar et al. 2016 (SQuAD), but

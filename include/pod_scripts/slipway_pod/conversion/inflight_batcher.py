@@ -24,12 +24,12 @@ NOT_TOKENIZER = ("*.safetensors.index.json", "pytorch_model.bin.index.json")
 
 
 def member_names(model: str) -> dict[str, str]:
-    """What each template's model is called in this repository; the ensemble has the released model's name."""
+    """Return what each template's model is called in this repository; the ensemble has the released model's name."""
     return {"ensemble": model, **{member: f"{model}_{member}" for member in MEMBERS}}
 
 
 def template_values(options: argparse.Namespace) -> dict[str, Any]:
-    """A value for each placeholder that has one; a parameter without one is left out of the configuration."""
+    """Return a value for each placeholder that has one; a parameter without one is left out of the configuration."""
     names, version = member_names(options.model), options.version
     root = options.serving_root.rstrip("/")
     return {
@@ -59,12 +59,12 @@ def template_values(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def make_configs(options: argparse.Namespace) -> dict[str, Any]:
-    """The ModelConfig of each model, by its name in the repository. Raises PodError."""
+    """Return the ModelConfig of each model, by its name in the repository."""
     return fill_templates(options.templates, member_names(options.model), template_values(options))
 
 
 def lay_out(options: argparse.Namespace, folder: Path) -> None:
-    """Makes `repository/` of engine, tokenizer and templates, without the configurations. Raises PodError."""
+    """Make `repository/` of engine, tokenizer and templates, without the configurations."""
     names, root = member_names(options.model), folder / "repository"
     for template in ("preprocessing", "postprocessing"):
         copy_tree(options.templates / template / "1", root / names[template] / str(options.version))
@@ -86,7 +86,10 @@ def lay_out(options: argparse.Namespace, folder: Path) -> None:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copies a folder's files, without what Python left there. Raises PodError when there is nothing."""
+    """Copy a folder's files, without what Python left there.
+
+    :raises PodError: there is nothing.
+    """
     files = [path for path in sorted(source.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
     if not files:
         raise PodError(

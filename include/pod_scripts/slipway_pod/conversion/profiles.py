@@ -13,7 +13,10 @@ Profile = dict[str, dict[str, list[int]]]
 
 
 def profile(text: str) -> Profile:
-    """An argument such as `{"x": {"min": [1, 4], "opt": [8, 4], "max": [16, 4]}}`, by place and then by input."""
+    """Return the profile in an argument, by place and then by input.
+
+    Such as `{"x": {"min": [1, 4], "opt": [8, 4], "max": [16, 4]}}`.
+    """
     wanted = '{"INPUT": {"min": [...], "opt": [...], "max": [...]}}'
     try:
         given = json.loads(text)
@@ -37,7 +40,7 @@ def profile(text: str) -> Profile:
 
 
 def choose_profiles(options: argparse.Namespace, signature: Signature) -> list[Profile]:
-    """The profiles that were given, checked; or one for a model of which only the batch varies. Raises PodError."""
+    """Return the profiles that were given, checked; or one for a model of which only the batch varies."""
     varying = [tensor for tensor in signature.inputs if not tensor.shape or -1 in tensor.shape]
     for given in options.profile:
         require_profile_fits(given, signature)
@@ -68,7 +71,7 @@ def choose_profiles(options: argparse.Namespace, signature: Signature) -> list[P
 
 
 def require_profile_fits(given: Profile, signature: Signature) -> None:
-    """Raises PodError unless a profile speaks of each input, in its rank and its fixed sizes."""
+    """Raise PodError unless a profile names each input, with its rank and its fixed sizes."""
     known = {tensor.name: tensor for tensor in signature.inputs}
     problem = next((f"{name!r} is no input" for name in given["min"] if name not in known), None)
     problem = problem or next((f"{name!r} is left out" for name in known if name not in given["min"]), None)

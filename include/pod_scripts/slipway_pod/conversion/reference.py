@@ -1,4 +1,4 @@
-"""The two halves of a comparison: what the source answers, kept; and the converted model, held against it."""
+"""The reference: what the source model answers, kept, and the converted model compared with it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,22 @@ from slipway_pod.program.progress import say
 
 
 def read_golden_of(run: Run, signature: Signature) -> dict[str, Any]:
-    """The golden set that the run has fetched, by input. Raises PodError (GoldenSetError)."""
+    """Return the golden set that the run has fetched, by input.
+
+    :raises PodError: of kind GoldenSetError.
+    """
     return read_golden(run.folder / GOLDEN_FILE, run.options.golden, signature.inputs)
 
 
 def keep_reference(
     run: Run, golden: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Writes and returns what the source model answers to the golden set: its own runtime is the reference.
+    """Write and return what the source model answers to the golden set: its own runtime is the reference.
 
-    Raises PodError (ModelInvalidError) when it does not give the same answers again. That is asked of every
-    model: two sessions draw the same random numbers, so parity alone does not show it.
+    Some rows are answered twice, by every model: two sessions draw the same random numbers, so parity alone does not
+    show a random operator.
+
+    :raises PodError: of kind ModelInvalidError, the second answers are other ones.
     """
     import numpy as np
 
@@ -54,7 +59,7 @@ def keep_reference(
 
 
 def keep_onnx_reference(run: Run, path: Path) -> Signature:
-    """Checks an ONNX source, keeps what it answers with every optimisation off, and tells its signature."""
+    """Check an ONNX source, keep what it answers with every optimisation off, and tell its signature."""
     name = run.options.source
     model = load_checked(path, name)
     session = open_session(path, name, optimise=False)
@@ -68,7 +73,10 @@ def keep_onnx_reference(run: Run, path: Path) -> Signature:
 
 
 def compare_with_reference(run: Run, answers: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parity table of what the converted model answers. Raises PodError (UserError)."""
+    """Return the parity table of what the converted model answers.
+
+    :raises PodError: of kind UserError.
+    """
     reference = read_arrays(run.folder / REFERENCE_FILE, "the reference")
     unknown = {given["output"] for given in run.options.output_parity} - set(reference)
     if unknown:
@@ -82,7 +90,7 @@ def compare_with_reference(run: Run, answers: Mapping[str, Any]) -> list[dict[st
 
 
 def examine(run: Run) -> dict[str, Any]:
-    """Holds `model.onnx` against the reference, over the golden set: signature, parity table, latency."""
+    """Compare `model.onnx` with the reference, over the golden set: signature, parity table, latency."""
     path, name = run.folder / MODEL_FILE, "the converted model"
     load_checked(path, name)
     session = open_session(path, name, optimise=True)
@@ -97,7 +105,7 @@ def examine(run: Run) -> dict[str, Any]:
 
 
 def with_known_ranks(signature: Signature, answers: Mapping[str, Any]) -> Signature:
-    """Fills in the shape of an output whose rank the model does not state, from an answer it gave."""
+    """Fill in the shape of an output whose rank the model does not state, from an answer it gave."""
     outputs = (
         tensor if tensor.shape else replace(tensor, shape=(-1, *answers[tensor.name].shape[1:]))
         for tensor in signature.outputs

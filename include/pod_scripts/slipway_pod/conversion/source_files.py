@@ -1,6 +1,6 @@
-"""A source of many files, a folder or an archive in S3: which are wanted, how large they may be, and bringing them.
+"""A source of many files, a folder or an archive in S3: which are wanted, their limits, and their download.
 
-Of an archive only the regular files are looked at: no link, no device, no right, no path that leads outside.
+Of an archive only regular files are unpacked: no link, no device, no permission, no path that leads outside.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Entry = tuple[str, int, Callable[[], IO[bytes]]]
 def fetch_source(
     store: Store, url: str, folder: Path, *, limit_bytes: int, but: Collection[str] = ()
 ) -> list[str]:
-    """Brings a source into `folder`, without the names in `but`; returns what was left out. Raises PodError."""
+    """Download a source to `folder`, without the names in `but`; return what was left out."""
     if url.endswith(ARCHIVES):
         archive = folder.with_name(url.rsplit("/", 1)[1])
         store.download(url, archive)
@@ -49,7 +49,7 @@ def fetch_source(
 
 
 def is_wanted(name: str) -> bool:
-    """Whether a file is the model's: not hidden, not compiled Python, not a marker for a folder."""
+    """Return whether a file is the model's: not hidden, not compiled Python, not a marker for a folder."""
     parts = name.split("/")
     return not any(
         not part or (part.startswith(".") and part != "..") or part == "__pycache__" for part in parts
@@ -57,7 +57,7 @@ def is_wanted(name: str) -> bool:
 
 
 def require_plain_and_small(sizes: Mapping[str, int], limit_bytes: int, where: str) -> None:
-    """Raises PodError unless the names (with sizes in bytes) are plain and all together are within the limit."""
+    """Raise PodError unless the names (with sizes in bytes) are plain and all together are within the limit."""
     if not sizes:
         remedy = "upload the model's files, or correct `source` in the release file"
         raise PodError("InputMissingError", f"There is nothing in {where}", remedy=remedy)
@@ -89,7 +89,7 @@ _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
 def _unpack(archive: Path, folder: Path, limit_bytes: int) -> list[str]:
-    """Writes an archive's wanted files below `folder`; returns what was left out. Raises PodError."""
+    """Write an archive's wanted files below `folder`; return what was left out."""
     try:
         with _opened(archive) as entries:
             files = {name: (size, read) for name, size, read in entries}
@@ -115,7 +115,7 @@ def _unpack(archive: Path, folder: Path, limit_bytes: int) -> list[str]:
 
 @contextmanager
 def _opened(archive: Path) -> Iterator[list[Entry]]:
-    """The regular files of an archive."""
+    """Return the regular files of an archive."""
     if archive.name.endswith(".zip"):
         with zipfile.ZipFile(archive) as bundle:
             infos = [one for one in bundle.infolist() if not one.filename.endswith("/")]

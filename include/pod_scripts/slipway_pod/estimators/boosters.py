@@ -11,7 +11,7 @@ BOOSTER_OPSET = 15
 
 
 def unknown_objective(found: str, expected: str) -> PodError:
-    """The error for a Booster that was trained for something else than classes or numbers."""
+    """Return the error for a Booster that was trained for something else than classes or numbers."""
     what, remedy = (
         "The model's objective is none that is converted",
         "train it with one of these, or serve it",
@@ -22,7 +22,7 @@ def unknown_objective(found: str, expected: str) -> PodError:
 
 
 def booster_answers(values: Any, task: str) -> dict[str, Any]:
-    """What Booster.predict says, brought into the form of the converted model's answers."""
+    """Return the answers of Booster.predict in the form of the converted model's answers."""
     import numpy as np
 
     if task == "regression":
@@ -33,7 +33,7 @@ def booster_answers(values: Any, task: str) -> dict[str, Any]:
 
 
 def require_plain_labels(estimator: Any) -> None:
-    """Raises PodError (ModelInvalidError) for a classifier whose labels a Booster does not know.
+    """Raise PodError (ModelInvalidError) for a classifier whose labels a Booster does not know.
 
     A Booster answers the places of the classes, and so does what is made of it.
     """

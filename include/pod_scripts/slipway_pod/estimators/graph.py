@@ -6,7 +6,7 @@ from typing import Any
 
 
 def tidy(model: Any) -> None:
-    """Names that mean something to a client, a free batch dimension, and the same bytes for the same model.
+    """Set names that mean something to a client and a free batch dimension; equal models become equal bytes.
 
     `variable` is the converters' word for a regressor's output. They name graphs at random, and some declare
     that there is one label whatever the number of rows.
@@ -21,7 +21,7 @@ def tidy(model: Any) -> None:
 
 
 def rename_output(graph: Any, index: int, new: str) -> None:
-    """Gives a graph's output another name, in the nodes too."""
+    """Give a graph's output another name, in the nodes too."""
     old, graph.output[index].name = graph.output[index].name, new
     for node in graph.node:
         node.output[:] = [new if name == old else name for name in node.output]

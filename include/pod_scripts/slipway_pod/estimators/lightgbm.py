@@ -28,14 +28,14 @@ LIGHTGBM_REGRESSIONS = (
 
 
 def load_lightgbm(path: Path, _: argparse.Namespace) -> Any:
-    """A Booster of LightGBM's own text, which holds data only."""
+    """Return a Booster of LightGBM's own text, which holds data only."""
     import lightgbm
 
     return lightgbm.Booster(model_file=path)
 
 
 def lightgbm_booster(model: Any) -> Any:
-    """The Booster of a model; it answers by its best rounds, where training stopped early."""
+    """Return the Booster of a model; it answers by its best rounds, where training stopped early."""
     if type(model).__name__ == "Booster":
         return model
     require_plain_labels(model)
@@ -43,7 +43,10 @@ def lightgbm_booster(model: Any) -> Any:
 
 
 def describe_lightgbm(model: Any) -> tuple[str, int]:
-    """What a Booster does, and its number of features. Raises PodError (ModelInvalidError)."""
+    """Return what a Booster does, and its number of features.
+
+    :raises PodError: of kind ModelInvalidError.
+    """
     objective = str(model.dump_model(num_iteration=1).get("objective", "none")).split(" ")[0]
     if objective in ("binary", "multiclass", "multiclassova"):
         return "classification", model.num_feature()
@@ -55,7 +58,7 @@ def describe_lightgbm(model: Any) -> tuple[str, int]:
 
 
 def lightgbm_to_onnx(model: Any, _: str, features: int, name: str) -> Any:
-    """The model by onnxmltools, probabilities as a tensor."""
+    """Convert the model with onnxmltools; probabilities become a tensor."""
     import onnxmltools
     from onnxmltools.convert.common.data_types import FloatTensorType
 
@@ -64,7 +67,7 @@ def lightgbm_to_onnx(model: Any, _: str, features: int, name: str) -> Any:
 
 
 def lightgbm_answers(model: Any, task: str, rows: Any) -> dict[str, Any]:
-    """What Booster.predict says."""
+    """Return the answers of Booster.predict."""
     return booster_answers(model.predict(rows), task)
 
 

@@ -14,7 +14,10 @@ SKLEARN_OPSETS = {"": 17, "ai.onnx.ml": 3}
 
 
 def load_skops(path: Path, options: argparse.Namespace) -> Any:
-    """A model of a .skops file whose types are all trusted. Raises PodError (UserError)."""
+    """Return a model of a .skops file whose types are all trusted.
+
+    :raises PodError: of kind UserError.
+    """
     import skops.io
 
     unknown = sorted(skops.io.get_untrusted_types(file=path))
@@ -31,7 +34,10 @@ def load_skops(path: Path, options: argparse.Namespace) -> Any:
 
 
 def describe_sklearn(model: Any) -> tuple[str, int]:
-    """What a fitted estimator does, and its number of features. Raises PodError (ModelInvalidError)."""
+    """Return what a fitted estimator does, and its number of features.
+
+    :raises PodError: of kind ModelInvalidError.
+    """
     from sklearn.base import is_classifier, is_regressor
 
     features = getattr(model, "n_features_in_", None)
@@ -47,7 +53,7 @@ def describe_sklearn(model: Any) -> tuple[str, int]:
 
 
 def sklearn_to_onnx(model: Any, task: str, features: int, name: str) -> Any:
-    """The model by skl2onnx, probabilities as a tensor."""
+    """Convert the model with skl2onnx; probabilities become a tensor."""
     import skl2onnx
     from skl2onnx.common.data_types import FloatTensorType
 
@@ -65,7 +71,7 @@ def sklearn_to_onnx(model: Any, task: str, features: int, name: str) -> Any:
 
 
 def sklearn_answers(model: Any, task: str, rows: Any) -> dict[str, Any]:
-    """What predict and predict_proba say."""
+    """Return the answers of predict and predict_proba."""
     if task == "regression":
         return {"prediction": model.predict(rows).reshape(len(rows), -1)}
     answers = {"label": model.predict(rows)}

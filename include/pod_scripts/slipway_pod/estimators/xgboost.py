@@ -17,14 +17,14 @@ from slipway_pod.estimators.library import Library
 
 
 def load_xgboost(path: Path, _: argparse.Namespace) -> Any:
-    """A Booster of XGBoost's own formats, which hold data only."""
+    """Return a Booster of XGBoost's own formats, which hold data only."""
     import xgboost
 
     return xgboost_booster(xgboost.Booster(model_file=path))
 
 
 def xgboost_booster(model: Any) -> Any:
-    """The Booster of a model; features count by their place, since a tensor has no names.
+    """Return the Booster of a model; features count by their place, since a tensor has no names.
 
     An estimator that stopped early answers by its best rounds only, and so does its Booster then.
     """
@@ -41,12 +41,15 @@ def xgboost_booster(model: Any) -> Any:
 
 
 def xgboost_objective(booster: Any) -> str:
-    """The objective that a Booster was trained for."""
+    """Return the objective that a Booster was trained for."""
     return str(json.loads(booster.save_config())["learner"]["objective"]["name"])
 
 
 def describe_xgboost(model: Any) -> tuple[str, int]:
-    """What a Booster does, and its number of features. Raises PodError (ModelInvalidError)."""
+    """Return what a Booster does, and its number of features.
+
+    :raises PodError: of kind ModelInvalidError.
+    """
     objective = xgboost_objective(model)
     if objective in ("binary:logistic", "multi:softprob"):
         return "classification", model.num_features()
@@ -56,7 +59,7 @@ def describe_xgboost(model: Any) -> tuple[str, int]:
 
 
 def xgboost_to_onnx(model: Any, _: str, features: int, name: str) -> Any:
-    """The model by onnxmltools, probabilities as a tensor."""
+    """Convert the model with onnxmltools; probabilities become a tensor."""
     import onnxmltools
     from onnxmltools.convert.common.data_types import FloatTensorType
 
@@ -65,7 +68,7 @@ def xgboost_to_onnx(model: Any, _: str, features: int, name: str) -> Any:
 
 
 def xgboost_answers(model: Any, task: str, rows: Any) -> dict[str, Any]:
-    """What Booster.predict says."""
+    """Return the answers of Booster.predict."""
     import xgboost
 
     return booster_answers(model.predict(xgboost.DMatrix(rows)), task)

@@ -27,7 +27,7 @@ class Tensor:
 
     @property
     def shape(self) -> list[int]:
-        """Its dimensions."""
+        """Return its dimensions."""
         return [int(size) for size in self.values.shape]
 
 
@@ -41,7 +41,7 @@ class Answer:
 
 
 def read_http_answer(body: bytes, header_length: str | None) -> dict[str, Tensor]:
-    """The outputs of an HTTP answer, JSON or with binary tensors behind it (the V2 protocol's binary extension).
+    """Return the outputs of an HTTP answer, JSON or with binary tensors behind it (the V2 protocol's binary extension).
 
     Raises whatever reading something else raises.
     """
@@ -59,7 +59,7 @@ def read_http_answer(body: bytes, header_length: str | None) -> dict[str, Tensor
 
 
 def read_grpc_answer(body: bytes) -> dict[str, Tensor]:
-    """The outputs of a ModelInferResponse. Raises whatever reading something else raises."""
+    """Return the outputs of a ModelInferResponse. Raises whatever reading something else raises."""
     from tritonclient.grpc import service_pb2
 
     message = service_pb2.ModelInferResponse.FromString(body)
@@ -76,7 +76,7 @@ def read_grpc_answer(body: bytes) -> dict[str, Tensor]:
 
 
 def from_list(datatype: str, shape: Sequence[int], data: Any) -> Any:
-    """A tensor's values from JSON or from typed contents."""
+    """Return a tensor's values from JSON or from typed contents."""
     import numpy as np
 
     if datatype == "BYTES":
@@ -87,7 +87,7 @@ def from_list(datatype: str, shape: Sequence[int], data: Any) -> Any:
 
 
 def from_raw(datatype: str, shape: Sequence[int], raw: bytes) -> Any:
-    """A tensor's values from its bytes: little-endian numbers, or texts that each follow their length."""
+    """Return a tensor's values from its bytes: little-endian numbers, or texts that each follow their length."""
     import numpy as np
 
     if datatype == "BYTES":

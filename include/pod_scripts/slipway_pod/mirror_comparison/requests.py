@@ -1,4 +1,4 @@
-"""Mirrored inference requests, as they came: which can be asked twice, and which wait to be compared."""
+"""Mirrored inference requests as they arrived: which may be sent twice, and which wait to be compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slipway_pod.storage.sending import MEBIBYTE
 
 MAX_REQUEST_BYTES = 64 * MEBIBYTE
 MAX_QUEUE_BYTES = 256 * MEBIBYTE
-# Our own requests carry it, so that a router which mirrors them too makes no circle.
+# Our own requests carry it: a router that mirrors them too would send them back for ever.
 MARK = "x-slipway-mirror"
 
 
@@ -29,23 +29,23 @@ class Request:
 
     @property
     def protocol(self) -> str:
-        """How it came, and is sent on."""
+        """Return the protocol by which it came and is sent on."""
         return "http" if self.path else "grpc"
 
     @property
     def digest(self) -> str:
-        """By which a request is known again, by those who have it."""
+        """Return the start of the body's SHA-256, by which whoever has the request can find it."""
         return hashlib.sha256(self.body).hexdigest()[:16]
 
     def header(self, name: str) -> str:
-        """One header; "" where there is none."""
+        """Return one header; "" where there is none."""
         return next((value for key, value in self.headers if key.lower() == name), "")
 
 
 def is_asked_twice_at_a_cost(request: Request) -> bool:
-    """Whether it belongs to a sequence, whose state it would change, or reads and writes shared memory.
+    """Return whether it belongs to a sequence, whose state it would change, or reads and writes shared memory.
 
-    What cannot be read does neither: no server will understand it.
+    A request that cannot be read does neither: no server can read it.
     """
     try:
         described = _http_parameters(request) if request.path else _grpc_parameters(request)
@@ -75,7 +75,11 @@ def _grpc_parameters(request: Request) -> tuple[Mapping[str, Any], list[Mapping[
 
 
 def unpacked(body: bytes, encoding: str) -> bytes:
-    """A body without its Content-Encoding, at most `MAX_REQUEST_BYTES` of it. Raises ValueError or zlib.error."""
+    """Return a body without its Content-Encoding, at most `MAX_REQUEST_BYTES` of it.
+
+    :raises ValueError: the encoding is not known.
+    :raises zlib.error: the body is damaged.
+    """
     if encoding in ("", "identity"):
         return body
     if encoding not in ("gzip", "deflate"):
@@ -85,7 +89,7 @@ def unpacked(body: bytes, encoding: str) -> bytes:
 
 
 class Inbox:
-    """Requests that wait to be compared, a bounded number and a bounded number of bytes; and what came at all."""
+    """Requests that wait to be compared, limited in number and in bytes, and the counts of all that arrived."""
 
     def __init__(self, model: str, limit: int) -> None:
         self.model = model
@@ -96,7 +100,7 @@ class Inbox:
         self._arrived = asyncio.Event()
 
     def offer(self, request: Request) -> None:
-        """Takes a request, or counts it as dropped: nobody is made to wait."""
+        """Keep a request, or count it as dropped; the sender never waits."""
         self.counts["received"] += 1
         if request.header(MARK):
             self.counts["ignored"] += 1
@@ -108,17 +112,17 @@ class Inbox:
             self._arrived.set()
 
     def ignore(self) -> None:
-        """Counts what is no inference request of this model."""
+        """Count a request that is not an inference request for this model."""
         self.counts["received"] += 1
         self.counts["ignored"] += 1
 
     def drop(self) -> None:
-        """Counts what is too large to be kept."""
+        """Count a request that is too large to keep."""
         self.counts["received"] += 1
         self.counts["dropped"] += 1
 
     async def take(self) -> Request:
-        """The oldest request, once there is one."""
+        """Return the oldest request; wait for one where there is none."""
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()

@@ -1,4 +1,4 @@
-"""Two answers to one request held against each other, output by output, and what all pairs come to."""
+"""The comparison of two answers to one request, output by output, and the counts over all requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Difference:
     elements: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The value as JSON holds it."""
+        """Return the value as JSON holds it."""
         return {
             "output": self.output,
             "kind": self.kind,
@@ -56,7 +56,7 @@ def compare(
     rel_tolerance: float,
     class_output: str | None,
 ) -> Comparison:
-    """Holds two answers to one request against each other, output by output."""
+    """Compare two answers to one request, output by output."""
     names = sorted(stable.keys() | candidate.keys())
     found = []
     for name in names:
@@ -78,7 +78,7 @@ def compare(
 def compare_tensors(
     name: str, stable: Tensor, candidate: Tensor, abs_tolerance: float, rel_tolerance: float
 ) -> Difference | None:
-    """The difference of two outputs of one name, told by the element that is furthest beyond the tolerance.
+    """Return the difference of two outputs of one name, told by the element that is furthest beyond the tolerance.
 
     NaN agrees with NaN, an infinity with itself; text must be equal, and is not told, for it may be a user's.
     """
@@ -113,7 +113,8 @@ def compare_tensors(
 
 
 def classes_of(tensor: Tensor) -> list[Any] | None:
-    """The class of each row: of scores (rows, classes) the place of the highest, of whole numbers (rows) themselves.
+    """Return the class of each row: of scores (rows, classes) the place of the highest, of whole numbers (rows)
+    themselves.
 
     None where it is no classification; -1 for a row with a score that is no finite number.
     """
@@ -149,11 +150,11 @@ class Tally:
 
     @property
     def judged(self) -> int:
-        """Requests that stable answered: those are what the candidate can be held against."""
+        """Return the number of requests that stable answered: on these the candidate can be judged."""
         return self.counts["compared"] + self.counts["candidate_failed"]
 
     def add(self, request: Request, stable: Answer, candidate: Answer, comparison: Comparison | None) -> None:
-        """Counts one pair; the comparison is there where both answered."""
+        """Count one pair; the comparison is there where both answered."""
         for side, answer in (("stable", stable), ("candidate", candidate)):
             if answer.failure:
                 self.failures[side][answer.failure] += 1
@@ -182,7 +183,7 @@ class Tally:
             self.class_changes.update(changes)
 
     def _keep(self, digest: str, difference: Difference) -> None:
-        """Keeps the largest differences, each request's and output's once."""
+        """Keep the largest differences, each request's and output's once."""
         key = (digest, difference.output)
         known, times = self.worst.get(key, (difference, 0))
         self.worst[key] = (max(known, difference, key=lambda one: one.severity), times + 1)
@@ -190,7 +191,7 @@ class Tally:
             del self.worst[min(self.worst, key=lambda one: self.worst[one][0].severity)]
 
     def to_json(self) -> dict[str, Any]:
-        """The value as JSON holds it."""
+        """Return the value as JSON holds it."""
         names = (
             "compared", "equal", "differ", "agree", "disagree", "candidate_failed", "stable_failed", "both_failed",
         )  # fmt: skip
