@@ -227,11 +227,15 @@ def _migrate(database: Path) -> None:
         )
 
 
-def log_in(settings: SandboxSettings, timeout_s: float = 10.0) -> str:
-    """An access token for the REST API; raises URLError or HTTPError."""
-    body = json.dumps({"username": settings.airflow_user, "password": settings.airflow_password}).encode()
+def access_token(base_url: str, user: str, password: str, timeout_s: float = 10.0) -> str:
+    """Return an access token for the REST API at `base_url`.
+
+    :raises HTTPError: the user is refused.
+    :raises URLError: the API does not answer.
+    """
+    body = json.dumps({"username": user, "password": password}).encode()
     request = Request(
-        f"{settings.airflow_url}/auth/token", data=body, headers={"Content-Type": "application/json"}
+        f"{base_url.rstrip('/')}/auth/token", data=body, headers={"Content-Type": "application/json"}
     )
     with urlopen(request, timeout=timeout_s) as answer:
         token: str = json.load(answer)["access_token"]
@@ -247,7 +251,9 @@ def read_health(settings: SandboxSettings, timeout_s: float = 10.0) -> Health | 
         ]
         if unhealthy:
             return Health(tuple(unhealthy), 0, 0)
-        token = log_in(settings, timeout_s)
+        token = access_token(
+            settings.airflow_url, settings.airflow_user, settings.airflow_password, timeout_s
+        )
         dags = _get(settings, "/api/v2/dags?limit=1", token, timeout_s)
         errors = _get(settings, "/api/v2/importErrors?limit=1", token, timeout_s)
     except (URLError, HTTPError, OSError, ValueError):

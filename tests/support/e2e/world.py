@@ -12,8 +12,12 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
+from airflow_client.client import (
+    DAGRunPatchBody,
+    UpdateHITLDetailPayload,
+)
+from airflow_client.client.models.dag_run_mutable_states import DagRunMutableStates
 from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
@@ -59,20 +63,17 @@ class Airflow(AirflowClient):
 
     def mark_failed(self, dag_id: str, run_id: str) -> None:
         """Mark the run as failed, as a person does to stop it."""
-        path = f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}?update_mask=state"
-        self._call("PATCH", path, {"state": "failed"})
+        body = DAGRunPatchBody(state=DagRunMutableStates.FAILED)
+        self.ask(self.dag_runs.patch_dag_run, dag_id, run_id, body, update_mask=["state"])
 
     def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
         """Answer what a task asks of a person, as the UI's button does."""
-        path = (
-            f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/-1/hitlDetails"
-        )
-        self._call("PATCH", path, {"chosen_options": [option], "params_input": {}})
+        body = UpdateHITLDetailPayload(chosen_options=[option], params_input={})
+        self.ask(self.tasks.update_hitl_detail, dag_id, run_id, task_id, -1, body)
 
     def conf(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Return what the run was started with."""
-        answer = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}")
-        return dict(answer["conf"] or {})
+        return dict(self.ask(self.dag_runs.get_dag_run, dag_id, run_id).conf or {})
 
 
 @dataclass(frozen=True)
