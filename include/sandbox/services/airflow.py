@@ -21,12 +21,12 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from include.sandbox.host.child_process import program_path
+from include.sandbox.host.files import replace_file
 from include.sandbox.host.settings import (
     LOOPBACK,
     PROJECT_ROOT,
     SandboxSettings,
     sandbox_environment,
-    write_private,
 )
 
 MIGRATION_TIMEOUT_S = 300
@@ -169,9 +169,11 @@ def write_home(settings: SandboxSettings, dags_folder: Path) -> None:
         # The file is read with interpolation: a percent sign is written twice.
         lines.extend(f"{name} = {value.replace('%', '%%')}" for name, value in options.items())
         lines.append("")
-    write_private(home / "airflow.cfg", "\n".join(lines))
-    write_private(
-        home / "passwords.json", json.dumps({settings.airflow_user: settings.airflow_password}) + "\n"
+    replace_file(home / "airflow.cfg", "\n".join(lines), private=True)
+    replace_file(
+        home / "passwords.json",
+        json.dumps({settings.airflow_user: settings.airflow_password}) + "\n",
+        private=True,
     )
     (home / "config").mkdir(exist_ok=True)
     shutil.copyfile(LOCAL_SETTINGS, home / "config" / "airflow_local_settings.py")

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from include.sandbox.host.files import replace_file
 from include.sandbox.host.settings import LOOPBACK
 from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
 
@@ -135,9 +136,7 @@ def write_discovery(path: Path, resources: list[Document]) -> str:
     version = hashlib.sha256(json.dumps(resources, sort_keys=True).encode()).hexdigest()[:16]
     text = json.dumps({"version_info": version, "resources": resources}, indent=1)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        partial = path.with_suffix(".partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)  # Envoy acts on a move into the folder
+        replace_file(path, text)  # Envoy acts on a move into the folder
     return version
 
 
