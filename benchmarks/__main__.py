@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.figure import MeasureError
 from benchmarks.figures import FIGURES, selected
 from benchmarks.results import Taken, present_commit, write_results
-from benchmarks.world import PROJECT_ROOT
+from benchmarks.sandbox import PROJECT_ROOT
 
 RESULTS = PROJECT_ROOT / ".sandbox" / "bench" / "results.json"
 

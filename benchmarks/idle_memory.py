@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.world import WORLD, sandbox
+from benchmarks.sandbox import WORLD, sandbox
 from include.model_release.errors import SlipwayError
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.tensors import ModelSignature, TensorSpec

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.world import PROJECT_ROOT, sandbox
+from benchmarks.sandbox import PROJECT_ROOT, sandbox
 from include.model_release.errors import SlipwayError
 from include.model_release.record.fold import fold
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun

@@ -15,7 +15,7 @@ from include.model_release.rollout.observation import Dialect
 from include.model_release.rollout.standard.view import backend_name, predictor_name
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.lab.models import publish, requests
-from include.sandbox.lab.world import Lab
+from include.sandbox.lab.serving_stack import Lab
 from include.sandbox.load.answers import Answer, AnswerFile
 from include.sandbox.load.open_load import OpenLoad
 

@@ -26,7 +26,7 @@ from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
 from include.sandbox.lab.models import publish, requests
-from include.sandbox.lab.world import Lab
+from include.sandbox.lab.serving_stack import Lab
 from include.sandbox.load.open_load import START_LIMIT_S, OpenLoad
 from include.sandbox.services.object_store import client
 
