@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +43,17 @@ def test_every_list_is_one_or_the_other() -> None:
     }
     assert {name for _, name in lists} == _SETS | _SEQUENCES
     assert {name for message, name in lists if is_set(message, name, {})} == _SETS
+
+
+_RECORDED = Path(__file__).parents[3] / "support" / "triton_config" / "recorded" / "canonical.jsonl"
+
+
+@pytest.mark.parametrize("line", _RECORDED.read_text().splitlines())
+def test_a_recorded_configuration_keeps_its_canonical_form_and_its_hash(line: str) -> None:
+    """Hashes lie in manifests: configurations of all kinds mean what they meant when these were written."""
+    recorded = json.loads(line)
+    assert canonical_config(recorded["config"]) == recorded["canonical"]
+    assert config_sha256(recorded["config"]) == recorded["sha256"]
 
 
 @_FEW
