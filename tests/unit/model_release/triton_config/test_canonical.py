@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
 from include.model_release.triton_config.canonical import canonical_config, config_sha256, is_set
-from include.model_release.triton_config.fields import MESSAGES, ROOT
+from include.model_release.triton_config.fields import ROOT, fields_of
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
-from tests.support.triton_config.strategy import as_dict, model_configs
+from tests.support.triton_config.strategy import as_dict, model_configs, reachable
 
 _FEW = settings(max_examples=150, deadline=None)
 # Lists that are sets to Triton, written here once more and by hand.
@@ -37,8 +37,8 @@ def test_every_list_is_one_or_the_other() -> None:
     """Whether order counts is decided for each list that ModelConfig has, and the code decides as is written here."""
     lists = {
         (message, name)
-        for message, fields in MESSAGES.items()
-        for name, kind in fields.items()
+        for message in reachable()
+        for name, kind in fields_of(message).items()
         if kind.form == "list"
     }
     assert {name for _, name in lists} == _SETS | _SEQUENCES
@@ -111,7 +111,7 @@ _NO_VALUE = ("runtime", "zero_data", "random_data")
 
 def _leaves(value: dict[str, Any], message: str, path: tuple[Any, ...]) -> Any:
     for name, item in value.items():
-        kind = MESSAGES[message][name]
+        kind = fields_of(message)[name]
         entries: list[tuple[tuple[Any, ...], Any]] = [((*path, name), item)]
         if kind.form == "map":
             entries = [((*path, name, key), below) for key, below in item.items()]
