@@ -65,7 +65,7 @@ fuzz: $(VENV)/slipway.stamp ## Hostile inputs to everything that is parsed, two 
 	@$(BIN)/python -m benchmarks.fuzz $(ARGS)
 
 bench: setup ## Measure the README's figures (or ONLY=name,…)
-	@$(SANDBOX) bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 bench-judge: $(VENV)/slipway.stamp ## Measure how often the judge of a canary errs (or ARGS=--quick)
 	@$(BIN)/python -m benchmarks.judge $(ARGS) $(BENCH_JUDGE_ARGS)

@@ -1,4 +1,7 @@
-"""Takes the figures, prints a row for each, writes `.sandbox/bench/results.json`."""
+"""Take the figures, print a row for each, and put them into `.sandbox/bench/results.json`.
+
+Rows of figures that this run did not take stay there.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.figure import Figure, MeasureError, write_results
+from benchmarks.figure import MeasureError
 from benchmarks.figures import FIGURES, selected
-from benchmarks.world import PROJECT_ROOT
+from benchmarks.results import Taken, present_commit, write_results
+from benchmarks.sandbox import PROJECT_ROOT
 
 RESULTS = PROJECT_ROOT / ".sandbox" / "bench" / "results.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0 when every figure was taken, 1 when one could not be, 2 for a name that is none."""
+    """Return 0 when every figure was taken, 1 when one could not be, 2 for a name that is none."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--only",
@@ -31,17 +35,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    taken: list[Figure] = []
+    taken: list[Taken] = []
     failed = 0
     for name in names:
+        commit = present_commit()
         try:
-            taken.append(FIGURES[name]())
+            taken.append(Taken.now(FIGURES[name](), commit))
         except MeasureError as error:
             failed += 1
             print(f"{name:<30} could not be taken. {error}", file=sys.stderr, flush=True)
         else:
-            print(taken[-1].row(), flush=True)
-            write_results(arguments.results, taken)
+            print(taken[-1].figure.row(), flush=True)
+            write_results(arguments.results, taken, tuple(FIGURES))
     print(f"Written to {arguments.results}" if taken else "Nothing was measured.")
     return 1 if failed else 0
 

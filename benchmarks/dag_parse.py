@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.world import PROJECT_ROOT
+from benchmarks.sandbox import PROJECT_ROOT
 
 ROUNDS = 3
 LIMIT_S = 120

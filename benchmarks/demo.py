@@ -7,7 +7,7 @@ import sys
 import time
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.world import PROJECT_ROOT, own_environment
+from benchmarks.sandbox import PROJECT_ROOT, own_environment
 
 LIMIT_S = 1200
 

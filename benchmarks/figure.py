@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 
 class MeasureError(Exception):
@@ -33,7 +31,7 @@ class Figure:
         return self.value / self.peer_value if self.peer_value else None
 
     def to_dict(self) -> dict[str, str | float | None]:
-        """The entry of `results.json`."""
+        """Return the figure's part of its row in `results.json`."""
         return {
             "figure": self.name,
             "value": round(self.value, 3),
@@ -44,7 +42,7 @@ class Figure:
         }
 
     def row(self) -> str:
-        """The figure as a line for people."""
+        """Return the figure as a line for people."""
         parts = [f"{self.name:<30} {self.value:>9.3f} {self.unit:<8}"]
         if self.peer is not None and self.peer_value is not None:
             parts.append(f"{self.peer}: {self.peer_value:.3f} {self.unit}")
@@ -56,16 +54,6 @@ class Figure:
 
 
 def median_figure(name: str, values: Sequence[float], unit: str) -> Figure:
-    """The median of repeats, with their number and their extremes in the note."""
+    """Return the median of repeats, with their number and their extremes in the note."""
     spread = f"median of {len(values)}, {min(values):.4g} to {max(values):.4g}"
     return Figure(name, statistics.median(values), unit, note=spread)
-
-
-def write_results(path: Path, figures: Iterable[Figure]) -> None:
-    """Write `results.json`, a list with an entry for each figure, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(
-        json.dumps([figure.to_dict() for figure in figures], indent=2) + "\n", encoding="utf-8"
-    )
-    partial.replace(path)

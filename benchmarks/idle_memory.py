@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.world import WORLD, sandbox
+from benchmarks.sandbox import WORLD, sandbox
 from include.model_release.errors import SlipwayError
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.tensors import ModelSignature, TensorSpec
@@ -24,7 +24,8 @@ from include.sandbox.demo.training import train
 from include.sandbox.host.processes import SessionRecord, find_sandbox_processes
 from include.sandbox.host.settings import MARKER, PROJECT_ROOT, SandboxSettings
 from include.sandbox.host.supervise import session_file
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 
 REVISIONS = 2
 """Beside the staging Triton: as many as there are during a canary."""

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.world import PROJECT_ROOT, sandbox
+from benchmarks.sandbox import PROJECT_ROOT, sandbox
 from include.model_release.errors import SlipwayError
 from include.model_release.record.fold import fold
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
-from include.sandbox.demo.main import s3_client
 from include.sandbox.demo.records import Records
 from include.sandbox.demo.training import upload_training_artifacts
 from include.sandbox.host.settings import SandboxSettings
+from include.sandbox.services.object_store import client
 
 MODEL, VERSION = "digits", 1
 RELEASE_DAG, CHAIN_DAG = "model_release", "empty_chain"
@@ -60,7 +60,7 @@ def _chain_overhead_s(airflow: AirflowClient) -> float:
 
 
 def _release_overhead_s(airflow: AirflowClient, settings: SandboxSettings) -> float:
-    s3 = s3_client(settings)
+    s3 = client(settings, "s3")
     upload_training_artifacts(s3, settings.bucket, MODEL, VERSION)
     airflow.unpause(RELEASE_DAG)
     run = _finished(airflow, airflow.start_run(RELEASE_DAG, {"model": MODEL, "version": VERSION}))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figure import MeasureError
-from benchmarks.world import PROJECT_ROOT, own_environment
+from benchmarks.sandbox import PROJECT_ROOT, own_environment
 from include.sandbox.host.settings import LOOPBACK
 
 _LIMIT_S = 900

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.figure import Figure
 from benchmarks.processes import run, s3_client, server
 from benchmarks.publishing_process import BUCKET, GOLDEN
-from benchmarks.world import PROJECT_ROOT
+from benchmarks.sandbox import PROJECT_ROOT
 from include.sandbox.host.settings import LOOPBACK
 
 GIB = 2**30

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.world import PROJECT_ROOT, copy_project, own_environment
+from benchmarks.sandbox import PROJECT_ROOT, copy_project, own_environment
 from include.sandbox.host.settings import IMAGES_VARIABLE, MARKER, ROOT_VARIABLE
 
 LIMIT_S = 1800

@@ -1,9 +1,9 @@
 """
 ### Brings one version of a model to production, or back
 
-`convert → publish → stage → validate → benchmark → (preview → compare) → (approve) → canary → (approve) → promote`,
-and whatever goes wrong after the first percent of traffic **rolls back by itself**: a bad verdict, a failed task, a
-cancelled run.
+`convert → publish → stage → validate → benchmark → (preview → mirror comparison) → (approve) → canary → (approve) →
+promote`, and whatever goes wrong after the first percent of traffic **rolls back by itself**: a bad verdict, a failed
+task, a cancelled run.
 
 | stage | what it proves |
 |---|---|
@@ -13,7 +13,7 @@ cancelled run.
 | validate | its signature is the stable version's; right answers and agreement on the golden set |
 | benchmark | it is fast enough, and not slower than the stable version measured in the same run |
 | preview | if asked for: it answers at an address of its own, where it can be tried; no user meets it |
-| compare | if asked for: it answers copies of users' requests as the stable version does |
+| mirror comparison | if asked for: it answers copies of users' requests as the stable version does |
 | canary | on live traffic it is no worse than the stable version in the same minutes |
 
 The release file `include/releases/MODEL.yaml` says how; the form below may change the canary's steps for one run.
@@ -33,8 +33,8 @@ from airflow.sdk import Param, TaskGroup, dag
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
-from slipway.operators.compare import CompareAnswersOperator
 from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperator, ListVariantsOperator
+from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
 from slipway.operators.preview import ShowCandidateOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.publish import PublishModelOperator
@@ -250,8 +250,8 @@ def model_release() -> None:
             execution_timeout=timedelta(hours=2),
             doc_md="Where the release file asks for it, brings the candidate up at 0 %, at an address of its own.",
         )
-        compare = CompareAnswersOperator(
-            task_id="compare_answers",
+        mirror_comparison = RunMirrorComparisonOperator(
+            task_id="run_mirror_comparison",
             deferrable=True,
             execution_timeout=timedelta(days=7),
             doc_md="Where the release file asks for it: a pod asks stable and candidate what users ask, and compares.",
@@ -298,7 +298,7 @@ def model_release() -> None:
         (
             arm
             >> show
-            >> compare
+            >> mirror_comparison
             >> approve
             >> shift
             >> [approve_promotion, hold]

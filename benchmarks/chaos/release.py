@@ -33,7 +33,7 @@ from slipway.registry.registry import ModelRegistry
 
 from benchmarks.chaos.job import Job
 from include.model_release.record.requirements import requirements_of
-from include.sandbox.services.triton import end_with_parent
+from include.sandbox.host.child_process import end_with_parent
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

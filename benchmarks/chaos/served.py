@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from include.model_release.record.fold import Event
+from include.model_release.record.events import Event
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import Observed, observe
 from include.model_release.rollout.observation import Dialect
 from include.model_release.rollout.standard.view import backend_name, predictor_name
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.lab.models import publish
-from include.sandbox.lab.world import Lab
-from include.sandbox.load.answers import Answer
-from include.sandbox.load.clients import OpenLoad
+from include.sandbox.lab.models import publish, requests
+from include.sandbox.lab.serving_stack import Lab
+from include.sandbox.load.answers import Answer, AnswerFile
+from include.sandbox.load.open_load import OpenLoad
 
 NAMESPACE = "models"
 RATE_RPS = 60.0
@@ -56,7 +56,7 @@ class Served:
         text = json.dumps({"model": self.model, "source": {}, "rollout": rollout})
         self._spec = parse_release_spec(text, f"{self.model}.yaml")
         (releases_dir / f"{self.model}.yaml").write_text(text, encoding="utf-8")
-        self._version = self._offset = 0
+        self._version = 0
 
     def deploy(self) -> str:
         """Creates the InferenceService with its first version, a good one; returns its storageUri."""
@@ -68,14 +68,16 @@ class Served:
     def load(self) -> OpenLoad:
         """Its users."""
         settings = self._lab.settings
-        self._answers = self._lab.root / f"{self.model}.jsonl"
+        output = self._lab.root / f"{self.model}.jsonl"
+        self._answers = AnswerFile(output)
         return OpenLoad(
+            requests(),
             port=settings.ports.ingress,
             authority=settings.service_host(self.model, NAMESPACE),
             model=self.model,
             rate_rps=RATE_RPS,
-            output=self._answers,
-            lab_root=self._lab.root,
+            output=output,
+            sandbox_root=self._lab.root,
         )
 
     def publish(self, error_percent: float, seed: int) -> tuple[int, str]:
@@ -155,12 +157,7 @@ class Served:
 
     def answers(self) -> list[Answer]:
         """What its users were answered since the last call."""
-        with self._answers.open("rb") as file:
-            file.seek(self._offset)
-            content = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return [Answer(**json.loads(line)) for line in whole.splitlines()]
+        return self._answers.new_answers()
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         settings = self._lab.settings

@@ -26,9 +26,9 @@ from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
-from include.sandbox.lab.models import publish
-from include.sandbox.lab.world import Lab
-from include.sandbox.load.clients import START_LIMIT_S, OpenLoad
+from include.sandbox.lab.models import publish, requests
+from include.sandbox.lab.serving_stack import Lab
+from include.sandbox.load.open_load import START_LIMIT_S, OpenLoad
 from include.sandbox.services.object_store import client
 
 MODEL = "moody"
@@ -103,12 +103,13 @@ class LabModel:
     def load(self, rate_rps: float, name: str, *, start_limit_s: float = START_LIMIT_S) -> OpenLoad:
         """Clients of the model; their answers are kept in the lab's folder, under this name."""
         return OpenLoad(
+            requests(),
             port=self.lab.settings.ports.ingress,
             authority=self.lab.settings.service_host(MODEL, self.spec.rollout.namespace),
             model=MODEL,
             rate_rps=rate_rps,
             output=self.lab.root / "answers" / f"{name}.jsonl",
-            lab_root=self.lab.root,
+            sandbox_root=self.lab.root,
             start_limit_s=start_limit_s,
         )
 

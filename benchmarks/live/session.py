@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from benchmarks.figure import MeasureError
-from benchmarks.world import PROJECT_ROOT
+from benchmarks.sandbox import PROJECT_ROOT
 from include.model_release.errors import SlipwayError
 from include.sandbox.host.settings import SettingsError
-from include.sandbox.lab.world import Lab
+from include.sandbox.lab.serving_stack import Lab
 from include.sandbox.lifecycle import LifecycleError
 
 if TYPE_CHECKING:

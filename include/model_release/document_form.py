@@ -1,22 +1,36 @@
-"""Documents that are taken apart key by key: one of another form is told as an error of the project."""
+"""Documents that others wrote: what is wrong with one, in the words of the project's errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from include.model_release.errors import SlipwayError, UserError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 _FOUND_LIMIT = 200
 _OTHER_FORM = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError)
 
 
+def first_problem(error: ValidationError) -> str:
+    """Return the first problem of a document with its place; both are cut, as there may be thousands of long ones."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the whole"
+    return f"at {place[:_FOUND_LIMIT]}: {first['msg'][:_FOUND_LIMIT]}"
+
+
 @contextmanager
 def form_of(name: str, error_class: type[SlipwayError] = UserError) -> Iterator[None]:
-    """Raise `error_class` where what is done inside meets a document of another form; `name` is what it is called.
+    """Raise `error_class` where the block reads a key or a type that the document does not have.
 
-    For documents that only tell people something: they are written here, and what is wrong with one is wrong as a
-    whole. What decides something is read field by field.
+    For documents that this project writes and that only inform people. A document that decides something is read
+    field by field, with a typed model.
+
+    :param name: what the error calls the document.
+    :raises SlipwayError: the document has another form; the class is `error_class`.
     """
     try:
         yield

@@ -56,7 +56,7 @@ BACKEND_INPUTS = {
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = load_parser(__doc__)
     add = parser.add_argument
     add("--golden", type=s3_url, help=f"where the prompts come from (column {PROMPTS}), s3://BUCKET/….npz")
@@ -87,7 +87,7 @@ class Text:
 
 
 def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[str, Any]) -> None:
-    """Measures all rounds; fills in `result` as it goes, so that a failure still tells what was measured."""
+    """Measure all rounds; fill in `result` as it goes, so that a failure still tells what was measured."""
     text = bring_text(store, options, folder)
     bench = Bench.open(options, store, folder)
     for subject in bench.subjects:
@@ -102,7 +102,7 @@ def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[s
 
 
 def bring_text(store: Store, options: argparse.Namespace, folder: Path) -> Text:
-    """Fetches the tokenizer, and the prompts where a golden set holds them. Raises PodError."""
+    """Fetch the tokenizer, and the prompts where a golden set holds them."""
     tokenizer = bring_tokenizer(store, options.tokenizer, folder / "tokenizer")
     if not options.golden:
         return Text([SYNTHETIC_PROMPT], None, tokenizer)
@@ -114,7 +114,10 @@ def bring_text(store: Store, options: argparse.Namespace, folder: Path) -> Text:
 
 
 def read_prompts(golden: Path, name: str) -> list[str]:
-    """The golden set's prompts, at least one. Raises PodError (GoldenSetError)."""
+    """Return the golden set's prompts, at least one.
+
+    :raises PodError: of kind GoldenSetError.
+    """
     arrays = read_arrays(golden, name)
     column = arrays.get(PROMPTS)
     if column is None or column.dtype.kind not in "US" or not column.size:
@@ -132,7 +135,7 @@ def read_prompts(golden: Path, name: str) -> list[str]:
 
 
 def bring_tokenizer(store: Store, place: str | None, target: Path) -> Path:
-    """The tokenizer's folder on this machine: as named, from S3, or the image's own. Raises PodError."""
+    """Return the tokenizer's folder on this machine: as named, from S3, or the image's own."""
     if place and place.startswith("s3://"):
         store.download_folder(place, target, MAX_TOKENIZER_FILES)
         folder = target
@@ -150,7 +153,7 @@ def bring_tokenizer(store: Store, place: str | None, target: Path) -> Path:
 
 
 def require_text_model(subject: Subject, metadata: Mapping[str, Any], options: argparse.Namespace) -> None:
-    """Raises PodError (UserError) unless the model declares every input that genai-perf is going to send."""
+    """Raise PodError (UserError) unless the model declares every input that genai-perf is going to send."""
     declared = [item["name"] for item in metadata["inputs"]]
     extra = BACKEND_INPUTS[options.backend] if options.endpoint_type == "kserve" else ()
     needed = [PROMPTS, *(name for name in extra if name != "stream" or options.streaming)]
@@ -171,7 +174,10 @@ def require_text_model(subject: Subject, metadata: Mapping[str, Any], options: a
 
 
 def warm_up(bench: Bench, subject: Subject, metadata: Mapping[str, Any], prompts: Sequence[str]) -> None:
-    """Sends a few prompts one by one, reads the answers to their ends. Raises PodError when one fails."""
+    """Send a few prompts one by one, read the answers to their ends.
+
+    :raises PodError: one fails.
+    """
     options = bench.options
     values = {
         "stream": options.streaming,
@@ -190,7 +196,7 @@ def warm_up(bench: Bench, subject: Subject, metadata: Mapping[str, Any], prompts
 
 
 def answer_once(bench: Bench, subject: Subject, inputs: Sequence[Any]) -> str | None:
-    """Has the model answer once, to the end; returns the error it answered with, if any. Raises PodError."""
+    """Send one request and read its answers to the end; return the error it answered with, if any."""
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     client = bench.server.client
     client.start_stream(callback=lambda result, error: answers.put((result, error)))
@@ -211,7 +217,7 @@ def answer_once(bench: Bench, subject: Subject, inputs: Sequence[Any]) -> str | 
 
 
 def as_input(item: Mapping[str, Any], value: Any) -> Any:
-    """One value as an input of the model; every open dimension is 1."""
+    """Return one value as an input of the model; every open dimension is 1."""
     import numpy as np
     from tritonclient.grpc import InferInput
     from tritonclient.utils import triton_to_np_dtype
@@ -227,7 +233,7 @@ def as_input(item: Mapping[str, Any], value: Any) -> Any:
 
 
 def measure(bench: Bench, text: Text, subject: Subject, number: int) -> Round:
-    """One round of one model. Raises PodError."""
+    """Measure one round of one model."""
     artifacts = bench.folder / f"{subject.role}-{number}"
     command = genai_perf_command(bench.options, subject, number, text, artifacts)
     # The tokenizer is a folder: nothing is to be asked of a model hub.
@@ -246,7 +252,7 @@ def measure(bench: Bench, text: Text, subject: Subject, number: int) -> Round:
 def genai_perf_command(
     options: argparse.Namespace, subject: Subject, number: int, text: Text, artifacts: Path
 ) -> list[str]:
-    """The call of genai-perf for one round. Both models of a round get the same seed, so the same prompts.
+    """Return the call of genai-perf for one round. Both models of a round get the same seed, so the same prompts.
 
     No warm-up of its own: perf_analyzer hangs for good when a streamed warm-up request is answered with an
     error.
@@ -307,12 +313,12 @@ def milliseconds_of(metric: Mapping[str, Any] | None) -> dict[str, float] | None
 
 
 def number_of(report: Mapping[str, Any], metric: str) -> float:
-    """The single value of one of genai-perf's metrics, 0 when it is not there."""
+    """Return the single value of one of genai-perf's metrics, 0 when it is not there."""
     return round(float(report.get(metric, {}).get("avg", 0.0)), 3)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     return run_benchmark(arguments(argv), work, PACKAGES)
 
 

@@ -49,7 +49,7 @@ MEASURED = (0, 2)
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = load_parser(__doc__)
     text = "where the requests come from, s3://BUCKET/….npz"
     parser.add_argument("--golden", required=True, type=s3_url, help=text)
@@ -57,7 +57,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[str, Any]) -> None:
-    """Measures all rounds; fills in `result` as it goes, so that a failure still tells what was measured."""
+    """Measure all rounds; fill in `result` as it goes, so that a failure still tells what was measured."""
     golden = folder / "golden.npz"
     store.download(options.golden, golden)
     bench = Bench.open(options, store, folder)
@@ -77,7 +77,7 @@ def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[s
 
 
 def tensors_of(metadata: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """A model's inputs, as Triton's metadata has them; which are optional its configuration says."""
+    """Return a model's inputs, as Triton's metadata has them; which are optional its configuration says."""
     optional = {entry["name"] for entry in config.get("input", ()) if entry.get("optional")}
     return tuple(
         Tensor(
@@ -91,12 +91,12 @@ def tensors_of(metadata: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[
 
 
 def requests_of(bench: Bench, subject: Subject) -> Path:
-    """Where a model's requests lie."""
+    """Return where a model's requests lie."""
     return bench.folder / f"{subject.role}.requests.json"
 
 
 def write_requests(columns: Mapping[str, Any], batched: bool, target: Path) -> int:
-    """Writes perf_analyzer's input file from rows spread over the golden set; returns their number.
+    """Write perf_analyzer's input file from rows spread over the golden set; return their number.
 
     `batched` says that the server adds the batch dimension itself.
     """
@@ -108,13 +108,13 @@ def write_requests(columns: Mapping[str, Any], batched: bool, target: Path) -> i
 
 
 def spread(rows: int, row_bytes: int) -> list[int]:
-    """Indices of rows spread evenly over the set, as many as stay within the limits, at least one."""
+    """Return the indices of rows spread evenly over the set, as many as stay within the limits, at least one."""
     count = max(1, min(rows, MAX_ROWS, MAX_INPUT_BYTES // max(1, row_bytes)))
     return [index * rows // count for index in range(count)]
 
 
 def as_content(value: Any, batched: bool) -> dict[str, Any]:
-    """One input of one request in perf_analyzer's form; numbers as their bytes, so that no digit is lost."""
+    """Return one input of one request in perf_analyzer's form; numbers as their bytes, so that no digit is lost."""
     shape = list(value.shape) if batched else [1, *value.shape]
     if value.dtype.kind in "US":
         texts = value.astype(str).reshape(-1).tolist()
@@ -127,7 +127,7 @@ def as_content(value: Any, batched: bool) -> dict[str, Any]:
 
 
 def measure(bench: Bench, streamed: Collection[str], subject: Subject, number: int) -> Round:
-    """One round of one model, over a stream if its role is among `streamed`. Raises PodError."""
+    """Measure one round of one model, over a stream if its role is among `streamed`."""
     export = bench.folder / f"{subject.role}-{number}.export.json"
     command = perf_analyzer_command(bench.options, subject, requests_of(bench, subject), export)
     if subject.role in streamed:
@@ -144,7 +144,7 @@ def measure(bench: Bench, streamed: Collection[str], subject: Subject, number: i
 def perf_analyzer_command(
     options: argparse.Namespace, subject: Subject, requests: Path, export: Path
 ) -> list[str]:
-    """The call of perf_analyzer for one round: so many requests, and no searching for a stable figure."""
+    """Return the call of perf_analyzer for one round: so many requests, and no searching for a stable figure."""
     return [
         "perf_analyzer", "-m", subject.model, "-x", subject.version, "-u", options.server, "-i", "grpc",
         "--concurrency-range", f"{options.concurrency}:{options.concurrency}",
@@ -186,7 +186,7 @@ def figures(spans: Sequence[tuple[int, int]]) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     return run_benchmark(arguments(argv), work, PACKAGES)
 
 

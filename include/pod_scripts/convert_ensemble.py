@@ -42,12 +42,12 @@ CALLED_BY_PARAMETER = "model_name"
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     return passthrough_parser(__doc__, max_size_mib=8192.0).parse_args(argv)
 
 
 def check(source: Path, repository: Path, options: argparse.Namespace) -> Checked:
-    """Checks what was fetched and lays out the repository. Raises PodError."""
+    """Check what was fetched and lay out the repository."""
     folder = repository_folder(source)
     members = read_members(folder)
     top = find_top(members, options.model)
@@ -63,7 +63,7 @@ def check(source: Path, repository: Path, options: argparse.Namespace) -> Checke
 
 
 def repository_folder(folder: Path) -> Path:
-    """Where the models' folders lie: `folder`, or the only folder in it, as archives are often packed."""
+    """Return where the models' folders lie: `folder`, or the only folder in it, as archives are often packed."""
     inner = [path for path in folder.iterdir() if path.is_dir()]
     return inner[0] if len(inner) == 1 and not (inner[0] / CONFIG).exists() else folder
 
@@ -84,17 +84,17 @@ class Member:
 
     @property
     def needed_inputs(self) -> set[str]:
-        """The inputs without which it does not answer."""
+        """Return the inputs without which it does not answer."""
         optional = {tensor.name for tensor in self.config.input if tensor.optional}
         return self.inputs.keys() - optional
 
     @property
     def is_ensemble(self) -> bool:
-        """Whether it only passes tensors between others."""
+        """Return whether it only passes tensors between others."""
         return bool(self.config.HasField("ensemble_scheduling"))
 
     def calls(self, names: Iterable[str]) -> list[str]:
-        """The members that it calls: by its steps, or by name in its parameters."""
+        """Return the members that it calls: by its steps, or by name in its parameters."""
         steps = [step.model_name for step in self.config.ensemble_scheduling.step]
         told = [
             value.string_value
@@ -105,7 +105,10 @@ class Member:
 
 
 def read_members(folder: Path) -> dict[str, Member]:
-    """All models of a repository by name. Raises PodError (ModelInvalidError)."""
+    """Return all models of a repository by name.
+
+    :raises PodError: of kind ModelInvalidError.
+    """
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     if not names:
         raise invalid(
@@ -118,7 +121,10 @@ def read_members(folder: Path) -> dict[str, Member]:
 
 
 def read_member(folder: Path) -> Member:
-    """One model. Raises PodError (ModelInvalidError) for what Triton, or a release, could not do with it."""
+    """Return one model.
+
+    :raises PodError: of kind ModelInvalidError, for what Triton, or a release, could not do with it.
+    """
     config_name = f"{folder.name}/{CONFIG}"
     config = read_config(folder / CONFIG, config_name, "write it, or take the folder out if it is no model")
     if config.name not in ("", folder.name):
@@ -157,7 +163,7 @@ def read_member(folder: Path) -> Member:
 
 
 def require_calls_by_parameter(tree: ast.Module, name: str) -> None:
-    """Raises PodError (ModelInvalidError) where a member's program calls a model by a name in its code."""
+    """Raise PodError (ModelInvalidError) where a member's program calls a model by a name in its code."""
     for node in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         called = getattr(node.func, "attr", getattr(node.func, "id", ""))
         named = [word.value for word in node.keywords if word.arg == CALLED_BY_PARAMETER]
@@ -174,7 +180,7 @@ def require_calls_by_parameter(tree: ast.Module, name: str) -> None:
 
 
 def find_top(members: Mapping[str, Member], model: str) -> str:
-    """The ensemble that clients address: the one named `model`, or the only one that no other model calls."""
+    """Return the ensemble that clients address: the one named `model`, or the only one that no other model calls."""
     called = {name for member in members.values() for name in member.calls(members)}
     tops = [name for name, member in members.items() if member.is_ensemble and name not in called]
     if model in members:
@@ -190,7 +196,7 @@ def find_top(members: Mapping[str, Member], model: str) -> str:
 
 
 def require_unit(members: Mapping[str, Member], top: str) -> None:
-    """Raises PodError unless `top` and all that it calls are exactly what is there, and nobody calls in a circle."""
+    """Raise PodError unless `top` and all that it calls are exactly what is there, and nobody calls in a circle."""
     reached: list[str] = []
 
     def visit(name: str, above: tuple[str, ...]) -> None:
@@ -225,7 +231,7 @@ def require_unit(members: Mapping[str, Member], top: str) -> None:
 
 
 def require_fitting_steps(members: Mapping[str, Member]) -> int:
-    """Raises PodError, which lists the misfits, unless all tensors of all ensembles fit; returns how many."""
+    """Raise PodError, which lists the misfits, unless all tensors of all ensembles fit; return how many."""
     problems, count = [], 0
     for member in (member for member in members.values() if member.is_ensemble):
         tensors, found = flow_of(member, members)
@@ -251,7 +257,7 @@ class Flow:
 
 
 def flow_of(ensemble: Member, members: Mapping[str, Member]) -> tuple[dict[str, Flow], list[str]]:
-    """The tensors of an ensemble by name, and in words what in its steps fits no member."""
+    """Return the tensors of an ensemble by name, and in words what in its steps fits no member."""
     flows: defaultdict[str, Flow] = defaultdict(Flow)
     problems = []
     for name, tensor in ensemble.inputs.items():
@@ -272,7 +278,7 @@ def flow_of(ensemble: Member, members: Mapping[str, Member]) -> tuple[dict[str, 
 
 
 def step_problems(step: Any, member: Member, limit: int) -> list[str]:
-    """What of a step fits not the member that it calls; `limit` is the ensemble's max_batch_size."""
+    """Return what of a step fits not the member that it calls; `limit` is the ensemble's max_batch_size."""
     found = [
         f"maps the input {name!r}, which it lacks" for name in step.input_map if name not in member.inputs
     ]
@@ -296,7 +302,7 @@ def step_problems(step: Any, member: Member, limit: int) -> list[str]:
 
 
 def tensor_problems(flows: Mapping[str, Flow]) -> list[str]:
-    """What is wrong with the tensors of an ensemble, in words."""
+    """Return what is wrong with the tensors of an ensemble, in words."""
     found = []
     for name, flow in sorted(flows.items()):
         if not flow.writers:
@@ -315,7 +321,7 @@ def tensor_problems(flows: Mapping[str, Flow]) -> list[str]:
 
 
 def agree(one: Tensor, other: Tensor) -> bool:
-    """Whether two declarations of a tensor can be of the same one; -1 agrees with every size."""
+    """Return whether two declarations of a tensor can be of the same one; -1 agrees with every size."""
     return (
         one.datatype == other.datatype
         and len(one.shape) == len(other.shape)
@@ -327,7 +333,7 @@ def agree(one: Tensor, other: Tensor) -> bool:
 
 
 def lay_out_member(member: Member, source: Path, target: Path, version: int) -> None:
-    """Moves a member's files to where they lie in the published repository."""
+    """Move a member's files to where they lie in the published repository."""
     for name in member.files:
         first, _, rest = name.partition("/")
         is_versioned = rest and member.number is not None and first.isdecimal()
@@ -335,7 +341,7 @@ def lay_out_member(member: Member, source: Path, target: Path, version: int) -> 
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     return pass_through(arguments(argv), check)
 
 

@@ -21,15 +21,15 @@ from slipway_pod.conversion.precision import (
     fetch_calibration,
     precision_arguments,
 )
+from slipway_pod.conversion.reference import keep_onnx_reference
 from slipway_pod.conversion.rewrite import rewrite
 from slipway_pod.conversion.run import Run
-from slipway_pod.parity.comparison import keep_onnx_reference
 
 PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxslim")
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = converter_parser(__doc__, PRECISIONS)
     precision_arguments(parser)
     options = parser.parse_args(argv)
@@ -38,7 +38,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def convert(run: Run) -> dict[str, Any]:
-    """Makes `model.onnx` and the reference of the source; returns its part of the result. Raises PodError."""
+    """Make `model.onnx` and the reference of the source; return its part of the result."""
     path = run.fetch(run.options.source, "source.onnx")
     fetch_calibration(run)
     run.tool("check", lambda: keep_onnx_reference(run, path))
@@ -46,7 +46,7 @@ def convert(run: Run) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     return run_onnx_converter(arguments(argv), convert, PACKAGES)
 
 

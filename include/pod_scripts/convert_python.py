@@ -43,14 +43,14 @@ MODEL_FOLDER = "$$TRITON_MODEL_DIRECTORY/"
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = passthrough_parser(__doc__, max_size_mib=2048.0)
     parser.add_argument("--try-import", action="store_true", help="run the program's module-level code")
     return parser.parse_args(argv)
 
 
 def check(source: Path, repository: Path, options: argparse.Namespace) -> Checked:
-    """Checks what was fetched and lays out the repository. Raises PodError."""
+    """Check what was fetched and lay out the repository."""
     folder = model_folder(source)
     config = read_config(folder / CONFIG, CONFIG, f"write it and put it beside {PROGRAM}")
     require_python_backend(config)
@@ -80,13 +80,13 @@ def check(source: Path, repository: Path, options: argparse.Namespace) -> Checke
 
 
 def model_folder(folder: Path) -> Path:
-    """Where the model's files lie: `folder`, or the only folder in it, as archives are often packed."""
+    """Return where the model's files lie: `folder`, or the only folder in it, as archives are often packed."""
     inner = list(folder.iterdir())
     return inner[0] if len(inner) == 1 and (inner[0] / PROGRAM).is_file() else folder
 
 
 def require_python_backend(config: Any) -> None:
-    """Raises PodError (ModelInvalidError) unless the configuration is of a Python model."""
+    """Raise PodError (ModelInvalidError) unless the configuration is of a Python model."""
     program = config.default_model_filename or PROGRAM
     if config.backend == "python" and program == PROGRAM:
         return
@@ -102,7 +102,7 @@ def require_python_backend(config: Any) -> None:
 
 
 def require_model_class(tree: ast.Module) -> bool:
-    """Raises PodError unless there is a class TritonPythonModel with `execute`; says whether that could be seen.
+    """Raise PodError unless there is a class TritonPythonModel with `execute`; return whether that could be seen.
 
     It cannot where the class inherits from one of another file.
     """
@@ -138,14 +138,14 @@ def require_model_class(tree: ast.Module) -> bool:
 
 
 def is_execute(item: ast.stmt) -> bool:
-    """Whether a statement of a class defines `execute(self, requests)`."""
+    """Return whether a statement of a class defines `execute(self, requests)`."""
     if not isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) or item.name != "execute":
         return False
     return len(item.args.posonlyargs) + len(item.args.args) == 2 or item.args.vararg is not None
 
 
 def foreign_modules(trees: Mapping[str, ast.Module]) -> list[str]:
-    """What the programs import that is neither Python's own, nor Triton's, nor a file of the model."""
+    """Return what the programs import that is neither Python's own, nor Triton's, nor a file of the model."""
     found = set()
     for tree in trees.values():
         for node in ast.walk(tree):
@@ -158,7 +158,7 @@ def foreign_modules(trees: Mapping[str, ast.Module]) -> list[str]:
 
 
 def require_no_calls(trees: Mapping[str, ast.Module]) -> None:
-    """Raises PodError where a program asks another model: this version would hang on what is not part of it."""
+    """Raise PodError where a program asks another model: this version would hang on what is not part of it."""
     for name, tree in trees.items():
         for node in ast.walk(tree):
             called = getattr(node, "func", None)
@@ -172,7 +172,7 @@ def require_no_calls(trees: Mapping[str, ast.Module]) -> None:
 
 
 def try_import(folder: Path) -> None:
-    """Runs the module-level code of the program, with a stand-in for Triton's module. Raises PodError."""
+    """Run the module-level code of the program, with a stand-in for Triton's module."""
     sys.dont_write_bytecode = True
     stand_in: Any = types.ModuleType(MODULE_OF_TRITON)
     stand_in.__getattr__ = lambda name: type(name, (Exception,), {})
@@ -195,7 +195,7 @@ def try_import(folder: Path) -> None:
 
 
 def requirements(folder: Path) -> list[str]:
-    """The lines of requirements.txt that name something; the serving image must hold them."""
+    """Return the lines of requirements.txt that name something; the serving image must hold them."""
     path = folder / "requirements.txt"
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
     return [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
@@ -205,7 +205,7 @@ def requirements(folder: Path) -> list[str]:
 
 
 def beside_config(config: Any) -> set[str]:
-    """The files that Triton looks for beside config.pbtxt and not in the version's folder."""
+    """Return the files that Triton looks for beside config.pbtxt and not in the version's folder."""
     labels = {tensor.label_filename for tensor in config.output if tensor.label_filename}
     parameters = {key: value.string_value for key, value in config.parameters.items()}
     environment = parameters.get("EXECUTION_ENV_PATH", "")
@@ -214,7 +214,7 @@ def beside_config(config: Any) -> set[str]:
 
 
 def lay_out_model(folder: Path, files: list[str], outside: set[str], target: Path, version: int) -> None:
-    """Moves the files, but for the configuration, to where they lie in the model's folder. Raises PodError."""
+    """Move the files, but for the configuration, to where they lie in the model's folder."""
     missing = sorted(outside - set(files))
     if missing:
         remedy = "add them, or take them out of the configuration"
@@ -224,7 +224,7 @@ def lay_out_model(folder: Path, files: list[str], outside: set[str], target: Pat
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     return pass_through(arguments(argv), check)
 
 

@@ -34,6 +34,7 @@ from slipway_pod.conversion.precision import (
     fetch_calibration,
     precision_arguments,
 )
+from slipway_pod.conversion.reference import keep_reference, read_golden_of
 from slipway_pod.conversion.rewrite import rewrite
 from slipway_pod.conversion.run import GOLDEN_FILE, Run
 from slipway_pod.errors import PodError, first_line
@@ -41,7 +42,6 @@ from slipway_pod.models.answers import BATCH_ROWS, require_batch, rows_error
 from slipway_pod.models.golden import read_arrays, require_columns
 from slipway_pod.models.onnx_files import open_session, read_signature, save
 from slipway_pod.models.tensors import Signature
-from slipway_pod.parity.comparison import keep_reference, read_golden_of
 from slipway_pod.program.arguments import json_object, names, s3_url
 from slipway_pod.program.progress import say
 
@@ -55,7 +55,7 @@ WHY_TRUST = {
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = converter_parser(__doc__, PRECISIONS)
     add, formats = parser.add_argument, ["torchscript", "export", "state_dict"]
     add("--format", choices=formats, help="of the source (default: by its name)")
@@ -79,14 +79,14 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def module_name(text: str) -> str:
-    """An argument such as `package.module:Class`."""
+    """Return an argument such as `package.module:Class`."""
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", text):
         raise argparse.ArgumentTypeError(f"expected MODULE:CLASS, found {text!r}")
     return text
 
 
 def convert(run: Run) -> dict[str, Any]:
-    """Makes `model.onnx` and the reference of the source; returns its part of the result. Raises PodError."""
+    """Make `model.onnx` and the reference of the source; return its part of the result."""
     options = run.options
     require_trust(options)
     path = run.fetch(options.source, "source.pt2" if options.format == "export" else "source.pt")
@@ -98,7 +98,7 @@ def convert(run: Run) -> dict[str, Any]:
 
 
 def require_trust(options: argparse.Namespace) -> None:
-    """Raises PodError (UserError) for a format that runs code, and no word that it is trusted."""
+    """Raise PodError (UserError) for a format that runs code and is not marked as trusted."""
     if options.format in WHY_TRUST and not options.trusted:
         raise PodError(
             "UserError",
@@ -112,7 +112,7 @@ def require_trust(options: argparse.Namespace) -> None:
 
 
 def convert_loaded(run: Run, path: Path) -> dict[str, Any]:
-    """Loads the source, writes `exported.onnx`, and keeps what the source answers by its own forward."""
+    """Load the source, write `exported.onnx`, and keep what the source answers by its own forward."""
     # Torch's exporters tell of every library that is not there.
     warnings.simplefilter("ignore")
     import torch
@@ -147,7 +147,10 @@ def convert_loaded(run: Run, path: Path) -> dict[str, Any]:
 
 
 def loaded(run: Run, path: Path) -> Any:
-    """The model in inference mode, as its format says. Raises PodError (ModelInvalidError)."""
+    """Return the model in inference mode, as its format says.
+
+    :raises PodError: of kind ModelInvalidError.
+    """
     import torch
 
     options = run.options
@@ -174,7 +177,7 @@ def loaded(run: Run, path: Path) -> Any:
 
 
 def module_class(path: Path, name: str) -> Any:
-    """Runs the file and returns its class `name` (`module:Class`). Raises what the file raises."""
+    """Run the file and return its class `name` (`module:Class`). Raises what the file raises."""
     known_as, _, class_name = name.partition(":")
     description = importlib.util.spec_from_file_location(known_as, path)
     if description is None or description.loader is None:
@@ -186,7 +189,7 @@ def module_class(path: Path, name: str) -> Any:
 
 
 def columns_of(model: Any, arrays: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of forward's arguments: those without a default, and those that the golden set has."""
+    """Return the names of forward's arguments: those without a default, and those that the golden set has."""
     import torch
 
     if isinstance(model, torch.export.ExportedProgram):
@@ -200,7 +203,7 @@ def columns_of(model: Any, arrays: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def export(model: Any, kind: str, golden: Mapping[str, Any], outputs: list[str], target: Path) -> None:
-    """Writes the model as ONNX in one file; the first dimension of inputs and outputs is free."""
+    """Write the model as ONNX in one file; the first dimension of inputs and outputs is free."""
     import onnx
     import torch
 
@@ -236,7 +239,7 @@ def export(model: Any, kind: str, golden: Mapping[str, Any], outputs: list[str],
 
 
 def require_free_batch(signature: Signature) -> None:
-    """Raises PodError (ModelInvalidError) unless the first dimension of each input is free."""
+    """Raise PodError (ModelInvalidError) unless the first dimension of each input is free."""
     fixed = [tensor for tensor in signature.inputs if not tensor.shape or tensor.shape[0] != -1]
     if fixed:
         raise PodError(
@@ -249,7 +252,10 @@ def require_free_batch(signature: Signature) -> None:
 
 
 def in_batches(forward: Any, golden: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
-    """What forward answers over all golden rows, batch by batch. Raises PodError (ModelInvalidError)."""
+    """Return what forward answers over all golden rows, batch by batch.
+
+    :raises PodError: of kind ModelInvalidError.
+    """
     import numpy as np
 
     rows = len(next(iter(golden.values())))
@@ -263,9 +269,9 @@ def in_batches(forward: Any, golden: Mapping[str, Any], outputs: Sequence[str]) 
 
 
 def answers_of(forward: Any, rows: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
-    """What forward answers to some rows, by name: the given names, else a dictionary's keys, else `output…`.
+    """Return what forward answers to some rows, by name: the given names, else a dictionary's keys, else `output…`.
 
-    Raises PodError (ModelInvalidError, UserError).
+    :raises PodError: of kind ModelInvalidError or UserError.
     """
     import torch
 
@@ -295,7 +301,7 @@ def answers_of(forward: Any, rows: Mapping[str, Any], outputs: Sequence[str]) ->
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     return run_onnx_converter(arguments(argv), convert, PACKAGES)
 
 

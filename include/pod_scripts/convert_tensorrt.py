@@ -26,13 +26,14 @@ from slipway_pod.conversion import calibration
 from slipway_pod.conversion.frame import converter_parser, hand_over, run_converter
 from slipway_pod.conversion.gpu import Gpu, read_gpu, timing_cache_url
 from slipway_pod.conversion.precision import PRECISIONS
+from slipway_pod.conversion.profiles import Profile, choose_profiles, profile
+from slipway_pod.conversion.reference import compare_with_reference, keep_onnx_reference, read_golden_of
 from slipway_pod.conversion.run import CALIBRATION_FILE, GOLDEN_FILE, Run
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.answers import answer_all
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.latency import measure_latency
 from slipway_pod.models.tensors import Signature, fixed_batch
-from slipway_pod.parity.comparison import compare_with_reference, keep_onnx_reference, read_golden_of
 from slipway_pod.program.arguments import s3_url, whole
 from slipway_pod.program.progress import say
 from slipway_pod.program.subprograms import run_builder
@@ -49,12 +50,9 @@ TACTICS = ("cublas", "cublas_lt", "cudnn", "edge_mask_convolutions", "jit_convol
 # A CUDA context, TensorRT's kernels and the weights, several times over.
 MEMORY_MIB = 12288
 
-# One optimisation profile: the shape of each input under `min`, `opt` and `max`, batch first.
-Profile = dict[str, dict[str, list[int]]]
-
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = converter_parser(__doc__, PRECISIONS)
     parser.set_defaults(memory_mib=MEMORY_MIB)
     add = parser.add_argument
@@ -88,7 +86,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends the program with exit code 2 when arguments contradict each other."""
+    """End the program with exit code 2 when arguments contradict each other."""
     if options.precision == "int8" and not (options.calibration or options.calibration_cache):
         parser.error(
             "--precision int8 needs --calibration or --calibration-cache: without scales the engine is noise"
@@ -99,35 +97,11 @@ def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace
         parser.error("--opt-batch-size is above --max-batch-size")
 
 
-def profile(text: str) -> Profile:
-    """An argument such as `{"x": {"min": [1, 4], "opt": [8, 4], "max": [16, 4]}}`, by place and then by input."""
-    wanted = '{"INPUT": {"min": [...], "opt": [...], "max": [...]}}'
-    try:
-        given = json.loads(text)
-        found: Profile = {
-            place: {name: [int(size) for size in shapes[place]] for name, shapes in given.items()}
-            for place in ("min", "opt", "max")
-        }
-        known = all(set(shapes) == {"min", "opt", "max"} for shapes in given.values())
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise argparse.ArgumentTypeError(f"expected {wanted}, found {text}") from error
-    if not given or not known:
-        raise argparse.ArgumentTypeError(f"expected {wanted}, found {text}")
-    for name in given:
-        shapes = [found[place][name] for place in ("min", "opt", "max")]
-        sizes = zip(*shapes, strict=False)
-        if len({len(shape) for shape in shapes}) != 1 or any(not 0 < a <= b <= c for a, b, c in sizes):
-            raise argparse.ArgumentTypeError(
-                f"expected 0 < min <= opt <= max in each size of {name!r}, found {text}"
-            )
-    return found
-
-
 # ---------------------------------------------------------------- the machine
 
 
 def describe_machine(run: Run, gpu: Gpu) -> dict[str, Any]:
-    """The GPU and the driver, the versions of TensorRT and CUDA, and how far the engine can travel. Raises PodError."""
+    """Return the GPU and the driver, the versions of TensorRT and CUDA, and how far the engine can travel."""
     return {
         "gpu": gpu.name,
         "compute_capability": gpu.compute_capability,
@@ -154,7 +128,7 @@ def library_versions() -> dict[str, Any]:
 
 
 def cuda_version() -> str | None:
-    """The version of CUDA's runtime library, if it can be found."""
+    """Return the version of CUDA's runtime library, if it can be found."""
     for name in ("libcudart.so", "libcudart.so.13", "libcudart.so.12"):
         with contextlib.suppress(OSError, AttributeError):
             number = ctypes.c_int()
@@ -166,57 +140,6 @@ def cuda_version() -> str | None:
 # ---------------------------------------------------------------- the build
 
 
-def choose_profiles(options: argparse.Namespace, signature: Signature) -> list[Profile]:
-    """The profiles that were given, checked; or one for a model of which only the batch varies. Raises PodError."""
-    varying = [tensor for tensor in signature.inputs if not tensor.shape or -1 in tensor.shape]
-    for given in options.profile:
-        require_profile_fits(given, signature)
-    if options.profile or not varying:
-        return list(options.profile)
-    loose = [tensor.name for tensor in varying if not tensor.shape or -1 in tensor.shape[1:]]
-    if loose:
-        raise PodError(
-            "ModelInvalidError",
-            f"The input {loose[0]!r} varies in more than its batch",
-            expected="an optimisation profile with its smallest, usual and largest shape",
-            found=f"shape {next(list(t.shape) for t in varying if t.name == loose[0])}",
-            remedy="write conversion.profiles in the release file",
-        )
-    sizes = {"min": 1, "opt": options.opt_batch_size or options.max_batch_size, "max": options.max_batch_size}
-    return [
-        {
-            place: {
-                tensor.name: [
-                    size if index == 0 and fixed == -1 else fixed for index, fixed in enumerate(tensor.shape)
-                ]
-                for tensor in signature.inputs
-                if tensor.shape
-            }
-            for place, size in sizes.items()
-        }
-    ]
-
-
-def require_profile_fits(given: Profile, signature: Signature) -> None:
-    """Raises PodError unless a profile speaks of each input, in its rank and its fixed sizes."""
-    known = {tensor.name: tensor for tensor in signature.inputs}
-    problem = next((f"{name!r} is no input" for name in given["min"] if name not in known), None)
-    problem = problem or next((f"{name!r} is left out" for name in known if name not in given["min"]), None)
-    for name, tensor in known.items() if problem is None else ():
-        for place in ("min", "opt", "max"):
-            shape, wanted = given[place][name], tensor.shape or tuple([-1] * len(given[place][name]))
-            if len(shape) != len(wanted) or any(b not in (-1, a) for a, b in zip(shape, wanted, strict=True)):
-                problem = f"{place} of {name!r} is {shape}, the model takes {list(wanted)}"
-    if problem is not None:
-        raise PodError(
-            "ModelInvalidError",
-            "An optimisation profile does not fit the model",
-            expected=f"shapes for {', '.join(known)}",
-            found=problem,
-            remedy="correct conversion.profiles in the release file",
-        )
-
-
 def build_command(
     options: argparse.Namespace,
     folder: Path,
@@ -225,7 +148,7 @@ def build_command(
     has_timings: bool = False,
     calibrates: bool = False,
 ) -> list[str]:
-    """The builder's command line (polygraphy 0.49 and later)."""
+    """Return the builder's command line (polygraphy 0.49 and later)."""
     timings = str(folder / TIMINGS_FILE)
     command = ["polygraphy", "convert", str(folder / SOURCE_FILE), "--convert-to", "trt"]
     command += ["--output", str(folder / ENGINE_FILE)]
@@ -257,7 +180,7 @@ def build_command(
 
 
 def prepare_calibration(run: Run, signature: Signature, profiles: Sequence[Profile]) -> dict[str, str]:
-    """Writes the rows that the builder will read, for the model's inputs alone; returns its environment."""
+    """Write the rows that the builder will read, for the model's inputs alone; return its environment."""
     import numpy as np
 
     rows = read_golden(run.folder / CALIBRATION_FILE, run.options.calibration, signature.inputs)
@@ -278,7 +201,7 @@ def prepare_calibration(run: Run, signature: Signature, profiles: Sequence[Profi
 
 
 def scales_url(run: Run) -> str | None:
-    """Where the scales of this very model lie: with another model's the engine is noise."""
+    """Return where the scales of this model lie: with another model's scales the engine answers noise."""
     options = run.options
     if options.calibration_cache is None:
         return None
@@ -288,7 +211,7 @@ def scales_url(run: Run) -> str | None:
 def build(
     run: Run, gpu: Gpu, tensorrt: str, signature: Signature, profiles: Sequence[Profile]
 ) -> dict[str, Any]:
-    """Builds the engine; the caches are fetched before and put back after, for the next build. Raises PodError."""
+    """Build the engine; the caches are fetched before and put back after, for the next build."""
     options, store = run.options, run.store
     timings = timing_cache_url(options.timing_cache, gpu, tensorrt)
     has_timings = timings is not None and store.fetch_if_there(timings, run.folder / TIMINGS_FILE)
@@ -329,7 +252,7 @@ class Engine:
         self._most = min((shape[0] for shape in profiles[0]["max"].values()), default=1) if profiles else None
 
     def run(self, names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[Any]:
-        """The wanted outputs, or all, one row for each row that is fed."""
+        """Return the wanted outputs, or all, one row for each row that is fed."""
         import numpy as np
 
         rows = len(next(iter(feeds.values())))
@@ -347,7 +270,10 @@ class Engine:
 
 @contextlib.contextmanager
 def open_engine(path: Path, profiles: Sequence[Profile]) -> Iterator[Engine]:
-    """The engine in this process, on the GPU. Raises PodError when it cannot be loaded."""
+    """Open the engine in this process, on the GPU.
+
+    :raises PodError: it cannot be loaded.
+    """
     common = importlib.import_module("polygraphy.backend.common")
     backend = importlib.import_module("polygraphy.backend.trt")
     runner = backend.TrtRunner(backend.EngineFromBytes(common.BytesFromPath(str(path))))
@@ -367,7 +293,7 @@ def open_engine(path: Path, profiles: Sequence[Profile]) -> Iterator[Engine]:
 
 
 def keep_source_answers(run: Run) -> Signature:
-    """Checks the source, keeps what it answers, and tells its signature. Raises PodError."""
+    """Check the source, keep what it answers, and tell its signature."""
     signature = keep_onnx_reference(run, run.folder / SOURCE_FILE)
     strange = [t for t in (*signature.inputs, *signature.outputs) if t.datatype in NOT_CARRIED]
     if strange:
@@ -382,7 +308,7 @@ def keep_source_answers(run: Run) -> Signature:
 
 
 def examine_engine(run: Run, signature: Signature, profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Holds the engine against the reference, over the golden set: parity table and latency."""
+    """Compare the engine with the reference, over the golden set: parity table and latency."""
     golden = read_golden_of(run, signature)
     with open_engine(run.folder / ENGINE_FILE, profiles) as engine:
         answers = answer_all(engine, signature, golden, "the engine")
@@ -394,7 +320,7 @@ def examine_engine(run: Run, signature: Signature, profiles: Sequence[Profile]) 
 
 
 def convert(run: Run, result: dict[str, Any]) -> None:
-    """Downloads, builds, compares, hands the engine over; fills in the result on the way. Raises PodError."""
+    """Download, build, compare, hand the engine over; fill in the result on the way."""
     gpu = read_gpu()
     machine = result["engine"] = describe_machine(run, gpu)
     about = f"{gpu.name}, compute capability {gpu.compute_capability}, TensorRT {machine['tensorrt']}"
@@ -410,7 +336,7 @@ def convert(run: Run, result: dict[str, Any]) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     return run_converter(arguments(argv), convert, PACKAGES)
 
 

@@ -20,7 +20,6 @@ import argparse
 import importlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -28,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.conversion.gpu import Gpu, read_gpu, timing_cache_url
+from slipway_pod.conversion.inflight_batcher import lay_out, make_configs
 from slipway_pod.errors import PodError
-from slipway_pod.models.templates import fill_templates
 from slipway_pod.models.tensors import Signature
 from slipway_pod.models.triton_files import config_text, declared_tensors
 from slipway_pod.program.arguments import new_parser, positive, s3_url, share, whole
@@ -45,19 +44,14 @@ PACKAGES = ("protobuf", "tensorrt", "tensorrt_llm", "tritonclient")
 HOME = Path("/opt/tensorrt-llm")
 TEMPLATES = HOME / "triton_backend/all_models/inflight_batcher_llm"
 SCRIPT = "examples/models/core/{family}/convert_checkpoint.py"
-MEMBERS = ("preprocessing", "tensorrt_llm", "postprocessing")
-TOKENIZER = "tokenizer"
 TIMINGS_FILE = "timing.cache"
-# What a tokenizer is made of; weights stay out.
-TOKENIZER_FILES = ("*.json", "*.model", "*.txt", "*.jinja", "*.py", "*.tiktoken")
-NOT_TOKENIZER = ("*.safetensors.index.json", "pytorch_model.bin.index.json")
 WEIGHT_ONLY = {"int8": "int8", "int4": "int4"}
 DTYPES = {"fp16": "float16", "bf16": "bfloat16"}
 SCHEDULERS = ("guaranteed_no_evict", "max_utilization")
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = new_parser(__doc__)
     for describe in (checkpoint_arguments, build_arguments, serving_arguments, tool_arguments):
         describe(parser.add_argument)
@@ -67,7 +61,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def checkpoint_arguments(add: Callable[..., Any]) -> None:
-    """What is converted, and into what."""
+    """Add the arguments that say what is converted, and into what."""
     add("--source", type=s3_url, help="the checkpoint's folder, s3://BUCKET/PREFIX")
     text = "instead of --source: a model of the Hugging Face hub (HF_TOKEN)"
     add("--hub-model", metavar="ORG/NAME", help=text)
@@ -82,7 +76,7 @@ def checkpoint_arguments(add: Callable[..., Any]) -> None:
 
 
 def build_arguments(add: Callable[..., Any]) -> None:
-    """How the engines are built."""
+    """Add the arguments that say how the engines are built."""
     add("--family", default="llama", help="the folder of convert_checkpoint.py in the examples (%(default)s)")
     precisions = [*DTYPES, *WEIGHT_ONLY]
     add("--precision", choices=precisions, default="bf16", help="int8 and int4: weights (%(default)s)")
@@ -108,7 +102,7 @@ def build_arguments(add: Callable[..., Any]) -> None:
 
 
 def serving_arguments(add: Callable[..., Any]) -> None:
-    """How the server uses them."""
+    """Add the arguments that say how the server uses the engines."""
     text = "of the free GPU memory, for the cache (%(default)s)"
     add("--kv-cache-fraction", type=share, default=0.9, help=text)
     add("--kv-cache-reuse", action="store_true", help="keep the cache of prompts that begin alike")
@@ -122,7 +116,7 @@ def serving_arguments(add: Callable[..., Any]) -> None:
 
 
 def tool_arguments(add: Callable[..., Any]) -> None:
-    """Where NVIDIA's tools lie, and their limits."""
+    """Add the arguments that say where NVIDIA's tools lie, and their limits."""
     add("--templates", type=Path, default=TEMPLATES, help="the inflight-batcher templates (%(default)s)")
     add("--examples", type=Path, default=HOME, help="where the folder `examples` lies (%(default)s)")
     add("--tool-python", default="/usr/bin/python3", help="the Python that has TensorRT-LLM (%(default)s)")
@@ -133,7 +127,7 @@ def tool_arguments(add: Callable[..., Any]) -> None:
 
 
 def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends the program with exit code 2 when arguments contradict each other."""
+    """End the program with exit code 2 when arguments contradict each other."""
     if bool(options.source) == bool(options.hub_model):
         parser.error("give either --source or --hub-model")
     if options.hub_model and not re.fullmatch(r"[0-9a-f]{40}", options.hub_revision or ""):
@@ -157,7 +151,7 @@ def check_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace
 
 
 def checkpoint_command(options: argparse.Namespace, folder: Path) -> list[str]:
-    """The command line of convert_checkpoint.py (TensorRT-LLM 0.21)."""
+    """Return the command line of convert_checkpoint.py (TensorRT-LLM 0.21)."""
     command = [options.tool_python, str(options.examples / SCRIPT.format(family=options.family))]
     command += ["--model_dir", str(folder / "source"), "--output_dir", str(folder / "checkpoint")]
     command += ["--dtype", DTYPES.get(options.precision, options.dtype)]
@@ -169,7 +163,7 @@ def checkpoint_command(options: argparse.Namespace, folder: Path) -> list[str]:
 
 
 def engine_command(options: argparse.Namespace, folder: Path, *, has_timings: bool) -> list[str]:
-    """The command line of trtllm-build (TensorRT-LLM 0.21)."""
+    """Return the command line of trtllm-build (TensorRT-LLM 0.21)."""
     command = [
         "trtllm-build",
         "--checkpoint_dir",
@@ -196,90 +190,8 @@ def engine_command(options: argparse.Namespace, folder: Path, *, has_timings: bo
     return [*command, "--output_timing_cache", str(folder / TIMINGS_FILE)]
 
 
-# ---------------------------------------------------------------- the repository
-
-
-def member_names(model: str) -> dict[str, str]:
-    """What each template's model is called in this repository; the ensemble has the released model's name."""
-    return {"ensemble": model, **{member: f"{model}_{member}" for member in MEMBERS}}
-
-
-def template_values(options: argparse.Namespace) -> dict[str, Any]:
-    """A value for each placeholder that has one; a parameter without one is left out of the configuration."""
-    names, version = member_names(options.model), options.version
-    root = options.serving_root.rstrip("/")
-    return {
-        "triton_backend": "tensorrtllm",
-        "triton_max_batch_size": options.max_batch_size,
-        "decoupled_mode": options.streaming,
-        "max_queue_delay_microseconds": options.max_queue_delay_us,
-        "max_queue_size": 0,
-        "max_beam_width": options.max_beam_width,
-        "batching_strategy": "V1" if options.no_paged_kv_cache else "inflight_fused_batching",
-        "batch_scheduler_policy": options.scheduler,
-        "engine_dir": f"{root}/{names['tensorrt_llm']}/{version}",
-        "tokenizer_dir": f"{root}/{names['preprocessing']}/{version}/{TOKENIZER}",
-        "kv_cache_free_gpu_mem_fraction": options.kv_cache_fraction,
-        "enable_kv_cache_reuse": options.kv_cache_reuse,
-        "enable_chunked_context": options.chunked_context,
-        "exclude_input_in_output": True,
-        "add_special_tokens": True,
-        "skip_special_tokens": True,
-        "multimodal_model_path": "",
-        "preprocessing_instance_count": options.tokenizer_instances,
-        "postprocessing_instance_count": options.tokenizer_instances,
-        "logits_datatype": "TYPE_FP32",
-        "encoder_input_features_data_type": "TYPE_FP16",
-        "prompt_embedding_table_data_type": "TYPE_FP16",
-    }
-
-
-def make_configs(options: argparse.Namespace) -> dict[str, Any]:
-    """The ModelConfig of each model, by its name in the repository. Raises PodError."""
-    return fill_templates(options.templates, member_names(options.model), template_values(options))
-
-
-def lay_out(options: argparse.Namespace, folder: Path) -> None:
-    """Makes `repository/` of engine, tokenizer and templates, without the configurations. Raises PodError."""
-    names, root = member_names(options.model), folder / "repository"
-    for template in ("preprocessing", "postprocessing"):
-        copy_tree(options.templates / template / "1", root / names[template] / str(options.version))
-    copy_tree(folder / "engine", root / names["tensorrt_llm"] / str(options.version))
-    tokenizer = root / names["preprocessing"] / str(options.version) / TOKENIZER
-    tokenizer.mkdir(parents=True)
-    skipped = {path for pattern in NOT_TOKENIZER for path in (folder / "source").glob(pattern)}
-    taken = {path for pattern in TOKENIZER_FILES for path in (folder / "source").glob(pattern)} - skipped
-    if not any(path.name.startswith("tokenizer") for path in taken):
-        raise PodError(
-            "InputMissingError",
-            "The checkpoint has no tokenizer",
-            expected="tokenizer.json or tokenizer.model, and tokenizer_config.json",
-            found=", ".join(sorted(path.name for path in taken)) or "none of them",
-            remedy="put the tokenizer's files beside the weights",
-        )
-    for path in sorted(taken):
-        shutil.copyfile(path, tokenizer / path.name)
-
-
-def copy_tree(source: Path, target: Path) -> None:
-    """Copies a folder's files, without what Python left there. Raises PodError when there is nothing."""
-    files = [path for path in sorted(source.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
-    if not files:
-        raise PodError(
-            "ModelInvalidError",
-            f"There is nothing in {source}",
-            expected="the files of one version",
-            found="no file",
-            remedy="check the image, and the pod's log of the step that should have written it",
-        )
-    for path in files:
-        place = target / path.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, place)
-
-
 def require_engine(options: argparse.Namespace, folder: Path) -> None:
-    """Raises PodError unless there is an engine for each rank, and the configuration that the server reads."""
+    """Raise PodError unless there is an engine for each rank, and the configuration that the server reads."""
     wanted = {"config.json", *(f"rank{rank}.engine" for rank in range(options.tp_size * options.pp_size))}
     found = {path.name for path in (folder / "engine").glob("*")}
     if not wanted <= found:
@@ -296,7 +208,7 @@ def require_engine(options: argparse.Namespace, folder: Path) -> None:
 
 
 def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> None:
-    """Fetches, builds, lays out, uploads; fills in `result` on the way. Raises PodError."""
+    """Fetch, build, lay out, upload; fill in `result` on the way."""
     result |= {"precision": options.precision, "parity": []}
     with tempfile.TemporaryDirectory(prefix="convert-") as text:
         folder = Path(text)
@@ -322,7 +234,7 @@ def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> N
 
 
 def describe_machine(gpu: Gpu, options: argparse.Namespace) -> dict[str, Any]:
-    """The GPUs, all of one kind, and the versions of what builds."""
+    """Return the GPUs, all of one kind, and the versions of what builds."""
     versions = tool_versions(PACKAGES)
     say("machine", f"{gpu.name}, compute capability {gpu.compute_capability}")
     return {
@@ -337,7 +249,7 @@ def describe_machine(gpu: Gpu, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def fetch_checkpoint(store: Store, options: argparse.Namespace, target: Path) -> None:
-    """Downloads the checkpoint from S3 or from the hub. Raises PodError."""
+    """Download the checkpoint from S3 or from the hub."""
     target.mkdir()
     if options.source is not None:
         say("fetch", f"{options.source}, {store.download_folder(options.source, target)} files")
@@ -350,7 +262,7 @@ def fetch_checkpoint(store: Store, options: argparse.Namespace, target: Path) ->
 
 
 def fetch_from_hub(model: str, revision: str, target: Path) -> None:
-    """Downloads a model of the Hugging Face hub. Raises PodError."""
+    """Download a model of the Hugging Face hub."""
     hub = importlib.import_module("huggingface_hub")
     try:
         hub.snapshot_download(model, revision=revision, local_dir=str(target))
@@ -370,7 +282,7 @@ def fetch_from_hub(model: str, revision: str, target: Path) -> None:
 def build(
     store: Store, options: argparse.Namespace, folder: Path, limits: Limits, timings: str | None
 ) -> dict[str, Any]:
-    """Builds the engines; the timings are fetched before and put back after, for the next build. Raises PodError."""
+    """Build the engines; the timings are fetched before and put back after, for the next build."""
     cache = folder / TIMINGS_FILE
     has_timings = timings is not None and store.fetch_if_there(timings, cache)
     commands = [checkpoint_command(options, folder), engine_command(options, folder, has_timings=has_timings)]
@@ -384,12 +296,12 @@ def build(
 
 
 def signature_of(config: Any) -> Signature:
-    """What clients send and get."""
+    """Return what clients send and get."""
     return Signature(*(declared_tensors(config, kind, config.name) for kind in ("input", "output")))
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     options = arguments(argv)
     return run_to_result(
         options.destination,

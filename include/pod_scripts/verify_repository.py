@@ -54,7 +54,7 @@ READ_TIMEOUT_S = 20
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    """The command line, read and checked; ends the program with exit code 2 when it is wrong."""
+    """Parse and check the command line; exit with code 2 where it is wrong."""
     parser = new_parser(__doc__)
     parser.add_argument("source", metavar="SOURCE", help="s3://BUCKET/models/MODEL/VERSION/repository")
     parser.add_argument("destination", metavar="DESTINATION", type=Path, help="where the server looks")
@@ -70,7 +70,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def public_keys() -> list[Any]:
-    """The keys of which one must have signed; none where no signature is demanded. Raises PodError."""
+    """Return the keys of which one must have signed; none where no signature is demanded."""
     if KEYS_VARIABLE in os.environ:
         return load_public_keys(os.environ[KEYS_VARIABLE].encode(), KEYS_VARIABLE)
     if KEY_FILE_VARIABLE not in os.environ:
@@ -84,7 +84,7 @@ def public_keys() -> list[Any]:
 
 
 def check(store: Store, version: Version, keys: list[Any]) -> Manifest:
-    """The version's manifest, if it is its own and signed as demanded, and its files are there. Raises PodError."""
+    """Return the version's manifest, if it is its own and signed as demanded, and its files are there."""
     document = store.read(f"{version.root}/{MANIFEST_FILE}", MANIFEST_LIMIT_BYTES)
     manifest = parse_manifest(document, version)
     if keys:
@@ -102,7 +102,7 @@ def check(store: Store, version: Version, keys: list[Any]) -> Manifest:
 
 
 def require_the_files(store: Store, version: Version, manifest: Manifest) -> None:
-    """Returns when the repository holds the manifest's files, in their sizes, and no others. Raises PodError."""
+    """Require that the repository holds the manifest's files, in their sizes, and no others."""
     there = store.sizes(version.source, most=len(manifest.files) + 1)
     wanted = {path: entry.size_bytes for path, entry in manifest.files.items()}
     for path in sorted(there.keys() ^ wanted.keys()):
@@ -117,7 +117,7 @@ def require_the_files(store: Store, version: Version, manifest: Manifest) -> Non
 
 
 def fetch(store: Store, url: str, target: Path, expected: FileEntry, progress: Progress) -> None:
-    """Writes a file and checks it on its way; a byte too many ends it. Raises PodError."""
+    """Write a file and check it while it arrives; one byte too many is an error."""
     digest, size_bytes = hashlib.sha256(), 0
     progress.tick()
     with writing_errors(target.parent):
@@ -138,12 +138,12 @@ def fetch(store: Store, url: str, target: Path, expected: FileEntry, progress: P
 
 
 def measured(content: bytes) -> FileEntry:
-    """Size and digest of what was read."""
+    """Return size and digest of what was read."""
     return FileEntry(len(content), hashlib.sha256(content).hexdigest())
 
 
 def refuse(url: str, expected: FileEntry, found: FileEntry) -> NoReturn:
-    """Raises the PodError for a file that is not what was published."""
+    """Raise the PodError for a file that is not what was published."""
     texts = [f"{entry.size_bytes} bytes, SHA-256 {entry.sha256}" for entry in (expected, found)]
     what = f"{url} is not what was published"
     raise PodError("VersionConflictError", what, expected=texts[0], found=texts[1], remedy=REMEDY)
@@ -152,7 +152,7 @@ def refuse(url: str, expected: FileEntry, found: FileEntry) -> NoReturn:
 def download(
     store: Store, version: Version, keys: list[Any], folder: Path, progress: Progress, workers: int
 ) -> Manifest:
-    """Writes the version's files to a folder, each of them checked. Raises PodError."""
+    """Write the version's files to a folder, each of them checked."""
     manifest = check(store, version, keys)
     with ThreadPoolExecutor(workers) as pool:
         futures = [
@@ -169,7 +169,7 @@ def download(
 
 
 def verify(options: argparse.Namespace) -> None:
-    """The whole of it. Raises PodError, and leaves nothing in the destination then."""
+    """Download and check the version; leave nothing in the destination where that fails."""
     version, keys = parse_source(options.source), public_keys()
     about: dict[str, object] = {"source": version.source, "signed": bool(keys)}
     with filled(options.destination, about) as folder:
@@ -186,7 +186,7 @@ def verify(options: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     options = arguments(argv)
     signal.signal(signal.SIGTERM, stop)
     os.umask(0o022)  # the server runs as another user
@@ -203,7 +203,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process at once, also while threads still wait for S3."""
+    """End the process at once, also while threads still wait for S3."""
     sys.stdout.flush()
     os._exit(code)
 

@@ -1,6 +1,6 @@
 """The sandbox from the command line.
 
-`python -m include.sandbox setup | up | down | status | demo | bench`.
+`python -m include.sandbox setup | up | down | status | demo`.
 """
 
 from __future__ import annotations
@@ -106,10 +106,6 @@ def _demo(_options: argparse.Namespace, rest: Sequence[str]) -> int:
     return code
 
 
-def _bench(_options: argparse.Namespace, rest: Sequence[str]) -> int:
-    os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *rest])  # noqa: S606 - becomes it
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m include.sandbox",
@@ -120,9 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     def add(
         name: str, run: Callable[[argparse.Namespace, Sequence[str]], int], text: str
     ) -> argparse.ArgumentParser:
-        command = commands.add_parser(
-            name, help=text, description=text, add_help=name not in ("demo", "bench")
-        )
+        command = commands.add_parser(name, help=text, description=text, add_help=name != "demo")
         command.set_defaults(run=run)
         return command
 
@@ -136,14 +130,13 @@ def _parser() -> argparse.ArgumentParser:
     add("down", _down, "End all of it, also what an interrupted or killed run has left.")
     add("status", _status, "Show what runs, and whether it is healthy (exit code 3 when not).")
     add("demo", _demo, "Tell the whole story: four releases under live traffic. See `demo --help`.")
-    add("bench", _bench, "Measure the README's figures. See `bench --help`.")
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; returns its exit code: 0 ok, 1 failed (with the reason on stderr), 130 interrupted."""
     options, rest = _parser().parse_known_args(arguments)
-    if rest and options.command not in ("demo", "bench"):
+    if rest and options.command != "demo":
         _parser().error(f"unknown arguments: {' '.join(rest)}")
     try:
         code: int = options.run(options, rest)

@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 import psutil
 
 from include.sandbox.host import processes
+from include.sandbox.host.files import replace_file
 from include.sandbox.host.processes import SessionRecord
 from include.sandbox.host.progress import Steps, WaitFailedError
 from include.sandbox.host.settings import (
@@ -27,7 +28,6 @@ from include.sandbox.host.settings import (
     SettingsError,
     object_store_environment,
     sandbox_root,
-    write_private,
 )
 from include.sandbox.host.supervise import (
     Program,
@@ -78,7 +78,7 @@ def programs(settings: SandboxSettings) -> list[Program]:
         *(Program(name, tuple(command)) for name, command in airflow.component_commands(settings).items()),
         Program(
             "cluster",
-            (*module, "include.sandbox.cluster", "--config", str(cluster_file(settings))),
+            (*module, "include.sandbox.emulator", "--config", str(cluster_file(settings))),
             autostart=False,
         ),
         Program(
@@ -229,8 +229,10 @@ def lay_out(settings: SandboxSettings) -> None:
     settings.log_dir.mkdir(parents=True)
     settings.root.chmod(0o700)
     settings.save()
-    write_private(settings.token_file, settings.secrets.cluster_token + "\n")
-    write_private(cluster_file(settings), json.dumps(cluster_configuration(settings), indent=2) + "\n")
+    replace_file(settings.token_file, settings.secrets.cluster_token + "\n", private=True)
+    replace_file(
+        cluster_file(settings), json.dumps(cluster_configuration(settings), indent=2) + "\n", private=True
+    )
 
 
 def _failed_program(settings: SandboxSettings, supervisor: Supervisor) -> str | None:

@@ -14,11 +14,11 @@ from include.sandbox.host.images import build_image, is_built
 from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import IMAGES_VARIABLE, PROJECT_ROOT
 from include.sandbox.services.airflow import database_template
-from include.sandbox.services.triton import TritonInstall
+from include.sandbox.services.triton_install import TritonInstall
 
 SANDBOX_IMAGES = ("triton", "onnx", "perf-analyzer")
 # What the demo does without; pytorch is 3 GB to download.
-TEST_IMAGES = ("genai-perf", "compare", "verify", "python", "ensemble", "sklearn", "pytorch")
+TEST_IMAGES = ("genai-perf", "mirror-comparison", "verify", "python", "ensemble", "sklearn", "pytorch")
 
 
 def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:

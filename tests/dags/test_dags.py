@@ -5,11 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
-import warnings
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,43 +20,21 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jinja2.sandbox import SandboxedEnvironment
 from slipway.pools import STAGING_POOL
 
-from include.model_release.identifiers import list_models
 from include.model_release.spec.conversion.source_and_conversion import LONGEST_CONVERSION_S
 from include.model_release.spec.parts import LONGEST_STARTUP_S
 from include.model_release.spec.release_file import Serving
-from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, RELEASE_PARAMETERS, ROLLBACK_PARAMETERS
-
-ROOT = Path(__file__).resolve().parents[2]
-DAGS = ROOT / "dags"
-FILES = sorted(path.name for path in DAGS.glob("*.py"))
-RELEASE, INTAKE, ROLLBACK, PAUSE = "model_release", "model_intake", "model_rollback", "canary_pause"
-
-# A form filled in as little as possible.
-MINIMAL = {"model": "digits", "version": 2}
-
-
-@pytest.fixture(scope="module")
-def bag() -> Iterator[DagBag]:
-    """All DAGs, parsed with every warning an error and without any network."""
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        for call in ("connect", "connect_ex", "bind", "sendto"):
-            patch.setattr(socket.socket, call, _refuse)
-        patch.setattr(socket, "getaddrinfo", _refuse)
-        warnings.simplefilter("error")
-        # What other libraries warn of when they are imported is theirs.
-        for module in ("airflow", "slipway", "include", "dags", "unusual_prefix"):
-            warnings.filterwarnings("error", module=rf"{module}.*")
-        yield DagBag(DAGS, safe_mode=False)
-
-
-def _refuse(*_: Any, **__: Any) -> None:
-    raise AssertionError("parsing a DAG must not talk to anybody")
-
-
-@pytest.fixture
-def release(bag: DagBag) -> DAG:
-    """The DAG model_release."""
-    return bag.dags[RELEASE]
+from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS
+from tests.support.dags.workflows import (
+    DAGS,
+    FILES,
+    INTAKE,
+    PAUSE,
+    RELEASE,
+    ROLLBACK,
+    ROOT,
+    ancestors,
+    fill_in,
+)
 
 
 def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
@@ -118,7 +93,7 @@ def test_stages_are_in_order(release: DAG) -> None:
         "staging.benchmark",
         "rollout.arm_rollback",
         "rollout.show_candidate",
-        "rollout.compare_answers",
+        "rollout.run_mirror_comparison",
         "rollout.approve",
         "rollout.shift_traffic",
         "rollout.approve_promotion",
@@ -134,11 +109,6 @@ def test_stages_are_in_order(release: DAG) -> None:
     assert "staging.benchmark" in ancestors(release, "staging.unload")
     assert "rollout.shift_traffic" in ancestors(release, "rollout.hold")
     assert "rollout.hold" in ancestors(release, "rollout.promote")
-
-
-def ancestors(dag: DAG, task_id: str) -> set[str]:
-    """Return every task that comes before this one."""
-    return set(dag.get_task(task_id).get_flat_relative_ids(upstream=True))
 
 
 @pytest.mark.parametrize(
@@ -221,113 +191,6 @@ def test_a_version_that_is_published_already_skips_its_conversion_alone(release:
     """Choosing finds out for itself, and publishing checks what is there; a conversion that failed stops both."""
     after_skipped = {task.task_id for task in release.tasks if task.trigger_rule.value == "none_failed"}
     assert after_skipped == {"prepare.choose_variant", "prepare.publish"}
-
-
-# --- the form ---
-
-
-def test_models_are_a_drop_down_of_the_release_files(release: DAG) -> None:
-    """The form offers exactly the models that have a release file."""
-    models = list_models(ROOT / "include" / "releases")
-    assert models
-    assert release.params.get_param("model").schema["enum"] == models
-
-
-def test_fields_explain_themselves(release: DAG) -> None:
-    """Every field of the form has a title and a description."""
-    for name in release.params:
-        param = release.params.get_param(name)
-        assert param.schema["title"], name
-        assert param.description, name
-
-
-GOOD_FORMS: list[dict[str, Any]] = [
-    MINIMAL,
-    {**MINIMAL, "steps": [{"weight": 5, "bake_s": 60}, {"weight": 50, "bake_s": 60}]},
-    {**MINIMAL, "steps": None, "window_s": 5, "wait_for_approval": True, "force": True, "reason": "again"},
-    {**MINIMAL, "wait_for_approval": False, "steps": []},
-]
-
-
-@pytest.mark.parametrize("form", GOOD_FORMS)
-def test_form_takes(release: DAG, form: dict[str, Any]) -> None:
-    """Model and version are enough; the canary may be changed for one run."""
-    fill_in(release, form)
-
-
-BAD_FORMS: dict[str, dict[str, Any]] = {
-    "nothing": {},
-    "no model": {"version": 2},
-    "no version": {"model": "digits"},
-    "unknown model": {**MINIMAL, "model": "no-such-model"},
-    "model that climbs": {**MINIMAL, "model": "../digits"},
-    "model with a slash": {**MINIMAL, "model": "digits/2"},
-    "upper case": {**MINIMAL, "model": "Digits"},
-    "model null": {**MINIMAL, "model": None},
-    "version null": {**MINIMAL, "version": None},
-    "version as text": {**MINIMAL, "version": "2"},
-    "version zero": {**MINIMAL, "version": 0},
-    "version negative": {**MINIMAL, "version": -1},
-    "version a fraction": {**MINIMAL, "version": 1.5},
-    "version true": {**MINIMAL, "version": True},
-    "steps no list": {**MINIMAL, "steps": 5},
-    "steps plain numbers": {**MINIMAL, "steps": [5, 50]},
-    "weight 0": {**MINIMAL, "steps": [{"weight": 0, "bake_s": 60}]},
-    "weight 100": {**MINIMAL, "steps": [{"weight": 100, "bake_s": 60}]},
-    "no bake": {**MINIMAL, "steps": [{"weight": 5}]},
-    "bake 0": {**MINIMAL, "steps": [{"weight": 5, "bake_s": 0}]},
-    "a typo in a step": {**MINIMAL, "steps": [{"weight": 5, "bake_s": 60, "bakes": 1}]},
-    "window 0": {**MINIMAL, "window_s": 0},
-    "window as text": {**MINIMAL, "window_s": "10"},
-    "approval as text": {**MINIMAL, "wait_for_approval": "yes"},
-    "force as text": {**MINIMAL, "force": "yes"},
-    "reason too long": {**MINIMAL, "reason": "x" * 501},
-}
-
-
-@pytest.mark.parametrize("form", BAD_FORMS.values(), ids=BAD_FORMS)
-def test_form_rejects(release: DAG, form: dict[str, Any]) -> None:
-    """What makes no sense is rejected by the form itself, before a run exists."""
-    with pytest.raises(ParamValidationError):
-        fill_in(release, form)
-
-
-def fill_in(dag: DAG, form: dict[str, Any]) -> None:
-    """Check a form as Airflow does when a run is created. Raises ParamValidationError."""
-    stored = DagSerialization.from_dict(json.loads(json.dumps(DagSerialization.to_dict(dag))))
-    stored.params.deep_merge(form).validate()
-
-
-# --- intake ---
-
-
-def test_intake_starts_by_event_and_by_schedule(bag: DagBag) -> None:
-    """New versions come by the bucket's queue, and by a sweep on a schedule for those whose event was lost."""
-    dag = bag.dags[INTAKE]
-    schedule: Any = dag.schedule
-    assert type(schedule).__name__ == "AssetOrTimeSchedule"
-    assert [len(asset.watchers) for asset in schedule.asset_condition.objects] == [1]
-    assert dag.max_active_runs != 1, "one active run at a time loses events"
-
-
-def test_intake_keeps_what_it_has_learnt_with_the_watched_asset(bag: DagBag) -> None:
-    """What sweeps have learnt is kept with the asset that has the watcher: one declared without it would lose it."""
-    dag: Any = bag.dags[INTAKE]
-    (asset,) = dag.schedule.asset_condition.objects
-    assert [inlet is asset for inlet in dag.get_task("find_new_versions").inlets] == [True]
-
-
-def test_intake_ends_before_airflow_ends_it(bag: DagBag) -> None:
-    """The sweep's own limit leaves time to start what it has found."""
-    task: Any = bag.dags[INTAKE].get_task("find_new_versions")
-    assert task.limit_s + 60 < task.execution_timeout.total_seconds()
-
-
-def test_intake_starts_each_version_once(bag: DagBag) -> None:
-    """The release is started under a given run id, and a run that exists already is no failure."""
-    task: Any = bag.dags[INTAKE].get_task("start_release")
-    assert task.partial_kwargs["trigger_dag_id"] == RELEASE
-    assert task.partial_kwargs["skip_when_already_exists"] is True
 
 
 def test_parsing_imports_nothing_that_only_tasks_need() -> None:
@@ -413,21 +276,6 @@ def test_a_rollback_by_hand_concludes_whatever_happened(bag: DagBag) -> None:
         fill_in(dag, {"model": "digits", "reason": ""})
     fill_in(dag, {"model": "digits", "reason": "labels were swapped"})
     assert set(dag.params) == set(ROLLBACK_PARAMETERS)
-
-
-def test_the_forms_take_what_their_operators_know(bag: DagBag) -> None:
-    """What the operators refuse as unknown is what no form offers."""
-    assert set(bag.dags[RELEASE].params) == set(RELEASE_PARAMETERS)
-    assert set(bag.dags[PAUSE].params) == set(PAUSE_PARAMETERS)
-
-
-def test_a_pause_is_one_task_with_two_answers(bag: DagBag) -> None:
-    """Pause or resume, nothing else."""
-    dag = bag.dags[PAUSE]
-    assert dag.task_ids == ["pause"]
-    fill_in(dag, {"model": "digits", "action": "resume"})
-    with pytest.raises(ParamValidationError):
-        fill_in(dag, {"model": "digits", "action": "stop"})
 
 
 @pytest.mark.parametrize(

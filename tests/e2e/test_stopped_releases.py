@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from include.model_release.rollout.observation import Observed
 from include.sandbox.demo.chapters import answering_at_the_end
+from tests.support.e2e.endings import assert_on_stable, rolled_back_by
 from tests.support.e2e.stories import OnCallStory, OneAtATimeStory, OnGpuStory
-from tests.support.e2e.world import Ended
 
 
 def test_stopped_run_gives_all_traffic_back(one_at_a_time: OneAtATimeStory) -> None:
@@ -81,17 +80,3 @@ def test_model_that_does_not_load_is_refused(on_gpu: OnGpuStory) -> None:
     assert "gpu" in (first.state.reason or "").lower()
     assert first.stage("validate") is None
     assert on_gpu.service is None
-
-
-def rolled_back_by(ended: Ended) -> str:
-    """Return who, by the record, began the rollback."""
-    (begun,) = [event for event in ended.events if event.kind == "rollback_started"]
-    return str(begun.data["by"])
-
-
-def assert_on_stable(service: Observed, ended: Ended) -> None:
-    """Assert that the InferenceService is whole again, with all traffic on the version that was stable before."""
-    assert service.storage_uri == ended.state.stable_storage_uri
-    assert service.canary_percent is None
-    assert service.alone(service.latest_ready)
-    assert service.latest_rolledout == service.latest_ready

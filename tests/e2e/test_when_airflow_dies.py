@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from include.sandbox.demo.chapters import answering_at_the_end
 from include.sandbox.demo.counts import CandidateSpan
-from tests.e2e.test_stopped_releases import assert_on_stable, rolled_back_by
+from tests.support.e2e.endings import assert_on_stable, rolled_back_by
 from tests.support.e2e.outage_stories import GUARD_SLACK_S, OutageStory
 from tests.support.e2e.release_files import ORPHANED_LEASE_S
 from tests.support.e2e.world import Ended
@@ -38,7 +38,7 @@ def test_no_user_meets_the_bad_version_when_the_lease_has_run_out(outage: Outage
     begin = story.third.times("weight_intended")[0].timestamp()
     over = story.renewed_at + ORPHANED_LEASE_S + GUARD_SLACK_S
     assert story.traffic.failures
-    assert [one for one in story.traffic.failures if one.at > over] == []
+    assert [one for one in story.traffic.failures if one.received > over] == []
     assert set(story.traffic.failed_on([CandidateSpan(3, begin, over)])) == {3}
 
 

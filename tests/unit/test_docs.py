@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.figures import FIGURES
 from include.model_release.intake import IncomingVersion, parse_ready
 from include.model_release.publishing.variants import variant_names, with_variant
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
+from include.sandbox.host.preflight import PORT_VARIABLES
+from include.sandbox.host.settings import IMAGES_VARIABLE, ROOT_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 README = ROOT / "README.md"
-DOCUMENTS = sorted(
-    [README, ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "include").rglob("*.md")]
-)
+INDEX = DOCS / "README.md"
+SETTINGS = DOCS / "settings.md"
+ARCHITECTURE = DOCS / "architecture.md"
+BRING = DOCS / "bring-your-model.md"
+DOCUMENTS = sorted([README, ROOT / "CHANGELOG.md", *DOCS.rglob("*.md"), *(ROOT / "include").rglob("*.md")])
+README_LINES = 170
 # Folders of the repository that documents point into. What lies in S3 or is made by a run begins otherwise.
 FOLDERS = ("dags", "plugins", "include", "tests", "benchmarks", "docs", ".ci")
 ROOT_FILES = re.compile(
@@ -69,9 +77,17 @@ def sources() -> Iterator[Path]:
     yield from (ROOT / "docker-compose.yaml", ROOT / ".env.example")
 
 
-def example(language: str, beginning: str) -> str:
-    """The README's one block in `language` that begins so."""
-    blocks = [body for name, body in FENCE.findall(README.read_text(encoding="utf-8")) if name == language]
+def links_of(document: Path) -> Iterator[tuple[Path, str]]:
+    """Where a document's links within the repository lead: the file, and the anchor or an empty text."""
+    for link in LINK.findall(document.read_text(encoding="utf-8")):
+        if not link.startswith(("https://", "http://", "mailto:")):
+            target, _, anchor = link.partition("#")
+            yield (document.parent / target).resolve() if target else document, anchor
+
+
+def example(document: Path, language: str, beginning: str) -> str:
+    """The document's one block in `language` that begins so."""
+    blocks = [body for name, body in FENCE.findall(document.read_text(encoding="utf-8")) if name == language]
     (found,) = [body for body in blocks if body.startswith(beginning)]
     return str(found)
 
@@ -91,31 +107,92 @@ def test_every_make_target_that_a_document_names_exists(document: Path) -> None:
     assert named - make_targets() == set()
 
 
-def test_the_readme_names_every_make_target() -> None:
-    """Whatever `make help` lists is in the README."""
-    named = set(re.findall(r"`make ([a-z-]+)", README.read_text(encoding="utf-8")))
+def test_the_reference_of_settings_names_every_make_target() -> None:
+    """Whatever `make help` lists has its row in docs/settings.md."""
+    named = set(re.findall(r"`make ([a-z-]+)", SETTINGS.read_text(encoding="utf-8")))
     assert make_targets() - named == set()
 
 
+def test_the_readme_stays_short() -> None:
+    """The README is read to its end: what is longer belongs on a page of its own."""
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= README_LINES
+
+
+def test_every_page_is_named_by_the_index() -> None:
+    """A newcomer who reads docs/README.md, to which the README leads, finds a link to every page."""
+    assert INDEX in {path for path, _ in links_of(README)}
+    named = {path for path, _ in links_of(INDEX)} | {INDEX}
+    assert [str(page.relative_to(ROOT)) for page in sorted(DOCS.rglob("*.md")) if page not in named] == []
+
+
+def test_every_picture_is_shown_somewhere() -> None:
+    """No picture lies in docs/images/ that no document shows."""
+    shown = {path for document in DOCUMENTS for path, _ in links_of(document)}
+    assert [path.name for path in sorted((DOCS / "images").iterdir()) if path not in shown] == []
+
+
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+    "contracts"
+]
+
+
+def listed_contracts() -> list[tuple[str, str, str]]:
+    """The rows of the table of contracts in docs/architecture.md: name, type, what it says."""
+    section = ARCHITECTURE.read_text(encoding="utf-8").partition("### The contracts")[2].partition("\n#")[0]
+    return re.findall(r"^\| ([^|]+?) \| `(\w+)` \| (.*?) \|$", section, re.MULTILINE)
+
+
+def test_the_architecture_lists_the_contracts() -> None:
+    """docs/architecture.md names each contract of import-linter in pyproject.toml, in order, and no other."""
+    listed = [(name, kind) for name, kind, _ in listed_contracts()]
+    assert listed == [(contract["name"], contract["type"]) for contract in CONTRACTS]
+
+
+def test_the_architecture_shows_the_layers() -> None:
+    """The row of a contract about layers names each layer, from top to bottom, as pyproject.toml has them."""
+    shown = {name: says for name, kind, says in listed_contracts() if kind == "layers"}
+    layers = {
+        contract["name"]: " / ".join(
+            ", ".join(f"`{module.strip()}`" for module in layer.split("|")) for layer in contract["layers"]
+        )
+        for contract in CONTRACTS
+        if contract["type"] == "layers"
+    }
+    assert shown == layers
+
+
+def test_the_architecture_names_every_package() -> None:
+    """docs/architecture.md has a line for each package of the domain, of the plugin and of the sandbox."""
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    packages = [
+        path.parent.relative_to(ROOT / folder).as_posix()
+        for folder in ("include/model_release", "plugins/slipway", "include/sandbox")
+        for path in (ROOT / folder).glob("*/__init__.py")
+    ]
+    assert packages
+    assert [name for name in packages if not re.search(rf"^ +{name}/ +\S", text, re.MULTILINE)] == []
+
+
 @documents
-def test_every_module_that_a_document_runs_exists(document: Path) -> None:
-    """`python -m MODULE` in a document names a module or package of the repository."""
-    for module in re.findall(r"python3? -m (include[\w.]*)", document.read_text(encoding="utf-8")):
-        path = ROOT / module.replace(".", "/")
-        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+def test_every_module_that_a_document_runs_is_a_program(document: Path) -> None:
+    """`python -m MODULE` in a document names a package with a `__main__`, or a module that is a program."""
+    named = re.findall(
+        r"python3? -m ((?:benchmarks|include|slipway)[\w.]*)", document.read_text(encoding="utf-8")
+    )
+    for module in named:
+        path = ROOT / re.sub(r"^slipway\b", "plugins.slipway", module).replace(".", "/")
+        program = path.with_suffix(".py")
+        is_program = program.exists() and "__main__" in program.read_text(encoding="utf-8")
+        assert is_program or (path / "__main__.py").exists(), module
 
 
 @documents
 def test_relative_links_resolve(document: Path) -> None:
     """Every link within the repository leads to a file, and its anchor to a heading there."""
-    for link in LINK.findall(document.read_text(encoding="utf-8")):
-        if link.startswith(("https://", "http://", "mailto:")):
-            continue
-        target, _, anchor = link.partition("#")
-        path = (document.parent / target).resolve() if target else document
-        assert path.exists(), link
-        assert path.is_relative_to(ROOT), link
-        assert not anchor or anchor in anchors_of(path), link
+    for path, anchor in links_of(document):
+        assert path.exists(), path
+        assert path.is_relative_to(ROOT), path
+        assert not anchor or anchor in anchors_of(path), f"{path}#{anchor}"
 
 
 @documents
@@ -135,31 +212,46 @@ def test_code_fences_are_closed(document: Path) -> None:
     assert len(fences) % 2 == 0
 
 
-def test_the_readme_says_what_every_connection_is_for() -> None:
-    """Each connection in `.env.example` has its row in the README's table of endpoints."""
+def test_the_settings_say_what_every_connection_is_for() -> None:
+    """Each connection in `.env.example` has its row in the table of endpoints of docs/settings.md."""
     text = (ROOT / ".env.example").read_text(encoding="utf-8")
     connections = [name.lower() for name in re.findall(r"^AIRFLOW_CONN_([A-Z_]+)=", text, re.MULTILINE)]
     assert connections
-    readme = README.read_text(encoding="utf-8")
-    assert [name for name in connections if f"connection `{name}`" not in readme] == []
+    settings = SETTINGS.read_text(encoding="utf-8")
+    assert [name for name in connections if f"connection `{name}`" not in settings] == []
+
+
+def test_the_settings_name_every_variable_of_the_sandbox() -> None:
+    """Each port and folder of the sandbox that can be chosen has its variable in docs/settings.md."""
+    settings = SETTINGS.read_text(encoding="utf-8")
+    variables = [*PORT_VARIABLES.values(), ROOT_VARIABLE, IMAGES_VARIABLE]
+    assert [name for name in variables if f"`{name}`" not in settings] == []
+
+
+def test_the_page_of_figures_names_every_figure() -> None:
+    """Whatever `make bench` measures is in docs/figures.md; `N` stands there for a percentage."""
+    page = (DOCS / "figures.md").read_text(encoding="utf-8")
+    names = {re.sub(r"_at_\d+_", "_at_N_", name) for name in FIGURES}
+    assert sorted(name for name in names if f"`{name}`" not in page) == []
 
 
 def test_the_release_file_in_the_readme_is_valid() -> None:
     """The README's worked example of a release file is accepted as it stands."""
-    spec = parse_release_spec(example("yaml", "model:"), "the README's example")
+    spec = parse_release_spec(example(README, "yaml", "model:"), "the README's example")
     assert spec.model == "churn"
 
 
 WORKED = [
     body
-    for name, body in FENCE.findall((ROOT / "docs" / "bring-your-model.md").read_text(encoding="utf-8"))
+    for page in (BRING, DOCS / "conversion.md")
+    for name, body in FENCE.findall(page.read_text(encoding="utf-8"))
     if name == "yaml"
 ]
 
 
-@pytest.mark.parametrize("text", WORKED, ids=lambda text: text.splitlines()[0].removeprefix("model: "))
+@pytest.mark.parametrize("text", WORKED, ids=lambda text: text.split()[1])
 def test_each_worked_release_file_is_valid(text: str) -> None:
-    """Every release file of "Bring your model" is read, and so is each of its variants."""
+    """Every release file of "Bring your model" and "Conversion" is read, and so is each of its variants."""
     spec = parse_release_spec(text, "a worked release file")
     assert all(with_variant(spec, name).conversion.program for name in variant_names(spec))
 
@@ -172,9 +264,10 @@ def test_there_is_a_worked_release_file_for_each_target() -> None:
     assert shown == {schema["$defs"][name]["properties"]["target"]["const"] for name in kinds}
 
 
-def test_the_ready_file_in_the_readme_is_valid() -> None:
-    """The README's `ready.json` is accepted as it stands."""
-    text = example("json", "{")
+@pytest.mark.parametrize("document", [README, BRING], ids=["readme", "bring-your-model"])
+def test_the_ready_file_is_valid(document: Path) -> None:
+    """The `ready.json` that a page shows is accepted as it stands."""
+    text = example(document, "json", "{")
     described = json.loads(text)
     ready = parse_ready(text.encode(), IncomingVersion(described["model"], described["version"]))
     assert ready.start == "automatic"

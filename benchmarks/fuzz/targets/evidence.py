@@ -16,9 +16,11 @@ from include.model_release.gates.mirror_comparison import (
     judge_mirror,
     mirror_evidence,
 )
-from include.model_release.record.fold import Event
-from include.model_release.reports.canary.evidence import canary_evidence, recordings
+from include.model_release.record.events import Event
+from include.model_release.reports.canary.document import CanaryEvidence
+from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.reports.canary.recording import recordings
 from include.model_release.reports.mirror_page import render_mirror_html
 from include.model_release.reports.validation.page import render_report_html
 
@@ -79,7 +81,8 @@ _TEXTS = {**_REPORT, "kind": "text", "worst": [{"row": 7, "expected": "a", "answ
 def _documents() -> tuple[Any, ...]:
     made = []
     for story in stories():
-        document = canary_evidence([Event.model_validate(event) for event in story], AnalysisPolicy())
+        evidence = canary_evidence([Event.model_validate(event) for event in story], AnalysisPolicy())
+        document = evidence.to_document()
         for run in document["runs"]:
             run["windows"] = run["windows"][:6]
         made.append(json.loads(json.dumps(document)))
@@ -87,8 +90,10 @@ def _documents() -> tuple[Any, ...]:
 
 
 def _read_document(value: Any) -> None:
-    recordings(value)
-    render_canary_html(value)
+    evidence = CanaryEvidence.from_document(value)
+    evidence.to_document()
+    recordings(evidence)
+    render_canary_html(evidence)
 
 
 def _read_comparison(value: Any) -> None:

@@ -19,8 +19,8 @@ from include.model_release.gates.benchmark import BenchmarkResult, judge_benchma
 from include.model_release.gates.parity import parse_parity, require_parity, worst_figures
 from include.model_release.publishing.conversion_result import parse_converted, require_same_service
 from include.model_release.spec.release_file import Benchmark
+from slipway_pod.conversion.source_files import _unpack
 from slipway_pod.errors import PodError
-from slipway_pod.storage.source_files import _unpack
 
 _TENSOR = {"name": "x", "datatype": "FP32", "shape": [-1, 2]}
 _FILE = {"size_bytes": 3, "sha256": "a" * 64, "parts": {"size_bytes": 16777216, "sha256": f"{'A' * 43}="}}

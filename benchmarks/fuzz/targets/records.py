@@ -13,10 +13,14 @@ from benchmarks.fuzz import interesting, mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
 from include.model_release.canary.policy import AnalysisPolicy
-from include.model_release.record.fold import Event, fold, parse_event_key, release_report
-from include.model_release.reports.canary.evidence import canary_evidence, recordings
+from include.model_release.record.events import Event, parse_event_key
+from include.model_release.record.fold import fold
+from include.model_release.record.state import release_report
+from include.model_release.reports.canary.document import CanaryEvidence
+from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
-from tests.support.canary.story import Story, Traffic
+from include.model_release.reports.canary.recording import recordings
+from include.sandbox.lab.simulation.recorded_canary import Story, Traffic
 
 
 @cache
@@ -78,10 +82,12 @@ def _read_record(values: list[Any]) -> None:
     events = [Event.from_bytes(json.dumps(value).encode()) for value in values]
     state = fold(events)
     json.dumps(release_report(state))
-    document = canary_evidence(events, AnalysisPolicy())
+    evidence = canary_evidence(events, AnalysisPolicy())
+    document = evidence.to_document()
     json.dumps(document)
-    recordings(document)
-    render_canary_html(document)
+    assert CanaryEvidence.from_document(document) == evidence
+    recordings(evidence)
+    render_canary_html(evidence)
 
 
 TARGETS = (

@@ -29,8 +29,8 @@ from include.model_release.rollout.next_action import (
     observe,
 )
 from include.model_release.rollout.preflight import cluster_config, preflight
-from tests.support.rollout.knative_model import live_model
-from tests.support.rollout.standard_model import standard_live
+from include.sandbox.lab.simulation.knative_model import live_model
+from include.sandbox.lab.simulation.standard_model import standard_live
 
 _STABLE, _CANDIDATE = "s3://b/v2", "s3://b/v3"
 _FORWARD: tuple[Goal, ...] = (

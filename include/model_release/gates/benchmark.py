@@ -20,9 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from include.model_release.errors import BenchmarkInconclusiveError, BenchmarkRefusedError, SlipwayError
+from include.model_release.errors import BenchmarkInconclusiveError, BenchmarkRefusedError
+from include.model_release.gates.pod_report import parse_report
 from include.model_release.spec.release_file import Benchmark
 
 Role = Literal["candidate", "stable"]
@@ -87,23 +88,12 @@ class BenchmarkResult(BaseModel):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | str | bytes) -> BenchmarkResult:
-        """Read the benchmark pod's result.json.
+        """Return the report in the benchmark pod's result.json.
 
-        Raises SlipwayError when it is none: the fault is the pod's.
+        :raises SlipwayError: it is not such a report. The fault is the pod's.
         """
-        try:
-            if isinstance(value, str | bytes):
-                return cls.model_validate_json(value)
-            return cls.model_validate(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "the whole"
-            raise SlipwayError(
-                "the benchmark's result.json cannot be read",
-                expected="`measurements`, each with role, round, requests, errors, throughput and latencies",
-                found=f"at {place}: {first['msg']}",
-                remedy="Use a benchmark image that fits this release of the project.",
-            ) from error
+        expected = "`measurements`, each with role, round, requests, errors, throughput and latencies"
+        return parse_report(cls, value, pod="benchmark", expected=expected)
 
     def of(self, role: Role) -> list[Measurement]:
         """Return the rounds of one side; the pod calls the stable version `baseline`."""
@@ -142,7 +132,7 @@ class BenchmarkVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the version may go on."""
+        """Return whether the version may go on."""
         return self.status == "pass"
 
     def to_dict(self) -> dict[str, Any]:
@@ -271,7 +261,7 @@ def _against_slo(candidate: _Side, stable: _Side | None, benchmark: Benchmark) -
 
 
 def _more_errors(candidate: _Side, stable: _Side) -> bool:
-    """Whether the candidate has more errors than chance explains."""
+    """Return whether the candidate has more errors than chance explains."""
     pooled = (candidate.errors + stable.errors) / (candidate.requests + stable.requests)
     spread = math.sqrt(pooled * (1.0 - pooled) * (1.0 / candidate.requests + 1.0 / stable.requests))
     difference = (candidate.error_percent - stable.error_percent) / 100.0

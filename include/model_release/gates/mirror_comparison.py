@@ -1,4 +1,4 @@
-"""The mirror gate: what stable and candidate answered to the same requests, and what is held of it.
+"""The mirror comparison: what stable and candidate answered to the same requests, and the verdict.
 
 The requests are copies of users', so their number and kind are what users send while the comparison lasts. A
 refusal is certain: it is given only where no further requests could have changed it. With n requests that stable
@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError, SlipwayError
+from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError
+from include.model_release.gates.pod_report import parse_report
 from include.model_release.spec.conversion.targets import ParityRules
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.rollout.mirror import Mirror
@@ -66,7 +67,7 @@ class MirrorRows(_Part):
 
 
 class MirrorLatency(_Part):
-    """Of the answers that were compared, in milliseconds, as seen by the comparer."""
+    """Of the answers that were compared, in milliseconds, as measured in the pod."""
 
     avg: float
     p50: float
@@ -75,7 +76,7 @@ class MirrorLatency(_Part):
 
 
 class MirrorReport(_Part):
-    """The comparer's report: counts, latencies and the largest differences."""
+    """The pod's report: counts, latencies and the largest differences."""
 
     counts: MirrorCounts
     rows: MirrorRows
@@ -89,21 +90,12 @@ class MirrorReport(_Part):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> MirrorReport:
-        """Read the comparer's result.json.
+        """Return the report in the pod's result.json.
 
-        Raises SlipwayError when it is none: the fault is the pod's.
+        :raises SlipwayError: it is not such a report. The fault is the pod's.
         """
-        try:
-            return cls.model_validate(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "the whole"
-            raise SlipwayError(
-                "the comparison's result.json cannot be read",
-                expected="`counts` and `rows`, as compare_answers.py writes them",
-                found=f"at {place}: {first['msg']}",
-                remedy="Use a comparison image that fits this release of the project.",
-            ) from error
+        expected = "`counts` and `rows`, as mirror_comparison.py writes them"
+        return parse_report(cls, value, pod="comparison", expected=expected)
 
 
 @dataclass(frozen=True)

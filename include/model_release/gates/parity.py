@@ -1,6 +1,6 @@
-"""Does the converted model answer as its source does? The table that the converter made, read and judged.
+"""Parity: the converter's table of how far the converted model is from its source, read and judged.
 
-The converter compares per output over the golden set; what its table says counts, not that it says "pass".
+The converter compares each output over the golden set. The figures in its table decide, not its word "pass" alone.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OutputParity(BaseModel):
 def parse_parity(value: object) -> list[OutputParity]:
     """Read the `parity` list of a conversion's result.json.
 
-    Raises ModelInvalidError when it is none.
+    :raises ModelInvalidError: it is not such a list.
     """
     try:
         if not isinstance(value, list):

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from include.model_release.errors import ModelInvalidError
 from include.model_release.publishing.engine import EngineBuild, engine_of
-from include.model_release.publishing.intent import PartsDigest
 from include.model_release.publishing.manifest import SIZE_LIMIT_BYTES, FileEntry, HubSource
+from include.model_release.publishing.publication import PartsDigest
 from include.model_release.tensors import ModelSignature
 from include.model_release.tensors import differences as signature_differences
 from include.model_release.triton_config.checks.contradictions import EngineProfile, contradictions
@@ -96,7 +96,7 @@ class Converted:
 def parse_converted(result: Mapping[str, Any], model: str, version: int) -> Converted:
     """Read a converter's result: either one file of one model (`model`), or a `repository` of several.
 
-    Raises ModelInvalidError when it is neither, or when a file belongs to no model of the repository.
+    :raises ModelInvalidError: it is neither, or a file belongs to no model of the repository.
     """
     try:
         read = _Result.model_validate_json(json.dumps(dict(result)))

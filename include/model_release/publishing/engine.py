@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from include.model_release.document_form import first_problem
 from include.model_release.errors import LoadRefusedError, ModelInvalidError
 from include.model_release.spec.serving.serving import ServerHardware
 
@@ -43,7 +44,7 @@ class EngineBuild(BaseModel):
 def engine_of(result: Mapping[str, Any]) -> EngineBuild | None:
     """Return the engine that a converter's `result.json` tells of; None where it built none.
 
-    Raises ModelInvalidError when `engine` is there but is none.
+    :raises ModelInvalidError: `engine` is there, and does not describe one.
     """
     told = result.get("engine")
     if told is None:
@@ -51,11 +52,10 @@ def engine_of(result: Mapping[str, Any]) -> EngineBuild | None:
     try:
         return EngineBuild.model_validate(told)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
         raise ModelInvalidError(
             "the converter's result does not say on what the engine was built",
             expected="gpu, compute_capability and tensorrt under `engine` in result.json",
-            found=f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}",
+            found=first_problem(error),
             remedy="Build the engine again with the converter's image of this version.",
         ) from error
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from include.model_release.errors import UserError, VersionConflictError
+from include.model_release.errors import VersionConflictError
 from include.model_release.identifiers import MODEL_NAME_LIMIT, VERSION_LIMIT, is_dns_label
 from include.model_release.publishing.engine import EngineBuild
+from include.model_release.publishing.stored_document import parse_document
 from include.model_release.tensors import ModelSignature
 from include.model_release.tensors import differences as signature_differences
 from include.model_release.value_types import Metadata, RelativePath, Sha256, UtcTime, canonical_json
@@ -28,14 +29,6 @@ SIGNATURE_LIMIT_BYTES = 32 * 2**20
 FILES_LIMIT = 20_000
 SIZE_LIMIT_BYTES = 2**46
 """S3 stores no larger object: 50 TB."""
-_SHOWN = 200
-
-
-def first_trouble(error: ValidationError) -> str:
-    """Say the first thing that is wrong with a document, shortened: there may be thousands, and long ones."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"]) or "the whole"
-    return f"at {place[:_SHOWN]}: {first['msg'][:_SHOWN]}"
 
 
 def _model_name(text: str) -> str:
@@ -113,19 +106,17 @@ class Manifest(BaseModel):
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str = "manifest.json") -> Manifest:
-        """Read a manifest; `name` is what the error calls it. Raises UserError when it is none, or too large."""
-        if len(content) > MANIFEST_LIMIT_BYTES:
-            found: str | None = f"{len(content)} bytes"
-        else:
-            try:
-                return cls.model_validate_json(content)
-            except ValidationError as error:
-                found = first_trouble(error)
-        raise UserError(
-            f"{name} is not a manifest of this schema",
-            expected="schema_version 1 or 2, model, version, created_at, files, config_sha256 and signature, in at "
-            f"most {MANIFEST_LIMIT_BYTES} bytes",
-            found=found,
+        """Return the manifest in `content`.
+
+        :param name: what the error calls it.
+        :raises UserError: it is not a manifest, or too large.
+        """
+        return parse_document(
+            cls,
+            content,
+            limit_bytes=MANIFEST_LIMIT_BYTES,
+            what=f"{name} is not a manifest of this schema",
+            expected="schema_version 1 or 2, model, version, created_at, files, config_sha256 and signature",
             remedy="Publish the version again under a new number; a manifest is never edited.",
         )
 

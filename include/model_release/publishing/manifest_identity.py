@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from include.model_release.bucket_layout import MANIFEST_FILE, config_files
 from include.model_release.errors import UserError, VersionConflictError
-from include.model_release.publishing.intent import DECISION_FILE
 from include.model_release.publishing.manifest import SIGNATURE_FILE, Manifest
+from include.model_release.publishing.publication import DECISION_FILE
 from include.model_release.value_types import canonical_json
 
 _RESERVED = frozenset({MANIFEST_FILE, DECISION_FILE})
@@ -22,7 +22,8 @@ _RESERVED = frozenset({MANIFEST_FILE, DECISION_FILE})
 def require_identity(manifest: Manifest, model: str, version: int, name: str = MANIFEST_FILE) -> None:
     """Return when the manifest is this model's and this version's, and so are the places of all its files.
 
-    `name` is what the error calls the manifest. Raises VersionConflictError.
+    :param name: what the error calls the manifest.
+    :raises VersionConflictError: it is another version's, or names files of another one.
     """
     if (manifest.model, manifest.version) != (model, version):
         raise VersionConflictError(
@@ -43,7 +44,7 @@ def require_identity(manifest: Manifest, model: str, version: int, name: str = M
 
 
 def _misplaced(manifest: Manifest) -> Iterator[str]:
-    """What is wrong with the places of the files, in words."""
+    """Return what is wrong with the places of the files, in words."""
     models = config_files(manifest.files)
     if manifest.model not in models:
         yield f"no {manifest.model}/config.pbtxt"
@@ -65,7 +66,9 @@ def signed_sha256(document: bytes, name: str = MANIFEST_FILE) -> str:
     """Return the SHA-256, in hex, of what a signature covers of a manifest, given as it lies in the bucket.
 
     That is the whole of it but the entry of the signature itself, as canonical JSON. It is taken of the bytes and not
-    of a `Manifest`, so that it stays the same when the schema grows. Raises UserError when it is no JSON object.
+    of a `Manifest`, so that it stays the same when the schema grows.
+
+    :raises UserError: it is not a JSON object.
     """
     try:
         value = json.loads(document)

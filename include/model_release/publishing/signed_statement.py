@@ -28,7 +28,10 @@ def subject_name(manifest: Manifest) -> str:
 
 
 def manifest_property(document: bytes) -> dict[str, str]:
-    """Return what a statement says of a manifest, given as it lies in the bucket. Raises UserError when it is none."""
+    """Return what a statement says of a manifest, given as it lies in the bucket.
+
+    :raises UserError: it is not a manifest.
+    """
     manifest = Manifest.from_bytes(document)
     return {
         "name": repository_paths(manifest.model, manifest.version).manifest,

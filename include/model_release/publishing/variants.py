@@ -96,8 +96,8 @@ def candidate_of(name: str, result: Mapping[str, Any]) -> Candidate:
 def choose(spec: ReleaseSpec, candidates: tuple[Candidate, ...]) -> Choice:
     """Return which variants to publish, as `conversion.choose` says.
 
-    Raises ParityRefusedError when none is left, or a kind of GPU would be without an engine; ModelInvalidError when
-    none could be made, or the fastest cannot be told because nobody has measured.
+    :raises ParityRefusedError: none is left, or a kind of GPU would be without an engine.
+    :raises ModelInvalidError: none could be made, or the fastest cannot be told because nobody has measured.
     """
     left = [one for one in candidates if one.refused is None]
     if not left:
@@ -114,7 +114,7 @@ def choose(spec: ReleaseSpec, candidates: tuple[Candidate, ...]) -> Choice:
 
 
 def _figures(parity: object) -> tuple[dict[str, Any], ...]:
-    """What can be shown of a table; one that cannot be read has been refused by the gate."""
+    """Return what can be shown of a table; one that cannot be read has been refused by the gate."""
     try:
         return tuple(worst_figures(parse_parity(parity)))
     except ModelInvalidError:
@@ -122,14 +122,14 @@ def _figures(parity: object) -> tuple[dict[str, Any], ...]:
 
 
 def _out(what: str, expected: str, out: Sequence[Candidate], remedy: str) -> SlipwayError:
-    """The error for variants that are missing: a gate's if one of them was made and refused, else a person's."""
+    """Return the error for missing variants: a gate's if one of them was made and refused, else a person's."""
     kind = ParityRefusedError if any(one.by_gate for one in out) else ModelInvalidError
     found = "; ".join(f"{one.name}: {one.refused}" for one in out)
     return kind(what, expected=expected, found=found, remedy=remedy)
 
 
 def _fastest(left: Sequence[Candidate]) -> tuple[Candidate, str]:
-    """The fastest, and why it is; raises ModelInvalidError where that cannot be told."""
+    """Return the fastest, and why it is; raises ModelInvalidError where that cannot be told."""
     if len(left) == 1:
         return left[0], f"{left[0].name} is the only one within its tolerance."
     unmeasured = [one.name for one in left if one.p50_ms is None]
@@ -148,7 +148,7 @@ def _fastest(left: Sequence[Candidate]) -> tuple[Candidate, str]:
 
 
 def _all(spec: ReleaseSpec, left: Sequence[Candidate], candidates: tuple[Candidate, ...]) -> Choice:
-    """The fastest for each kind of GPU, in the order of the release file."""
+    """Return the fastest for each kind of GPU, in the order of the release file."""
     kinds: dict[str, list[Candidate]] = {}
     for one in left:
         if one.compute_capability is None:
@@ -169,7 +169,7 @@ def _all(spec: ReleaseSpec, left: Sequence[Candidate], candidates: tuple[Candida
 
 
 def _is_covered(spec: ReleaseSpec, refused: Candidate, left: Iterable[Candidate]) -> bool:
-    """Whether one that is left is for the same kind of GPU: as its engine says, or else by where it was built."""
+    """Return whether a variant that is left is for the same kind of GPU, by its engine or by where it was built."""
     if refused.compute_capability is not None:
         return any(one.compute_capability == refused.compute_capability for one in left)
     nodes = variant_of(spec.conversion, refused.name).node_selector

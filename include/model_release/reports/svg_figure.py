@@ -10,10 +10,9 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from html import escape
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
-
-from include.model_release.reports.page_style import text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,8 +49,8 @@ def inline_svg(figure: Figure, name: str, title: str, description: str, colours:
     for element in root.iter():
         _adopt(element, name, colours)
     body = "".join(ElementTree.tostring(child, encoding="unicode") for child in root)
-    head = "".join(f' {key}="{text(value)}"' for key, value in root.attrib.items())
-    told = f'<title id="{name}-t">{text(title)}</title><desc id="{name}-d">{text(description)}</desc>'
+    head = "".join(f' {key}="{escape(value)}"' for key, value in root.attrib.items())
+    told = f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(description)}</desc>'
     return f"<svg{head}>{told}{body}</svg>"
 
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from include.model_release.triton_config.fields import MESSAGES, ROOT, FieldKind, with_numbers
+from include.model_release.triton_config.fields import ROOT, FieldKind, fields_of, with_numbers
 
 _BACKEND_FILE = re.compile(r"model\.py|(lib)?triton_\w+\.(so|dll)")
 # Outside oneofs, messages whose mere presence says something: without `reshape` a tensor keeps its shape,
@@ -192,7 +192,7 @@ def _drop_instance_names(config: dict[str, Any]) -> None:
 
 
 def _message(value: Mapping[str, Any], message: str, *, ordered_tensors: bool = False) -> dict[str, Any]:
-    fields, result = MESSAGES[message], {}
+    fields, result = fields_of(message), {}
     for name, item in value.items():
         kind = fields.get(name)
         if item is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from include.model_release.triton_config.canonical import is_set
-from include.model_release.triton_config.fields import MESSAGES, ROOT
+from include.model_release.triton_config.fields import ROOT, fields_of
 
 
 def departures_of(
@@ -25,7 +25,7 @@ def departures_of(
     fills in, such as the numbers of its GPUs, changes their order.
     """
     for key, value in wanted.items():
-        kind = MESSAGES[message].get(key) if message else None
+        kind = fields_of(message).get(key) if message else None
         spot = _Spot(f"{place}.{key}" if place else key, kind.message if kind else "", whole)
         if kind is not None and kind.form == "map":
             yield from _of_map(value, served.get(key), spot)

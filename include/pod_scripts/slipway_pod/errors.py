@@ -1,4 +1,4 @@
-"""Why a run did not pass, and the exit code that it ends with."""
+"""Why a program did not pass, and its exit code."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class PodError(Exception):
 
     @property
     def exit_code(self) -> int:
-        """What the program ends with."""
+        """Return what the program ends with."""
         return EXIT_CODES.get(self.kind, BAD_INPUT)
 
     def to_json(self) -> dict[str, Any]:
-        """The value as JSON holds it."""
+        """Return the value as JSON holds it."""
         return asdict(self)
 
 
 def unexpected(error: BaseException, subject: str = "converter") -> PodError:
-    """The error for what the program did not foresee; the log gets the traceback."""
+    """Return the error for what the program did not foresee; the log gets the traceback."""
     traceback.print_exception(error)
     what = f"The {subject} failed in a way it does not know"
     found = f"{type(error).__name__}: {first_line(error)}"
@@ -59,6 +59,6 @@ def unexpected(error: BaseException, subject: str = "converter") -> PodError:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something, shortened."""
+    """Return the first line of an error's text that says something, shortened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import yaml
 
+from include.sandbox.host.files import replace_file
+
 
 def write_kubeconfig(path: Path, url: str, token: str, *, namespace: str = "default") -> None:
-    """Writes a kubeconfig for the API server at `url`, readable by its owner alone, in one step.
+    """Write a kubeconfig for the API server at `url`, readable by its owner alone, in one step.
 
-    Raises OSError when the file cannot be written.
+    :raises OSError: the file cannot be written.
     """
     name = "slipway-sandbox"
     content = {
@@ -22,9 +23,4 @@ def write_kubeconfig(path: Path, url: str, token: str, *, namespace: str = "defa
         "users": [{"name": name, "user": {"token": token}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        yaml.safe_dump(content, file, sort_keys=False)
-    os.replace(fresh, path)
+    replace_file(path, yaml.safe_dump(content, sort_keys=False), private=True)

@@ -1,6 +1,7 @@
 """Airflow's REST API, as far as the demo and the benchmarks need it: sign in, unpause, start a run, look.
 
-What a script of a user's own would do; nothing here reaches into Airflow any other way.
+What a script of a user's own would do, with Airflow's own client library; nothing here reaches into Airflow any other
+way.
 """
 
 from __future__ import annotations
@@ -8,21 +9,36 @@ from __future__ import annotations
 import http.client
 import json
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
+from urllib.error import HTTPError
+
+from airflow_client.client import (
+    ApiClient,
+    Configuration,
+    DAGApi,
+    DAGPatchBody,
+    DagRunApi,
+    DAGRunResponse,
+    TaskInstanceApi,
+    TriggerDAGRunPostBody,
+)
+from airflow_client.client.exceptions import ApiException, ForbiddenException, UnauthorizedException
+from urllib3.exceptions import HTTPError as TransportError
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError, TimedOutError, UserError
+from include.sandbox.services.airflow import access_token
 
 FINISHED_STATES = frozenset({"success", "failed"})
 
 _REQUEST_TIMEOUT_S = 30.0
 _PATIENCE_S = 60.0
 _POLL_S = 1.0
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -55,26 +71,26 @@ class TaskRun:
     seconds: float
 
 
-@dataclass
 class AirflowClient:
-    """Talks to the API server at `base_url` as `username`; signs in at the first call and again when it must."""
+    """Talks to the API server at `base_url` as `user`; signs in at the first call and again when it must."""
 
-    base_url: str
-    username: str
-    password: str = field(repr=False)
-    _token: str | None = field(default=None, init=False, repr=False)
+    def __init__(self, base_url: str, user: str, password: str) -> None:
+        self._base_url, self._user, self._password = base_url.rstrip("/"), user, password
+        # What failed is told to the caller, who knows whether to try it again: the library does not.
+        self._configuration = Configuration(host=self._base_url, retries=False)
+        client = ApiClient(self._configuration)
+        self.dags, self.dag_runs, self.tasks = DAGApi(client), DagRunApi(client), TaskInstanceApi(client)
 
     def unpause(self, dag_id: str, *, limit_s: float = _PATIENCE_S) -> None:
-        """Let the scheduler run the DAG; waits up to `limit_s` seconds for the DAG to be parsed first.
+        """Let the scheduler run the DAG; wait up to `limit_s` seconds for the DAG to be parsed first.
 
-        TimedOutError: there is no such DAG.
+        :raises TimedOutError: there is no such DAG.
         """
         deadline = time.monotonic() + limit_s
+        unpaused = DAGPatchBody(is_paused=False)
         while True:
             try:
-                self._call(
-                    "PATCH", f"/api/v2/dags/{_quoted(dag_id)}?update_mask=is_paused", {"is_paused": False}
-                )
+                self.ask(self.dags.patch_dag, dag_id, unpaused, update_mask=["is_paused"])
             except NotThereError as error:
                 if time.monotonic() > deadline:
                     raise TimedOutError(
@@ -87,67 +103,64 @@ class AirflowClient:
                 return
 
     def start_run(self, dag_id: str, conf: Mapping[str, Any], run_id: str | None = None) -> DagRun:
-        """Start a run now with `conf`, under `run_id` or one that Airflow makes; UserError where it is refused."""
-        body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
-        return _dag_run(self._call("POST", f"/api/v2/dags/{_quoted(dag_id)}/dagRuns", body))
+        """Start a run now with `conf`, under `run_id` or one that Airflow makes.
+
+        :raises UserError: Airflow refuses it.
+        """
+        body = TriggerDAGRunPostBody(dag_run_id=run_id, logical_date=None, conf=dict(conf))
+        return _dag_run(self.ask(self.dag_runs.trigger_dag_run, dag_id, body))
 
     def run(self, dag_id: str, run_id: str) -> DagRun | None:
-        """The run as it is now; None where there is none of that id."""
+        """Return the run as it is now; None where there is none of that id."""
         try:
-            return _dag_run(self._call("GET", f"/api/v2/dags/{_quoted(dag_id)}/dagRuns/{_quoted(run_id)}"))
+            return _dag_run(self.ask(self.dag_runs.get_dag_run, dag_id, run_id))
         except NotThereError:
             return None
 
     def runs(self, dag_id: str) -> list[DagRun]:
-        """The newest hundred runs of the DAG, newest first."""
-        answer = self._call("GET", f"/api/v2/dags/{_quoted(dag_id)}/dagRuns?limit=100&order_by=-run_after")
-        return [_dag_run(entry) for entry in answer["dag_runs"]]
+        """Return the newest hundred runs of the DAG, newest first."""
+        found = self.ask(self.dag_runs.get_dag_runs, dag_id, limit=100, order_by=["-run_after"])
+        return [_dag_run(one) for one in found.dag_runs]
 
     def task_runs(self, dag_id: str, run_id: str) -> list[TaskRun]:
-        """The tasks of a run, as they are now."""
-        path = f"/api/v2/dags/{_quoted(dag_id)}/dagRuns/{_quoted(run_id)}/taskInstances?limit=100"
+        """Return the tasks of a run, as they are now."""
+        found = self.ask(self.tasks.get_task_instances, dag_id, run_id, limit=100)
         return [
-            TaskRun(entry["task_id"], entry["state"], float(entry["duration"] or 0.0))
-            for entry in self._call("GET", path)["task_instances"]
+            TaskRun(one.task_id, one.state.value if one.state else None, float(one.duration or 0.0))
+            for one in found.task_instances
         ]
 
-    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """One signed-in call. A token that is no longer good is replaced once."""
-        if self._token is None:
-            self._token = self._sign_in()
-        try:
-            return self._send(method, path, body, self._token)
-        except SignInRefusedError:
-            self._token = self._sign_in()
-            return self._send(method, path, body, self._token)
+    def ask(self, call: Callable[..., Found], *arguments: object, **options: object) -> Found:
+        """Make a call of the library, signed in. A token that is no longer good is replaced once.
 
-    def _sign_in(self) -> str:
-        answer = self._send(
-            "POST", "/auth/token", {"username": self.username, "password": self.password}, None
-        )
-        return str(answer["access_token"])
+        :param call: a method of `dags`, `dag_runs` or `tasks`, to which the rest is given.
+        :raises SlipwayError: Airflow refuses it, or does not answer.
+        """
+        what = f"{call.__name__} of {arguments[0]}"
+        with self._errors(what):
+            if self._configuration.access_token is not None:
+                try:
+                    return call(*arguments, **options, _request_timeout=_REQUEST_TIMEOUT_S)
+                except (UnauthorizedException, ForbiddenException):
+                    pass  # the server may have forgotten us
+            self._configuration.access_token = access_token(
+                self._base_url, self._user, self._password, _REQUEST_TIMEOUT_S
+            )
+            return call(*arguments, **options, _request_timeout=_REQUEST_TIMEOUT_S)
 
-    def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None, token: str | None
-    ) -> dict[str, Any]:
-        request = urllib.request.Request(
-            self.base_url.rstrip("/") + path,
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", "Accept": "application/json"},
-        )
-        if token is not None:
-            request.add_unredirected_header("Authorization", f"Bearer {token}")
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        """Raise the project's errors in the place of the libraries'."""
         try:
-            with urllib.request.urlopen(request, timeout=_REQUEST_TIMEOUT_S) as response:
-                document: dict[str, Any] = json.load(response)
-                return document
-        except urllib.error.HTTPError as error:
+            yield
+        except HTTPError as error:
             with error:
-                raise _error_for(method, path, error.code, error.read()) from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
+                raise _error_for("the sign-in", error.code, error.read().decode(errors="replace")) from None
+        except ApiException as error:
+            raise _error_for(what, error.status, error.body or error.reason) from None
+        except (OSError, http.client.HTTPException, TransportError, ValueError) as error:
             raise ServerUnavailableError(
-                f"Airflow's API at {self.base_url} did not answer {method} {path}",
+                f"Airflow's API at {self._base_url} did not answer {what}",
                 found=f"{type(error).__name__}: {error}",
                 remedy="See whether the sandbox is up: python -m include.sandbox status",
             ) from error
@@ -161,42 +174,28 @@ class SignInRefusedError(UserError):
     """The API does not accept who we are (401 or 403)."""
 
 
-def _error_for(method: str, path: str, status: int, content: bytes) -> SlipwayError:
-    what = f"Airflow refused {method} {path}"
+def _error_for(what: str, status: int, content: str) -> SlipwayError:
+    refused = f"Airflow refused {what}"
     found = f"{status} {_detail(content)}"
     if status == http.client.NOT_FOUND:
-        return NotThereError(what, found=found)
+        return NotThereError(refused, found=found)
     if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
-        return SignInRefusedError(what, found=found, remedy="Check user name and password of the sandbox.")
+        return SignInRefusedError(refused, found=found, remedy="Check user name and password of the sandbox.")
     if status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS:
         return ServerUnavailableError(
-            what, found=found, remedy="Try again; then look at the API server's log."
+            refused, found=found, remedy="Try again; then look at the API server's log."
         )
-    return UserError(what, found=found, remedy="Compare the request with the DAG's Params.")
+    return UserError(refused, found=found, remedy="Compare the request with the DAG's Params.")
 
 
-def _detail(content: bytes) -> str:
+def _detail(content: str) -> str:
     try:
         document = json.loads(content)
     except ValueError:
-        return content.decode(errors="replace")[:300]
+        return content[:300]
     detail = document.get("detail", document) if isinstance(document, dict) else document
     return (detail if isinstance(detail, str) else json.dumps(detail))[:300]
 
 
-def _dag_run(entry: Mapping[str, Any]) -> DagRun:
-    return DagRun(
-        dag_id=entry["dag_id"],
-        run_id=entry["dag_run_id"],
-        state=entry["state"],
-        start=_time(entry.get("start_date")),
-        end=_time(entry.get("end_date")),
-    )
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def _quoted(identifier: str) -> str:
-    return urllib.parse.quote(identifier, safe="")
+def _dag_run(one: DAGRunResponse) -> DagRun:
+    return DagRun(one.dag_id, one.dag_run_id, one.state.value, one.start_date, one.end_date)

@@ -1,31 +1,14 @@
-"""What the traffic client wrote, read back: how many answers, by whom, and whose fault a failure was.
-
-The client appends JSON lines: `{"kind": "failure", …}` for each failed request, and every second a
-`{"kind": "snapshot", …}` of all counts since it began counting. A line cut short by a killed client is
-left out; everything before it counts.
-"""
+"""What the clients of the demo were answered, counted: how many answers, by which version, and who failed a request."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
+from include.sandbox.load.answers import Answer
 
-@dataclass(frozen=True)
-class Failure:
-    """One request without a good answer. `at`: seconds since the epoch, when the answer came.
-
-    `revision` is None where no revision was reached: the router itself answered, or nobody did.
-    """
-
-    at: float
-    protocol: str
-    revision: str | None
-    error: str
+_SNAPSHOT_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,45 +37,40 @@ class CandidateSpan:
     end: float | None
 
     def holds(self, at: float) -> bool:
-        """Whether the version was a candidate at that moment."""
+        """Tell whether the version was a candidate at that moment."""
         return self.begin <= at and (self.end is None or at <= self.end)
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Everything the client wrote: the snapshots in order of time, and the failures."""
+    """What clients were answered: the counts second after second, and the failed requests."""
 
     snapshots: Sequence[Snapshot] = ()
-    failures: Sequence[Failure] = field(default=())
+    failures: Sequence[Answer] = ()
 
     @property
     def last(self) -> Snapshot:
-        """The newest counts; all zero where the client never counted anything."""
+        """The newest counts; all zero where nothing was counted."""
         return self.snapshots[-1] if self.snapshots else Snapshot(0.0, 0, 0, 0, {}, {}, {})
 
-    @property
-    def first_answer_at(self) -> float | None:
-        """When the client began to count, in seconds since the epoch."""
-        return self.snapshots[0].at if self.snapshots else None
-
     def failed_on(self, spans: Iterable[CandidateSpan]) -> dict[int | None, int]:
-        """Failures by the candidate that caused them; None holds those that no candidate explains.
+        """Return how many failures each candidate caused; None holds those that no candidate explains.
 
-        A failure is a candidate's when it happened in the candidate's span and the revision that answered
-        served that version, or never gave one good answer while no other candidate was under way. Where
-        no revision answered, nobody's candidate is to blame, and it is under None. Behind a router that
-        never names revisions the span alone decides.
+        A failure is a candidate's when it happened in the candidate's span and the revision that answered served
+        that version, or never gave one good answer while no other candidate was under way. Where no revision
+        answered, no candidate is to blame, and the failure is under None. Behind a router that never names revisions
+        the span alone decides.
         """
         known = self.last.versions
         under_way = list(spans)
         blame: Counter[int | None] = Counter()
         for failure in self.failures:
-            candidates = {span.version for span in under_way if span.holds(failure.at)}
+            candidates = {span.version for span in under_way if span.holds(failure.received)}
             blame[_candidate_behind(failure, candidates, known)] += 1
         return dict(blame)
 
 
-def _candidate_behind(failure: Failure, candidates: set[int], known: Mapping[str, str]) -> int | None:
+def _candidate_behind(failure: Answer, candidates: set[int], known: Mapping[str, str]) -> int | None:
     only = next(iter(candidates)) if len(candidates) == 1 else None
     if not known:
         return only
@@ -104,34 +82,50 @@ def _candidate_behind(failure: Failure, candidates: set[int], known: Mapping[str
     return int(served) if served.isdigit() and int(served) in candidates else None
 
 
-def failure_line(failure: Failure) -> str:
-    """The failure as the line that `read_traffic` understands."""
-    return json.dumps({"kind": "failure", **asdict(failure)})
-
-
-def snapshot_line(snapshot: Snapshot) -> str:
-    """The snapshot as the line that `read_traffic` understands."""
-    return json.dumps({"kind": "snapshot", **asdict(snapshot)})
-
-
-def read_traffic(path: Path) -> Traffic:
-    """Read what a client wrote to `path`; empty where it wrote nothing yet."""
-    if not path.exists():
+def count(answers: Iterable[Answer]) -> Traffic:
+    """Count answers: a snapshot for each second from the first request on, and one for the last answer."""
+    ordered = sorted(answers, key=lambda one: one.received)
+    if not ordered:
         return Traffic()
-    snapshots, failures = [], []
-    for line in path.read_text().splitlines():
-        entry = _parsed(line)
-        kind = entry.pop("kind", None)
-        if kind == "snapshot":
-            snapshots.append(Snapshot(**entry))
-        elif kind == "failure":
-            failures.append(Failure(**entry))
-    return Traffic(snapshots, failures)
+    counts = _Counts()
+    begin = min(one.sent for one in ordered)
+    snapshots = [counts.at(begin)]
+    for answer in ordered:
+        while answer.received > (end := begin + len(snapshots) * _SNAPSHOT_S):
+            snapshots.append(counts.at(end))
+        counts.add(answer)
+    snapshots.append(counts.at(ordered[-1].received))
+    return Traffic(snapshots, [one for one in ordered if one.error is not None])
 
 
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except ValueError:
-        return {}
-    return entry if isinstance(entry, dict) else {}
+class _Counts:
+    """The counts of the answers so far."""
+
+    def __init__(self) -> None:
+        self._requests: Counter[str] = Counter()
+        self._answered_by: Counter[str] = Counter()
+        self._versions: dict[str, str] = {}
+        self._failed = 0
+        self._wrong = 0
+
+    def add(self, answer: Answer) -> None:
+        self._requests[answer.protocol] += 1
+        if answer.error is not None:
+            self._failed += 1
+            return
+        version = answer.version or "unknown"
+        self._answered_by[version] += 1
+        self._wrong += answer.right is False
+        if answer.revision is not None:
+            self._versions[answer.revision] = version
+
+    def at(self, moment: float) -> Snapshot:
+        return Snapshot(
+            at=moment,
+            requests=self._requests.total(),
+            failed=self._failed,
+            wrong=self._wrong,
+            by_protocol=dict(self._requests),
+            answered_by=dict(self._answered_by),
+            versions=dict(self._versions),
+        )

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -24,14 +23,10 @@ from include.sandbox.demo.story import Story
 from include.sandbox.demo.summary import print_summary, report, write_report
 from include.sandbox.demo.traffic import TrafficClient
 from include.sandbox.host.progress import Steps
-from include.sandbox.host.settings import (
-    REGION,
-    SandboxSettings,
-    SettingsError,
-    sandbox_root,
-)
+from include.sandbox.host.settings import SandboxSettings, SettingsError, sandbox_root
 from include.sandbox.host.supervise import Supervisor
 from include.sandbox.services.airflow import AirflowError
+from include.sandbox.services.object_store import client
 
 RATE_RPS = 50.0
 OTHERWISE = 1
@@ -61,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _demo(console: Console, began: float, rate_rps: float, *, keep_up: bool) -> int:
     root = sandbox_root()
     with _sandbox(root, console, keep_up=keep_up) as settings:
-        s3 = s3_client(settings)
+        s3 = client(settings, "s3")
         _require_fresh(Records(s3, settings.bucket))
         traffic = TrafficClient(
             port=settings.ports.ingress,
@@ -133,19 +128,6 @@ def _require_fresh(records: Records) -> None:
             found=f"records of version {', '.join(map(str, released))}",
             remedy="Run `make down`, then `make demo` again: a new sandbox begins empty.",
         )
-
-
-def s3_client(settings: SandboxSettings) -> Any:
-    """A boto3 client of the sandbox's object store, whatever else the environment points at."""
-    import boto3
-
-    return boto3.client(
-        "s3",
-        endpoint_url=settings.object_store_url,
-        region_name=REGION,
-        aws_access_key_id=settings.access_key,
-        aws_secret_access_key=settings.secrets.object_store_secret,
-    )
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from include.model_release.errors import ServerUnavailableError, TimedOutError
 from include.model_release.record.arrivals import run_id_for
-from include.model_release.record.fold import Event, fold
+from include.model_release.record.events import Event
+from include.model_release.record.fold import fold
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.chapters import CHAPTERS, MODEL, Chapter, Told
 from include.sandbox.demo.narrator import Narrator
@@ -113,7 +114,7 @@ class Story:
         return ended
 
     def _await_answers(self, more: int, limit_s: float = _ANSWERS_LIMIT_S) -> None:
-        """Wait until the client wrote `more` snapshots beyond those it has written."""
+        """Wait until there are `more` snapshots beyond those there are."""
         wanted = len(self._traffic.traffic().snapshots) + more
         if not self._poll(lambda: len(self._traffic.traffic().snapshots) >= wanted or None, limit_s):
             raise TimedOutError(

@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from include.model_release.record.fold import release_report
+from include.model_release.record.state import release_report
 from include.sandbox.demo.chapters import Told, failed_on_stable
 from include.sandbox.demo.counts import Traffic
+from include.sandbox.host.files import replace_file
 
 TIMELINE_COLUMNS = 60
 _SHADES = " ▁▂▃▄▅▆▇█"
@@ -36,10 +37,7 @@ def report(wall_s: float, told: Sequence[Told], traffic: Traffic) -> dict[str, A
 
 def write_report(path: Path, document: Mapping[str, Any]) -> None:
     """Write the report whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    partial.replace(path)
+    replace_file(path, json.dumps(document, indent=2) + "\n")
 
 
 def print_summary(console: Console, document: Mapping[str, Any], traffic: Traffic, report_path: Path) -> None:
@@ -83,7 +81,7 @@ def timeline(traffic: Traffic, *, plain: bool, columns: int = TIMELINE_COLUMNS) 
     lines = [f"  version {version:>2} |{_shaded(answers[version], totals, shades)}|" for version in versions]
     failures = [0] * columns
     for failure in traffic.failures:
-        failures[min(columns - 1, max(0, int((failure.at - begin) / width_s)))] += 1
+        failures[min(columns - 1, max(0, int((failure.received - begin) / width_s)))] += 1
     if any(failures):
         lines.append(f"      failed |{''.join('!' if count else ' ' for count in failures)}|")
     lines.append(f"              0 s{f'{end - begin:.0f} s':>{max(columns - 2, 6)}}")

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import psutil
 
-from include.sandbox.host.settings import MARKER, write_private
+from include.sandbox.host.files import replace_file
+from include.sandbox.host.settings import MARKER
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 END_GRACE_S = 5.0
@@ -40,7 +41,7 @@ class SessionRecord:
 
     def save(self, path: Path) -> None:
         """Writes the record where `load` finds it."""
-        write_private(path, json.dumps(asdict(self)) + "\n")
+        replace_file(path, json.dumps(asdict(self)) + "\n", private=True)
 
     @staticmethod
     def load(path: Path) -> SessionRecord | None:

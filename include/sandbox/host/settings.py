@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from include.sandbox.host.files import replace_file
 from include.sandbox.host.preflight import PORT_VARIABLES, port_is_free
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
@@ -187,7 +188,7 @@ class SandboxSettings:
         """Writes `run/sandbox.json`, readable by its owner only."""
         path = self.run_dir / "sandbox.json"
         document = asdict(self) | {"root": str(self.root), "images_dir": str(self.images_dir)}
-        write_private(path, json.dumps(document, indent=2) + "\n")
+        replace_file(path, json.dumps(document, indent=2) + "\n", private=True)
         return path
 
     @staticmethod
@@ -296,18 +297,6 @@ def _free_port(taken: set[int], wanted: int | None) -> int:
         f"on {LOOPBACK}. "
         f"End some servers, or name free ones with {', '.join(PORT_VARIABLES.values())}."
     )
-
-
-def write_private(path: Path, text: str) -> None:
-    """Writes a file that only its owner can read, in one step: readers see the old text or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(
-        os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-    ) as file:
-        file.write(text)
-    fresh.replace(path)
 
 
 def object_store_environment(settings: SandboxSettings) -> dict[str, str]:

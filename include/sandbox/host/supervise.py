@@ -14,9 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from include.sandbox.host.child_process import program_path
+from include.sandbox.host.files import replace_file
 from include.sandbox.host.processes import SessionRecord
-from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings, write_private
-from include.sandbox.services.airflow import program
+from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings
 
 # All programs are one group, because supervisord ends the members of a group together and groups one after
 # another.
@@ -131,10 +132,10 @@ def start_supervisor(
 ) -> None:
     """Starts supervisord in a session of its own and records that session. Raises SupervisorError."""
     config = settings.run_dir / "supervisord.conf"
-    write_private(config, configuration(settings, programs))
+    replace_file(config, configuration(settings, programs), private=True)
     socket_path(settings).unlink(missing_ok=True)
     answer = subprocess.run(
-        [program("supervisord"), "--configuration", str(config)],
+        [program_path("supervisord"), "--configuration", str(config)],
         cwd=PROJECT_ROOT,
         env=dict(environment),
         stdin=subprocess.DEVNULL,

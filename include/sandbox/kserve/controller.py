@@ -14,20 +14,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.sandbox.cluster.errors import ApiError
+from include.sandbox.kserve.annotations import DEPLOYMENT_MODE_ANNOTATION
 from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard.gateway import OtherRoutes
 from include.sandbox.kserve.standard.worker import StandardWorker
 from include.sandbox.kserve.worker import KIND, ServiceWorker, Surroundings
-from include.sandbox.services.router import Router, Routing
-from include.sandbox.services.triton import TritonInstall
+from include.sandbox.services.router import Router
+from include.sandbox.services.routing import Routing
+from include.sandbox.services.triton_install import TritonInstall
 
 __all__ = ["KServeController", "KServeSettings"]
 
 log = logging.getLogger(__name__)
 
 CONFIG_NAMESPACE, CONFIG_NAME = "kserve", "inferenceservice-config"
-DEPLOYMENT_MODE_ANNOTATION = "serving.kserve.io/deploymentMode"
 # Modes were renamed; both names of each are in use.
 WORKERS: Mapping[str, type[ServiceWorker]] = {
     "Knative": KnativeWorker,

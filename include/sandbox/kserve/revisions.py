@@ -23,7 +23,8 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from include.model_release.errors import InputMissingError, SlipwayError, StoreUnavailableError
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from include.model_release.errors import SlipwayError
-from include.sandbox.kserve.knative.machine import UNPROPAGATED_ANNOTATIONS
+from include.sandbox.kserve.annotations import UNPROPAGATED_ANNOTATIONS
 from include.sandbox.kserve.revisions import RunPolicy
-from include.sandbox.services.router import Mirror
+from include.sandbox.services.routing import Mirror
 
 
 class Store(Protocol):

@@ -17,10 +17,11 @@ from typing import Any, ClassVar
 
 from include.model_release.errors import SlipwayError
 from include.sandbox.cluster.errors import ApiError
+from include.sandbox.host.files import replace_file
 from include.sandbox.kserve.revisions import RevisionRun
 from include.sandbox.kserve.settings import KServeSettings, Store
-from include.sandbox.services.router import Backend, Ingress
-from include.sandbox.services.triton import TritonInstall
+from include.sandbox.services.routing import Backend, Ingress
+from include.sandbox.services.triton_install import TritonInstall
 
 log = logging.getLogger(__name__)
 
@@ -143,11 +144,8 @@ class ServiceWorker(ABC):
 
     def keep(self) -> None:
         """Write down what a later controller must know."""
-        self._state_file.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"uid": self._uid, "mode": self.mode, "predictor": self.remembered()}, indent=1)
-        partial = self._state_file.with_suffix(".partial")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(self._state_file)
+        replace_file(self._state_file, text)
 
     async def _work(self) -> None:
         while True:

@@ -10,11 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.triton_config.build import served_signature
 from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
+from include.sandbox.load.request_set import RequestSet
 
 PROGRAM = Path(__file__).with_name("triton_model.py")
 
@@ -31,6 +34,11 @@ parameters [
   {{ key: "seed", value: {{ string_value: "{seed}" }} }}
 ]
 """
+
+
+def requests() -> RequestSet:
+    """Return what clients of the model send: always the same number."""
+    return RequestSet("x", np.ones((1, 1), dtype=np.float32), "y")
 
 
 def repository_files(

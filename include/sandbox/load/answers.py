@@ -14,7 +14,8 @@ class Answer:
 
     `due` is when it should have been sent, `sent` and `received` when it was sent and over, in unix seconds.
     `revision` is None where none was reached: the router itself answered, or nobody did. `error` is None for a
-    good answer.
+    good answer, and `version` is the model version that gave it. `right` tells whether its value was the expected one;
+    None where nobody knows.
     """
 
     due: float
@@ -23,9 +24,11 @@ class Answer:
     protocol: str
     revision: str | None
     error: str | None
+    version: str | None = None
+    right: bool | None = None
 
     def to_line(self) -> str:
-        """The answer as a line that `read_answers` understands."""
+        """Return the answer as a line that `AnswerFile` understands."""
         return json.dumps(asdict(self))
 
 
@@ -74,12 +77,30 @@ def rate_rps(answers: Sequence[Answer]) -> float:
     return (len(moments) - 1) / (moments[-1] - moments[0])
 
 
-def read_answers(path: Path) -> list[Answer]:
-    """What a client wrote to `path`; a line that a killed client has cut short is left out."""
-    found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+class AnswerFile:
+    """What clients write to `path`, read while they write."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def new_answers(self) -> list[Answer]:
+        """Return what was written since the last call; none where there is no file yet.
+
+        A line that is not whole is left for the next call, and one that a killed client has cut short is left out.
+        """
         try:
-            found.append(Answer(**json.loads(line)))
-        except ValueError:
-            continue
-    return found
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                content = file.read()
+        except FileNotFoundError:
+            return []
+        whole = content[: content.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        found = []
+        for line in whole.splitlines():
+            try:
+                found.append(Answer(**json.loads(line)))
+            except (TypeError, ValueError):
+                continue
+        return found

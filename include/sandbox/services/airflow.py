@@ -12,7 +12,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -21,12 +20,13 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from include.sandbox.host.child_process import program_path
+from include.sandbox.host.files import replace_file
 from include.sandbox.host.settings import (
     LOOPBACK,
     PROJECT_ROOT,
     SandboxSettings,
     sandbox_environment,
-    write_private,
 )
 
 MIGRATION_TIMEOUT_S = 300
@@ -59,14 +59,9 @@ class Health:
         return not self.unhealthy
 
 
-def program(name: str) -> str:
-    """The path of a program of this environment (`airflow`, `supervisord`)."""
-    return str(Path(sys.executable).with_name(name))
-
-
 def component_commands(settings: SandboxSettings) -> dict[str, list[str]]:
     """The command line of each component, by its name under the supervisor."""
-    airflow = program("airflow")
+    airflow = program_path("airflow")
     api = [airflow, "api-server", "--host", LOOPBACK, "--port", str(settings.ports.airflow), "--workers", "1"]
     return {
         "airflow-api-server": api,
@@ -174,9 +169,11 @@ def write_home(settings: SandboxSettings, dags_folder: Path) -> None:
         # The file is read with interpolation: a percent sign is written twice.
         lines.extend(f"{name} = {value.replace('%', '%%')}" for name, value in options.items())
         lines.append("")
-    write_private(home / "airflow.cfg", "\n".join(lines))
-    write_private(
-        home / "passwords.json", json.dumps({settings.airflow_user: settings.airflow_password}) + "\n"
+    replace_file(home / "airflow.cfg", "\n".join(lines), private=True)
+    replace_file(
+        home / "passwords.json",
+        json.dumps({settings.airflow_user: settings.airflow_password}) + "\n",
+        private=True,
     )
     (home / "config").mkdir(exist_ok=True)
     shutil.copyfile(LOCAL_SETTINGS, home / "config" / "airflow_local_settings.py")
@@ -212,7 +209,7 @@ def _migrate(database: Path) -> None:
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}",
     }
-    command = [program("airflow"), "db", "migrate"]
+    command = [program_path("airflow"), "db", "migrate"]
     try:
         answer = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=MIGRATION_TIMEOUT_S, check=False
@@ -232,11 +229,15 @@ def _migrate(database: Path) -> None:
         )
 
 
-def log_in(settings: SandboxSettings, timeout_s: float = 10.0) -> str:
-    """An access token for the REST API; raises URLError or HTTPError."""
-    body = json.dumps({"username": settings.airflow_user, "password": settings.airflow_password}).encode()
+def access_token(base_url: str, user: str, password: str, timeout_s: float = 10.0) -> str:
+    """Return an access token for the REST API at `base_url`.
+
+    :raises HTTPError: the user is refused.
+    :raises URLError: the API does not answer.
+    """
+    body = json.dumps({"username": user, "password": password}).encode()
     request = Request(
-        f"{settings.airflow_url}/auth/token", data=body, headers={"Content-Type": "application/json"}
+        f"{base_url.rstrip('/')}/auth/token", data=body, headers={"Content-Type": "application/json"}
     )
     with urlopen(request, timeout=timeout_s) as answer:
         token: str = json.load(answer)["access_token"]
@@ -252,7 +253,9 @@ def read_health(settings: SandboxSettings, timeout_s: float = 10.0) -> Health | 
         ]
         if unhealthy:
             return Health(tuple(unhealthy), 0, 0)
-        token = log_in(settings, timeout_s)
+        token = access_token(
+            settings.airflow_url, settings.airflow_user, settings.airflow_password, timeout_s
+        )
         dags = _get(settings, "/api/v2/dags?limit=1", token, timeout_s)
         errors = _get(settings, "/api/v2/importErrors?limit=1", token, timeout_s)
     except (URLError, HTTPError, OSError, ValueError):

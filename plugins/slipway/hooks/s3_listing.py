@@ -23,7 +23,7 @@ class StoredObject:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> StoredObject:
-        """Reads an entry of boto's listing."""
+        """Read an entry of boto's listing."""
         return cls(entry["Key"], entry["Size"], entry["ETag"], entry["LastModified"])
 
 
@@ -43,7 +43,7 @@ class Listing:
 def list_below(
     client: Any, bucket: str, prefix: str, delimiter: str, pages: int | None, page_size: int | None
 ) -> Listing:
-    """Lists with boto's client in at most so many pages; None: as many as there are."""
+    """List with boto's client in at most so many pages; None: as many as there are."""
     split = {"Delimiter": delimiter} if delimiter else {}
     sized = {"PaginationConfig": {"PageSize": page_size}} if page_size else {}
     asked = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **split, **sized)

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk import BaseHook
-from boto3.exceptions import Boto3Error
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.exceptions import ClientError
 from pydantic import ValidationError
-from urllib3.exceptions import HTTPError  # botocore lets it through where an answer in XML breaks off
 
-from include.model_release.errors import InputMissingError, StoreUnavailableError, UserError
+from include.model_release.errors import InputMissingError, UserError
 from include.model_release.json_source import parse_json
-from include.model_release.publishing.intent import PartsDigest
+from include.model_release.publishing.publication import PartsDigest
 from include.model_release.spec.release_file import Encryption
+from slipway.hooks.s3_errors import is_missing, is_precondition_failed, repeat_until_decided, translated
 from slipway.hooks.s3_listing import Listing, StoredObject, list_below
 from slipway.hooks.s3_transfer import (
     ObjectFacts,
@@ -37,17 +35,9 @@ from slipway.hooks.s3_transfer import (
     stream_sha256,
 )
 
-T = TypeVar("T")
-
-_MISSING = frozenset({"404", "NoSuchKey", "NoSuchVersion", "NotFound"})
-_PRECONDITION = frozenset({"412", "PreconditionFailed"})
-# Another conditional write to the key was under way: it says nothing of how that ends, and is to be asked again.
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-_UNDECIDED = frozenset({"409", "ConditionalRequestConflict"})
 # S3 asks for patience with 503 SlowDown; botocore's default is 3. AWS_MAX_ATTEMPTS and the connection overrule it.
 _ATTEMPTS = 6
 _ATTEMPTS_WITH_LIMIT = 2
-_FIRST_PAUSE_S = 0.05
 _CONNECTIONS = 32
 
 
@@ -81,7 +71,7 @@ class ModelStoreHook(BaseHook):
 
     @cached_property
     def client(self) -> Any:
-        """The boto3 client of the connection."""
+        """Return the boto3 client of the connection."""
         hook = self._connection
         retries: dict[str, Any] = {"mode": "standard"}
         if "AWS_MAX_ATTEMPTS" not in os.environ:
@@ -136,12 +126,12 @@ class ModelStoreHook(BaseHook):
         return f"s3://{self.bucket}/{key}"
 
     def read(self, key: str, *, most_bytes: int | None = None) -> bytes | None:
-        """The object's bytes, or None where the store says that there is no such object; see `fetch`."""
+        """Return the object's bytes, or None where the store says that there is no such object; see `fetch`."""
         found = self.fetch(key, most_bytes=most_bytes)
         return None if found is None else found.body
 
     def require(self, key: str, *, remedy: str, most_bytes: int | None = None) -> bytes:
-        """The object's bytes.
+        """Return the object's bytes.
 
         :param most_bytes: a larger object is not read.
         :raises InputMissingError: there is no such object.
@@ -155,7 +145,7 @@ class ModelStoreHook(BaseHook):
         return body
 
     def read_json(self, key: str) -> Any | None:
-        """The object's JSON value, or None where there is no such object.
+        """Return the object's JSON value, or None where there is no such object.
 
         :raises UserError: the object is no JSON.
         """
@@ -163,19 +153,19 @@ class ModelStoreHook(BaseHook):
         return None if body is None else parse_json(body, self.uri(key))
 
     def exists(self, key: str) -> bool:
-        """Whether the store has the object."""
+        """Return whether the store has the object."""
         with self._translated(key):
             # Not by HEAD: its 404 does not say whether the object or the whole bucket is missing.
             page = self.client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1)
         return any(entry["Key"] == key for entry in page.get("Contents", ()))
 
     def stat(self, key: str) -> ObjectFacts | None:
-        """What the store says of the object, without reading it, or None where there is none."""
+        """Return what the store says of the object, without reading it, or None where there is none."""
         with self._translated(key):
             try:
                 return facts_of(self.client.head_object(Bucket=self.bucket, Key=key, ChecksumMode="ENABLED"))
             except ClientError as error:
-                if _code(error) not in _MISSING:
+                if not is_missing(error):
                     raise
         self.exists(key)  # a bucket that is missing is another error, which a HEAD does not tell
         return None
@@ -188,12 +178,12 @@ class ModelStoreHook(BaseHook):
         content_type: str = "application/octet-stream",
         settings: ObjectSettings | None = None,
     ) -> None:
-        """Writes the object, replacing what was there."""
+        """Write the object, replacing what was there."""
         with self._translated(key):
             self._put(key, body, settings or ObjectSettings(content_type))
 
     def write_json(self, key: str, value: Mapping[str, Any]) -> None:
-        """Writes the object as indented JSON, replacing what was there."""
+        """Write the object as indented JSON, replacing what was there."""
         self.write(key, json.dumps(value, indent=2).encode(), content_type="application/json")
 
     def write_once(
@@ -204,20 +194,20 @@ class ModelStoreHook(BaseHook):
         content_type: str = "application/json",
         settings: ObjectSettings | None = None,
     ) -> bool:
-        """Writes the object unless it exists already (If-None-Match); says whether it was written."""
+        """Write the object unless it exists already (If-None-Match); return whether it was written."""
         return self._write_if(key, body, settings or ObjectSettings(content_type), IfNoneMatch="*")
 
     def replace(self, key: str, body: bytes, etag: str, *, content_type: str = "application/json") -> bool:
-        """Writes the object if it is still the one with this entity tag; says whether it was written."""
+        """Write the object if it is still the one with this entity tag; return whether it was written."""
         return self._write_if(key, body, ObjectSettings(content_type), IfMatch=etag)
 
     def read_with_etag(self, key: str, *, most_bytes: int | None = None) -> tuple[bytes, str] | None:
-        """What `fetch` returns, without the time."""
+        """Return what `fetch` returns, without the time."""
         found = self.fetch(key, most_bytes=most_bytes)
         return None if found is None else (found.body, found.etag)
 
     def fetch(self, key: str, *, most_bytes: int | None = None) -> StoredContent | None:
-        """The object with its entity tag and its time, or None where there is no such object.
+        """Return the object with its entity tag and its time, or None where there is no such object.
 
         :param most_bytes: a larger object is not read.
         :raises UserError: it is larger.
@@ -226,7 +216,7 @@ class ModelStoreHook(BaseHook):
             try:
                 return read_whole(self.client, {"Bucket": self.bucket, "Key": key}, most_bytes)
             except ClientError as error:
-                if _code(error) in _MISSING:
+                if is_missing(error):
                     return None
                 raise
             except OversizedError as error:
@@ -238,7 +228,9 @@ class ModelStoreHook(BaseHook):
                 ) from None
 
     def entries(self, prefix: str, *, after: str = "", most: int | None = None) -> list[StoredObject]:
-        """The objects below the prefix, in the order of keys; those after the key `after`, and no more than `most`."""
+        """Return the objects below the prefix, in the order of keys; those after the key `after`, and no more than
+        `most`.
+        """
         asked: dict[str, Any] = {"StartAfter": after} if after else {}
         if most is not None:
             asked["PaginationConfig"] = {"MaxItems": most, "PageSize": min(most, 1000)}
@@ -251,7 +243,7 @@ class ModelStoreHook(BaseHook):
     def listing(
         self, prefix: str, *, delimiter: str = "", pages: int | None = None, page_size: int | None = None
     ) -> Listing:
-        """What lies below the prefix.
+        """Return what lies below the prefix.
 
         :param delimiter: where a folder ends; empty: there are none, and everything below is an object.
         :param pages: how many requests it may take, each for `page_size` names; None: as many as there are.
@@ -260,25 +252,27 @@ class ModelStoreHook(BaseHook):
             return list_below(self.client, self.bucket, prefix, delimiter, pages, page_size)
 
     def delete(self, key: str) -> None:
-        """Deletes the object; one that is absent already is no error. A bucket with versioning keeps its versions."""
+        """Delete the object; one that is absent already is no error. A bucket with versioning keeps its versions."""
         with self._translated(key):
             self.client.delete_object(Bucket=self.bucket, Key=key)
 
     def delete_this(self, key: str, etag: str) -> None:
-        """Deletes the object if it is still the one with this entity tag (If-Match); another one stays.
+        """Delete the object if it is still the one with this entity tag (If-Match); another one stays.
 
         A store that does not know the condition deletes the object whatever its tag is; S3 knows it since 2025.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
         """
         with self._translated(key):
             try:
-                self._decided(partial(self.client.delete_object, Bucket=self.bucket, Key=key, IfMatch=etag))
+                repeat_until_decided(
+                    partial(self.client.delete_object, Bucket=self.bucket, Key=key, IfMatch=etag)
+                )
             except ClientError as error:
-                if _code(error) not in _MISSING | _PRECONDITION:
+                if not (is_missing(error) or is_precondition_failed(error)):
                     raise
 
     def abort_uploads(self, prefix: str) -> int:
-        """Drops the parts of uploads below the prefix that were begun and never ended; returns how many there were."""
+        """Drop the parts of uploads below the prefix that were begun and never ended; return how many there were."""
         with self._translated(prefix):
             pages = self.client.get_paginator("list_multipart_uploads").paginate(
                 Bucket=self.bucket, Prefix=prefix
@@ -300,7 +294,7 @@ class ModelStoreHook(BaseHook):
         has_sha256: bool = False,
         parts: PartsDigest | None = None,
     ) -> str | None:
-        """Copies inside the bucket, on the server's side.
+        """Copy inside the bucket, on the server's side.
 
         :param version_id: which version of the source; None: the latest.
         :param size_bytes: the source's size, where the caller knows it.
@@ -318,7 +312,7 @@ class ModelStoreHook(BaseHook):
             try:
                 if size_bytes is None:
                     size_bytes = int(self.client.head_object(**origin)["ContentLength"])
-                return self._decided(
+                return repeat_until_decided(
                     partial(
                         copy_object,
                         self.client,
@@ -332,14 +326,14 @@ class ModelStoreHook(BaseHook):
                     )
                 )
             except ClientError as error:
-                if only_new and _code(error) in _PRECONDITION:
+                if only_new and is_precondition_failed(error):
                     return None
-                if _code(error) in _MISSING:
+                if is_missing(error):
                     self.exists(source)  # a bucket that is missing is another error
                 raise
 
     def sha256(self, key: str, version_id: str | None = None) -> tuple[str, int]:
-        """The object's SHA-256 (hexadecimal) and size in bytes, read as a stream."""
+        """Return the object's SHA-256 (hexadecimal) and size in bytes, read as a stream."""
         version = {} if version_id is None else {"VersionId": version_id}
         with self._translated(key):
             return stream_sha256(self.client, {"Bucket": self.bucket, "Key": key, **version})
@@ -361,54 +355,13 @@ class ModelStoreHook(BaseHook):
     def _write_if(self, key: str, body: bytes, settings: ObjectSettings, **condition: str) -> bool:
         with self._translated(key):
             try:
-                self._decided(partial(self._put, key, body, settings, **condition))
+                repeat_until_decided(partial(self._put, key, body, settings, **condition))
             except ClientError as error:
-                gone = "IfMatch" in condition and _code(error) in _MISSING
-                if gone or _code(error) in _PRECONDITION:
+                gone = "IfMatch" in condition and is_missing(error)
+                if gone or is_precondition_failed(error):
                     return False
                 raise
         return True
 
-    @staticmethod
-    def _decided(act: Callable[[], T]) -> T:
-        """Does it again, after a pause that doubles, while S3 cannot say whether a condition holds."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                return act()
-            except ClientError as error:
-                if _code(error) not in _UNDECIDED:
-                    raise
-                time.sleep(_FIRST_PAUSE_S * 2**attempt)
-        return act()
-
-    @contextmanager
-    def _translated(self, key: str) -> Iterator[None]:
-        """Turns what boto raises into the project's own errors; never quotes a signed address."""
-        try:
-            yield
-        except ClientError as error:
-            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            if _code(error) in _MISSING:
-                raise InputMissingError(
-                    f"{self.uri(key)} is missing",
-                    expected="an object",
-                    found=_code(error),
-                    remedy="check the bucket, the model and the version",
-                ) from error
-            raise StoreUnavailableError(
-                f"the object store refused a request about {self.uri(key)}",
-                expected="an answer",
-                found=f"{_code(error)} (HTTP {status})",
-                remedy=f"check the rights and the endpoint of the connection {self.aws_conn_id!r}",
-            ) from error
-        except (BotoCoreError, Boto3Error, NoCredentialsError, HTTPError) as error:
-            raise StoreUnavailableError(
-                f"the object store did not answer a request about {self.uri(key)}",
-                expected="an answer",
-                found=type(error).__name__,
-                remedy=f"check the endpoint and the credentials of the connection {self.aws_conn_id!r}",
-            ) from error
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
+    def _translated(self, key: str) -> AbstractContextManager[None]:
+        return translated(self.uri(key), self.aws_conn_id)

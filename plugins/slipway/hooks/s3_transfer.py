@@ -54,7 +54,7 @@ class ObjectSettings:
     encryption: Mapping[str, Any] = field(default_factory=dict)
 
     def put_arguments(self) -> dict[str, Any]:
-        """The arguments of PutObject and CreateMultipartUpload."""
+        """Return the arguments of PutObject and CreateMultipartUpload."""
         tagging = {"Tagging": self.tags} if self.tags else {}
         return {
             "ContentType": self.content_type,
@@ -64,7 +64,7 @@ class ObjectSettings:
         }
 
     def copy_arguments(self) -> dict[str, Any]:
-        """The arguments of CopyObject, by which the copy takes nothing over but the bytes."""
+        """Return the arguments of CopyObject, by which the copy takes nothing over but the bytes."""
         return {**self.put_arguments(), "MetadataDirective": "REPLACE", "TaggingDirective": "REPLACE"}
 
 
@@ -94,7 +94,7 @@ def encryption_arguments(encryption: Encryption) -> dict[str, Any]:
 
 
 def facts_of(answer: Mapping[str, Any]) -> ObjectFacts:
-    """Reads the answer to a HeadObject that asked for checksums."""
+    """Read the answer to a HeadObject that asked for checksums."""
     version_id, etag = answer.get("VersionId"), answer["ETag"]
     sha256 = whole_sha256(answer, etag=etag)
     # S3 writes the number of parts behind it, other stores do not.
@@ -109,7 +109,9 @@ def facts_of(answer: Mapping[str, Any]) -> ObjectFacts:
 
 
 def whole_sha256(answer: Mapping[str, Any], *, etag: str) -> str | None:
-    """The SHA-256 of the whole object, in hex, if the answer carries it: of parts S3 has only a digest of digests."""
+    """Return the SHA-256 of the whole object, in hex, if the answer carries it: of parts S3 has only a digest of
+    digests.
+    """
     encoded = answer.get("ChecksumSHA256")
     if not encoded or "-" in encoded or "-" in etag or answer.get("ChecksumType") == "COMPOSITE":
         return None
@@ -142,7 +144,7 @@ class StoredContent:
 
 
 def read_whole(client: Any, request: Mapping[str, Any], most_bytes: int | None = None) -> StoredContent:
-    """A small object.
+    """Return a small object, read whole.
 
     :raises OversizedError: it has more than `most_bytes`.
     """
@@ -158,7 +160,9 @@ def read_whole(client: Any, request: Mapping[str, Any], most_bytes: int | None =
 
 
 def stream_sha256(client: Any, request: Mapping[str, Any]) -> tuple[str, int]:
-    """The SHA-256, in hex, and the size of an object of any size, read once; a read that breaks off goes on there."""
+    """Return the SHA-256, in hex, and the size of an object of any size, read once; a read that breaks off goes on
+    there.
+    """
     reading = _Reading(client, request)
     while not reading.is_over:
         _patiently(reading.go_on)
@@ -179,7 +183,7 @@ class _Reading:
         self._condition: dict[str, str] = {}
 
     def go_on(self) -> None:
-        """Reads from where the last attempt ended, of the same object, to the end."""
+        """Read from where the last attempt ended, of the same object, to the end."""
         try:
             for chunk in self._chunks():
                 self.digest.update(chunk)
@@ -210,7 +214,7 @@ def copy_object(
     has_sha256: bool = False,
     part_bytes: int | None = None,
 ) -> str | None:
-    """Copies inside the store, without a byte through this machine.
+    """Copy inside the store, without a byte through this machine.
 
     :param source: ``Bucket``, ``Key`` and perhaps ``VersionId``.
     :param destination: ``Bucket`` and ``Key``.
@@ -239,7 +243,7 @@ def _copy_parts(
     settings: ObjectSettings,
     part_bytes: int,
 ) -> None:
-    """Copies in parts, many at once; each part names the source's entity tag."""
+    """Copy in parts, many at once; each part names the source's entity tag."""
     config = TransferConfig(
         multipart_threshold=SINGLE_COPY_LIMIT_BYTES, multipart_chunksize=part_bytes, max_concurrency=8
     )
@@ -255,7 +259,7 @@ class _CopyManager(TransferManager):  # type: ignore[misc]  # boto3 comes withou
 
 
 def _patiently(act: Callable[[], T]) -> T:
-    """Does it again, after a pause that doubles, when an answer broke off; raises what the last attempt raised."""
+    """Repeat `act`, after a pause that doubles, while answers break off; raise what the last attempt raised."""
     for attempt in range(1, _ATTEMPTS):
         try:
             return act()

@@ -74,7 +74,7 @@ class TritonHook(BaseHook):
 
     @cached_property
     def repository_path(self) -> str | None:
-        """Where the server sees its model repository as files, None where nobody says.
+        """Return where the server sees its model repository as files, None where nobody says.
 
         :raises UserError: it is no absolute path.
         """
@@ -110,7 +110,7 @@ class TritonHook(BaseHook):
         return triton_grpc.InferenceServerClient(self.grpc_address, ssl=self._ssl)
 
     def load(self, model_name: str, config: Mapping[str, Any]) -> None:
-        """Loads the model with a full configuration, which is what pins its versions.
+        """Load the model with a full configuration, which is what pins its versions.
 
         :raises LoadRefusedError: the server has the request and will not load the model.
         :raises ServerUnavailableError: the server, or its model repository, is out of reach.
@@ -149,7 +149,7 @@ class TritonHook(BaseHook):
         raise self._load_failed(model_name, str(status), found)
 
     def _load_failed(self, model_name: str, status: str | None, found: str) -> SlipwayError:
-        """What an answer to a load says: that the model is refused, or that it could not even be looked at."""
+        """Return the error that an answer to a load means: the model is refused, or could not be looked at."""
         if status not in _REFUSALS:
             return self._unavailable(f"loading {model_name!r}", f"HTTP {status}: {found}")
         if any(sign in found.lower() for sign in _REPOSITORY_AWAY):
@@ -167,7 +167,7 @@ class TritonHook(BaseHook):
         )
 
     def unload(self, model_name: str) -> None:
-        """Asks the server to unload the model; one that is not loaded is no error.
+        """Ask the server to unload the model; one that is not loaded is no error.
 
         Triton answers at once and ends the model when its last request has been answered.
         """
@@ -175,7 +175,7 @@ class TritonHook(BaseHook):
             self._control.unload_model(model_name)
 
     def ready_versions(self, model_name: str) -> frozenset[int]:
-        """The versions of the model that are ready, from the repository index."""
+        """Return the versions of the model that are ready, from the repository index."""
         return frozenset(
             int(entry["version"])
             for entry in self.index()
@@ -183,24 +183,24 @@ class TritonHook(BaseHook):
         )
 
     def index(self) -> list[dict[str, str]]:
-        """The repository index: one entry a model version with ``name``, ``version``, ``state``, ``reason``."""
+        """Return the repository index: one entry a model version with ``name``, ``version``, ``state``, ``reason``."""
         with self._answered("reading the repository index"):
             return list(self._control.get_model_repository_index())
 
     def metadata(self, model_name: str, version: int) -> dict[str, Any]:
-        """The version's metadata in the KServe v2 form: ``inputs`` and ``outputs`` with datatype and shape."""
+        """Return the version's metadata in the KServe v2 form: ``inputs`` and ``outputs`` with datatype and shape."""
         with self._answered(f"reading the metadata of {model_name!r} version {version}"):
             return dict(self._control.get_model_metadata(model_name, str(version)))
 
     def config(self, model_name: str, version: int) -> dict[str, Any]:
-        """The configuration the server uses for the version."""
+        """Return the configuration the server uses for the version."""
         with self._answered(f"reading the configuration of {model_name!r} version {version}"):
             return dict(self._control.get_model_config(model_name, str(version)))
 
     def infer(
         self, model_name: str, version: int, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
     ) -> dict[str, np.ndarray]:
-        """One request over gRPC.
+        """Send one request over gRPC.
 
         :param inputs: an array for each input tensor, batch dimension first.
         :param outputs: names of the output tensors wanted.
@@ -227,7 +227,7 @@ class TritonHook(BaseHook):
         *,
         concurrency: int = 8,
     ) -> list[list[dict[str, np.ndarray]]]:
-        """Requests over one gRPC stream, which is how a decoupled model is asked; others answer there too.
+        """Send requests over one gRPC stream: a decoupled model answers nowhere else, other models answer there too.
 
         :param requests: for each request an array for each input tensor.
         :param concurrency: requests that are under way at the same time.
@@ -266,7 +266,7 @@ class TritonHook(BaseHook):
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
-        """Lets an error *answer* through and turns silence into `ServerUnavailableError`."""
+        """Let an error *answer* through and turn silence into `ServerUnavailableError`."""
         try:
             yield
         except InferenceServerException as error:
@@ -286,7 +286,7 @@ class TritonHook(BaseHook):
 
 
 def _error_of(text: str) -> str:
-    """What an answer of Triton's, or of something before it, says of an error."""
+    """Return what an answer of Triton's, or of something before it, says of an error."""
     try:
         return str(json.loads(text)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):

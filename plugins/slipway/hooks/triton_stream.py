@@ -44,16 +44,16 @@ class AnswerStream:
         self._arrived: SimpleQueue[tuple[Any, InferenceServerException | None]] = SimpleQueue()
 
     def __enter__(self) -> Self:
-        """Opens the stream; the client has one at a time."""
+        """Open the stream; the client has one at a time."""
         self._client.start_stream(lambda result, error: self._arrived.put((result, error)))
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes it, whatever is still under way."""
+        """Close the stream, whatever is still under way."""
         self._client.stop_stream(cancel_requests=True)
 
     def ask(self, requests: Iterable[Mapping[str, np.ndarray]], concurrency: int) -> list[list[Arrays]]:
-        """The responses to each request, in order; of each those of the outputs that it has, where it has any."""
+        """Return the responses to each request, in order, each with the wanted outputs that it has."""
         answers: list[list[Arrays]] = []
         ends_at: dict[int, float] = {}
         waiting = iter(requests)
@@ -88,7 +88,7 @@ class AnswerStream:
                 self._next(time.monotonic() + self._timeout_s)
 
     def _next(self, ends_at: float) -> tuple[int, Arrays, bool]:
-        """The number of a request, a response to it, and whether it is the last one."""
+        """Return the number of a request, a response to it, and whether it is the last one."""
         try:
             result, error = self._arrived.get(timeout=max(0.0, ends_at - time.monotonic()))
         except Empty:
@@ -109,7 +109,7 @@ class AnswerStream:
 def request_tensors(
     inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
 ) -> tuple[list[triton_grpc.InferInput], list[triton_grpc.InferRequestedOutput]]:
-    """A request's tensors and the outputs wanted in the client's own form."""
+    """Return a request's tensors and the outputs wanted in the client's own form."""
     from tritonclient import grpc as triton_grpc
 
     tensors = []

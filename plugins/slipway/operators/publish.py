@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from include.model_release.bucket_layout import CONFIG_FILE, is_source_file, repository_paths
 from include.model_release.errors import InputMissingError
-from include.model_release.gates.validation.golden_file import read_arrays
+from include.model_release.gates.validation.npz import read_arrays
 from include.model_release.intake import IncomingVersion, parse_ready, require_untouched
 from include.model_release.publishing.build_fingerprint import RECIPE_FILE
 from include.model_release.publishing.conversion_result import (
@@ -19,12 +19,7 @@ from include.model_release.publishing.conversion_result import (
     parse_converted,
     require_same_service,
 )
-from include.model_release.publishing.manifest import (
-    SBOM_FILE,
-    FileEntry,
-    Manifest,
-    Provenance,
-)
+from include.model_release.publishing.manifest import SBOM_FILE, FileEntry, Manifest, Provenance
 from include.model_release.publishing.variants import ONLY
 from include.model_release.spec.serving.sequences import require_no_sequences
 from include.model_release.triton_config.build import build_config, served_signature

@@ -14,18 +14,16 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.canary.judge import AnalysisPolicy, CanaryPlan
-from include.model_release.errors import (
-    AlreadyReleasedError,
-    ReleaseInProgressError,
-    SlipwayError,
-    UserError,
-)
+from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
-from include.model_release.record.fold import Event, Outcome, RecordError, ReleaseState
+from include.model_release.record.events import Event, Outcome, RecordError
 from include.model_release.record.requirements import requirements_of
-from include.model_release.reports.canary.evidence import DOCUMENT_FILE, canary_evidence, recordings
+from include.model_release.record.state import ReleaseState
+from include.model_release.reports.canary.document import DOCUMENT_FILE
+from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.reports.canary.recording import recordings
 from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
@@ -272,16 +270,16 @@ def canary_files(release_run: ReleaseRun, events: Sequence[Event]) -> dict[str, 
     ):
         return {}
     rollout = release_run.spec.rollout
-    document = canary_evidence(
+    evidence = canary_evidence(
         events,
         AnalysisPolicy.from_analysis(rollout.analysis),
         release_id=release_run.release_id,
         planned=CanaryPlan.from_rollout(rollout).steps,
     )
-    lines = {name: (content, "application/jsonl") for name, content in recordings(document).items()}
+    lines = {name: (content, "application/jsonl") for name, content in recordings(evidence).items()}
     return {
-        DOCUMENT_FILE: (json.dumps(document, indent=1), "application/json"),
-        "canary.html": (render_canary_html(document), "text/html; charset=utf-8"),
+        DOCUMENT_FILE: (json.dumps(evidence.to_document(), indent=1), "application/json"),
+        "canary.html": (render_canary_html(evidence), "text/html; charset=utf-8"),
         **lines,
     }
 

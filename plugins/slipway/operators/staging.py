@@ -15,7 +15,7 @@ from include.model_release.publishing.engine import require_loadable
 from include.model_release.publishing.manifest import SIGNATURE_FILE, Manifest, attachment
 from include.model_release.spec.serving.sequences import require_no_sequences
 from include.model_release.triton_config.ensemble import Configs, load_order, pin_bundle, rename_bundle
-from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
+from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.model_release.triton_config.staged_paths import SERVING_ROOT, names_files, on_staging
 from slipway.failures import airflow_failures
 from slipway.hooks.triton import TritonHook
@@ -140,7 +140,7 @@ class PrepareStagingOperator(ReleaseOperator):
         require_loadable(manifest.engines, release_run.spec.serving.hardware, where="the staging server")
         self._require_signed(registry, manifest, role)
         name = staged_name(model, role)
-        published = {one: from_pbtxt(text) for one, text in registry.config_texts(manifest).items()}
+        published = registry.configs(manifest)
         names = {member: staged_model(model, member, name) for member in published}
         if role == "candidate":
             require_no_sequences(published)  # it may have been published before this was refused

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from include.model_release.errors import SignatureRefusedError, VersionConflictError
-from include.model_release.gates.validation.answers import ValidationNumbers, require_output
-from include.model_release.gates.validation.asking import gathered, is_decoupled, optional_inputs
-from include.model_release.gates.validation.expectations import require_validation, score, validation_report
-from include.model_release.gates.validation.golden_file import read_arrays
-from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays
-from include.model_release.publishing.manifest import GOLDEN_FILE, Manifest
+from include.model_release.gates.validation.gate import require_validation, score, validation_report
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.request_options import gathered, is_decoupled, optional_inputs
+from include.model_release.gates.validation.scores import ValidationNumbers, require_output
+from include.model_release.publishing.manifest import Manifest
 from include.model_release.reports.signature_report import (
     ServedTensors,
     require_same_tensors,
@@ -27,6 +26,7 @@ from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.staging import StagedModel, Staging
 from slipway.quality import run_expectations
+from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 
@@ -142,13 +142,7 @@ class ValidateModelOperator(ReleaseOperator):
         registry = ModelRegistry(self.store)
         validation = release_run.spec.validation
         require_output(manifest.signature, validation.output)
-        golden = golden_from_arrays(
-            read_arrays(registry.golden_set(manifest), GOLDEN_FILE),
-            manifest.signature,
-            validation.label,
-            kind=validation.kind,
-            optional=optional_inputs(staging.candidate.config),
-        )
+        golden = load_golden_set(registry, manifest, validation, staging.candidate.config)
         answers = self._answers(release_run, hook, staging.candidate, golden)
         stable = (
             None if staging.baseline is None else self._answers(release_run, hook, staging.baseline, golden)

@@ -41,7 +41,7 @@ class PodLimits:
 def silent_end(
     name: str, pod: k8s.V1Pod | None, limits: PodLimits, *, wanted: str, failure: Exception | None
 ) -> SlipwayError:
-    """Why a pod ended, or never began, without the result that was `wanted`: by what the cluster says of it."""
+    """Return why a pod ended, or never began, without the result that was `wanted`: by what the cluster says of it."""
     reasons, waiting = _reasons(pod), _waiting(pod)
     for reason, message in waiting.items():
         if reason in _NO_IMAGE:
@@ -88,7 +88,7 @@ def silent_end(
 
 
 def refused_or_away(name: str, error: ApiException | HTTPError, conn_id: str) -> SlipwayError:
-    """What the Kubernetes API's answer, or silence, means for a pod that was to run."""
+    """Return what the Kubernetes API's answer, or silence, means for a pod that was to run."""
     if isinstance(error, ApiException) and error.status in _REFUSED and _QUOTA not in _told(error):
         return UserError(
             f"the cluster refuses the pod {name!r}",
@@ -105,7 +105,7 @@ def refused_or_away(name: str, error: ApiException | HTTPError, conn_id: str) ->
 
 
 def _told(error: ApiException) -> str:
-    """The API server's own sentence, where its answer holds one."""
+    """Return the API server's own sentence, where its answer holds one."""
     try:
         message = json.loads(error.body)["message"]
     except (KeyError, TypeError, ValueError):
@@ -114,7 +114,7 @@ def _told(error: ApiException) -> str:
 
 
 def _is_over_its_disk(message: str) -> bool:
-    """Whether the pod took more than it may, rather than the node having too little for all."""
+    """Return whether the pod took more than it may, rather than the node having too little for all."""
     return "exceed" in message and "limit" in message
 
 
@@ -126,14 +126,16 @@ def _statuses(pod: k8s.V1Pod | None) -> tuple[Any, list[Any]]:
 
 
 def _reasons(pod: k8s.V1Pod | None) -> set[str]:
-    """Why the cluster says that a pod and its containers have ended."""
+    """Return why the cluster says that a pod and its containers have ended."""
     status, states = _statuses(pod)
     ended = (status, *(state.terminated for state in states))
     return {one.reason for one in ended if one is not None and one.reason} - {"Completed", "Error"}
 
 
 def _waiting(pod: k8s.V1Pod | None) -> dict[str, str]:
-    """What containers that have not begun wait for, with the kubelet's message; not what every one passes through."""
+    """Return what containers that have not begun wait for, with the kubelet's message; not what every one passes
+    through.
+    """
     _, states = _statuses(pod)
     found = [state.waiting for state in states if state.waiting is not None]
     ordinary = {"ContainerCreating", "PodInitializing"}

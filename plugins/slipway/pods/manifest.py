@@ -24,7 +24,7 @@ _SCRATCH_FOLDER = "/tmp"  # noqa: S108 - the pod's, not this process's
 
 
 def pod_security() -> k8s.V1PodSecurityContext:
-    """An ordinary user, who owns the volumes, and the runtime's own filter of system calls."""
+    """Return the pod's security context: an ordinary user, who owns the volumes, and the runtime's seccomp filter."""
     return k8s.V1PodSecurityContext(
         run_as_non_root=True,
         run_as_user=USER_ID,
@@ -35,7 +35,7 @@ def pod_security() -> k8s.V1PodSecurityContext:
 
 
 def container_security() -> k8s.V1SecurityContext:
-    """No way to more rights, no capability, no writable root file system."""
+    """Return the container's security context: no further rights, no capability, a read-only root file system."""
     return k8s.V1SecurityContext(
         allow_privilege_escalation=False,
         read_only_root_filesystem=True,
@@ -60,7 +60,7 @@ def volumes(spec: PodSettings) -> list[tuple[k8s.V1Volume, k8s.V1VolumeMount]]:
 
 
 def variables(spec: PodSettings) -> list[k8s.V1EnvVar]:
-    """Where files may be written, and what comes from secrets.
+    """Return where files may be written, and what comes from secrets.
 
     HOME too: libraries keep their caches there, and the image's own is read-only.
     """
@@ -69,6 +69,6 @@ def variables(spec: PodSettings) -> list[k8s.V1EnvVar]:
 
 
 def _from_secret(name: str, found: SecretKey) -> k8s.V1EnvVar:
-    """A variable that the kubelet fills in, so that its value is in no manifest and no log."""
+    """Return a variable that the kubelet fills in, so that its value is in no manifest and no log."""
     reference = k8s.V1SecretKeySelector(name=found.secret, key=found.key)
     return k8s.V1EnvVar(name=name, value_from=k8s.V1EnvVarSource(secret_key_ref=reference))

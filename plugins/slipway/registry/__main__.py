@@ -28,7 +28,7 @@ _RELEASES = Path(__file__).parents[3] / "include" / "releases"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m slipway.registry",
         description=__doc__,
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _key(releases: Path, model: str) -> SigningKey | None:
-    """The key that the model's release file names; none where the model has no release file any more."""
+    """Return the key that the model's release file names; none where the model has no release file any more."""
     try:
         signing = load_model_spec(releases, model).publish.signing
     except UnknownModelError:

@@ -1,4 +1,4 @@
-"""The envelope of a signature: what it signs, once one of the keys has signed exactly that.
+"""The envelope of a signature: its payload, if one of the keys has signed exactly these bytes.
 
 A Sigstore bundle holds a DSSE envelope, which holds the payload and the signature of it. Nothing of the payload is
 looked at before the signature holds.
@@ -22,7 +22,7 @@ _HASHES: dict[str, HashAlgorithm] = {"secp256r1": SHA256(), "secp384r1": SHA384(
 
 
 def signed_payload(bundle: bytes, public_pems: Iterable[bytes]) -> bytes | None:
-    """The payload, if one of the keys has signed it; None otherwise, and for what is no bundle.
+    """Return the payload, if one of the keys has signed it; None otherwise, and for what is not a bundle.
 
     :param public_pems: elliptic-curve keys on the curves of the standard.
     """

@@ -1,4 +1,4 @@
-"""How a version comes into the bucket: `include/model_release/publishing/intent.py` says why in this order."""
+"""How a version comes into the bucket: `include/model_release/publishing/publication.py` says why in this order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from urllib.parse import urlencode
 
 from include.model_release.bucket_layout import RepositoryPaths, repository_paths
 from include.model_release.errors import InputMissingError, SlipwayError, VersionConflictError
-from include.model_release.publishing.intent import (
+from include.model_release.publishing.manifest import (
+    MANIFEST_LIMIT_BYTES,
+    SIGNATURE_FILE,
+    FileEntry,
+    Manifest,
+)
+from include.model_release.publishing.manifest_identity import require_identity
+from include.model_release.publishing.publication import (
     DECISION_LIMIT_BYTES,
     Origin,
     PartsDigest,
@@ -20,13 +27,6 @@ from include.model_release.publishing.intent import (
     origin_prefix,
     placed_files,
 )
-from include.model_release.publishing.manifest import (
-    MANIFEST_LIMIT_BYTES,
-    SIGNATURE_FILE,
-    FileEntry,
-    Manifest,
-)
-from include.model_release.publishing.manifest_identity import require_identity
 from include.model_release.spec.release_file import Publishing
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook
@@ -77,7 +77,7 @@ class Publisher:
         attachments: Mapping[str, Source],
         sign: Callable[[Manifest], bytes] | None = None,
     ) -> tuple[Manifest, bool]:
-        """Brings the version into being; what was decided before, if anything was, and else what is given.
+        """Publish the version: what was decided before, or else what is given.
 
         :param sign: makes the signature of a manifest that has every other attachment; None: it is not signed.
         :return: the manifest that the version has, and whether this call wrote it.
@@ -115,7 +115,7 @@ class Publisher:
         return published, False
 
     def tidy(self, manifest: Manifest) -> None:
-        """Removes what publishing needed and the version does not; what cannot be removed now is left."""
+        """Remove what publishing needed and the version does not; what cannot be removed now is left."""
         paths = repository_paths(manifest.model, manifest.version)
         try:
             for entry in self._store.entries(origin_prefix(paths)):
@@ -129,7 +129,7 @@ class Publisher:
     # 1: every file lies somewhere where it stays
 
     def _attached(self, manifest: Manifest, attachments: Mapping[str, Source]) -> Manifest:
-        """The manifest with more files beside the repository, measured where nobody has measured them."""
+        """Return the manifest with more files beside the repository, measured where nobody has measured them."""
         entries = {name: self._measure(source) for name, source in attachments.items()}
         return manifest.model_copy(update={"attachments": {**manifest.attachments, **entries}})
 
@@ -142,7 +142,7 @@ class Publisher:
         return FileEntry(sha256=sha256, size_bytes=size_bytes)
 
     def _pinned(self, source: Source, expected: FileEntry, paths: RepositoryPaths) -> Origin:
-        """Where the file's bytes are safe, and are what they should be.
+        """Return where the file's bytes are safe, and are what they should be.
 
         :raises VersionConflictError: they are not.
         """
@@ -172,7 +172,7 @@ class Publisher:
     def _version(
         self, source: StoredSource, facts: ObjectFacts, version_id: str, expected: FileEntry
     ) -> Origin | None:
-        """The version of the source itself, if S3 knows what it holds; a large one that S3 does not know is read."""
+        """Return the version of the source itself, if S3 knows its digest; a large one without is read."""
         sha256 = facts.sha256
         if sha256 is None and _is_known_by(source.parts, facts):
             return Origin(key=source.key, version_id=version_id, parts=source.parts)
@@ -184,7 +184,7 @@ class Publisher:
         return Origin(key=source.key, version_id=version_id)
 
     def _copied_aside(self, source: str, expected: FileEntry, safe: Origin) -> Origin:
-        """Copies a file to where nothing is ever replaced, unless it is there already."""
+        """Copy a file to where nothing is ever replaced, unless it is there already."""
         sha256 = self._store.copy(
             source,
             safe.key,
@@ -211,7 +211,7 @@ class Publisher:
     # 2: one object decides
 
     def _decide(self, manifest: Manifest, files: Mapping[str, Source], paths: RepositoryPaths) -> Publication:
-        """Decides for these files, unless somebody has decided meanwhile; returns what holds."""
+        """Decide for these files, unless somebody has decided meanwhile; return what holds."""
         entries = placed_files(manifest)
         pinned = each(lambda path: self._pinned(files[path], entries[path], paths), entries, self._workers)
         own = Publication(manifest=manifest, origins=dict(zip(entries, pinned, strict=True)))
@@ -242,7 +242,7 @@ class Publisher:
     # 3: the files come to their places
 
     def _lay_in_place(self, decided: Publication, own: Mapping[str, Source], paths: RepositoryPaths) -> None:
-        """Copies what is not there yet, and removes from the repository what does not belong to it."""
+        """Copy what is not there yet, and remove from the repository what does not belong to it."""
         entries = placed_files(decided.manifest)
         there = {entry.key for entry in self._store.entries(paths.root)}
 
@@ -278,14 +278,14 @@ class Publisher:
             self._require(key, self._found(_at(origin, key), expected, self._store.stat(key)), expected)
 
     def _holds(self, origin: Origin, key: str, expected: FileEntry) -> bool:
-        """Whether the file is there; read only if the store has no digest of it."""
+        """Return whether the file is there; read only if the store has no digest of it."""
         facts = self._store.stat(key)
         if facts is None or facts.size_bytes != expected.size_bytes:
             return False
         return self._found(_at(origin, key), expected, facts) == expected
 
     def _found(self, there: Origin, expected: FileEntry, facts: ObjectFacts | None) -> FileEntry:
-        """What lies there, by the store's word, or read where it has none."""
+        """Return size and digest of what lies there: the store's own, or computed where it has none."""
         if facts is not None and facts.sha256 is not None:
             return FileEntry(sha256=facts.sha256, size_bytes=facts.size_bytes)
         if facts is not None and _is_known_by(there.parts, facts):
@@ -295,11 +295,11 @@ class Publisher:
 
     @property
     def _aside(self) -> ObjectSettings:
-        """What publishing lays aside is encrypted as what it publishes."""
+        """Return the settings of what publishing lays aside: encrypted as what it publishes."""
         return ObjectSettings(encryption=self._encryption)
 
     def _object_settings(self, manifest: Manifest, key: str, entry: FileEntry | None) -> ObjectSettings:
-        """What people who browse the bucket see, and how the object is encrypted."""
+        """Return the settings of a published object: what people who browse the bucket see, and its encryption."""
         told = {"model": manifest.model, "version": str(manifest.version)}
         digest = {} if entry is None else {"sha256": entry.sha256}
         suffix = f".{key.rpartition('.')[2]}"
@@ -347,7 +347,7 @@ class Publisher:
 
 
 def read_decision(store: ModelStoreHook, paths: RepositoryPaths) -> Publication | None:
-    """What was decided about a version, or None where nothing was.
+    """Return what was decided about a version, or None where nothing was.
 
     :raises UserError: what lies there is no decision.
     :raises VersionConflictError: it is about another model or version.
@@ -362,10 +362,10 @@ def read_decision(store: ModelStoreHook, paths: RepositoryPaths) -> Publication 
 
 
 def _at(origin: Origin, key: str) -> Origin:
-    """A copy of what lies at an origin."""
+    """Return a copy of what lies at an origin."""
     return Origin(key=key, parts=origin.parts)
 
 
 def _is_known_by(parts: PartsDigest | None, facts: ObjectFacts) -> bool:
-    """Whether S3 has taken the very parts whose digests were computed where the file was written."""
+    """Return whether S3 has taken the very parts whose digests were computed where the file was written."""
     return parts is not None and facts.parts_sha256 == parts.sha256

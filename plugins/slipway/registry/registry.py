@@ -30,12 +30,13 @@ from include.model_release.publishing.manifest import (
 )
 from include.model_release.publishing.manifest_identity import require_identity
 from include.model_release.spec.release_file import Publishing
+from include.model_release.triton_config.options import Config
+from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.publisher import Publisher, StoredSource
 from slipway.registry.signing import SigningKey, require_signature
 
-_CONFIG_LIMIT_BYTES = 16 * 2**20
 _SMALL_BYTES = 2**20  # up to here a file that is not its manifest's is read all the same, to say what it is
 
 __all__ = ["GOLDEN_FILE", "ModelRegistry", "StoredSource", "golden_key"]
@@ -55,11 +56,11 @@ class ModelRegistry:
         self._workers = workers
 
     def storage_uri(self, model: str, version: int) -> str:
-        """What an InferenceService is given as storageUri: the Triton model repository."""
+        """Return what an InferenceService is given as storageUri: the Triton model repository."""
         return repository_paths(model, version).storage_uri(self._store.bucket)
 
     def manifest(self, model: str, version: int) -> Manifest | None:
-        """The version's manifest, or None where the version was never published.
+        """Return the version's manifest, or None where the version was never published.
 
         :raises UserError: what lies there is no manifest.
         :raises VersionConflictError: it is another model's or version's.
@@ -68,7 +69,7 @@ class ModelRegistry:
         return None if body is None else self._parsed(body, model, version)
 
     def require(self, model: str, version: int) -> Manifest:
-        """The version's manifest.
+        """Return the version's manifest.
 
         :raises InputMissingError: the version was never published.
         :raises UserError: what lies there is no manifest.
@@ -77,7 +78,8 @@ class ModelRegistry:
         return self.require_with_digest(model, version)[0]
 
     def require_with_digest(self, model: str, version: int) -> tuple[Manifest, str]:
-        """The version's manifest and the SHA-256, in hex, of its bytes: by it a gate's pass is held to this manifest.
+        """Return the version's manifest and the SHA-256, in hex, of its bytes: by it a gate's pass is held to this
+        manifest.
 
         :raises InputMissingError: the version was never published.
         :raises UserError: what lies there is no manifest.
@@ -103,7 +105,7 @@ class ModelRegistry:
         settings: Publishing | None = None,
         sign: Callable[[Manifest], bytes] | None = None,
     ) -> bool:
-        """Decides for these bytes, lays every file in place and checks it there, then writes the manifest.
+        """Decide for these bytes, lay every file in place and check it there, then write the manifest.
 
         What an earlier publisher of this version has left half done is finished first, whatever its bytes: it had
         decided.
@@ -126,13 +128,12 @@ class ModelRegistry:
         require_same_content(published, manifest)
         return written
 
-    def config_text(self, manifest: Manifest) -> str:
-        """The version's config.pbtxt, checked against its manifest."""
-        paths = _paths(manifest)
-        return self._config(paths.repository + paths.config_file, manifest.files[paths.config_file])
+    def configs(self, manifest: Manifest) -> dict[str, Config]:
+        """Return the configuration of each model of the version by the model's name, checked against its manifest.
 
-    def config_texts(self, manifest: Manifest) -> dict[str, str]:
-        """The config.pbtxt of each model of the version by the model's name, checked against its manifest."""
+        :raises ModelInvalidError: a config.pbtxt is too large, or not a text of Triton's ModelConfig.
+        :raises VersionConflictError: it is not the file that the manifest names.
+        """
         repository = _paths(manifest).repository
         return {
             name: self._config(repository + path, manifest.files[path])
@@ -140,7 +141,7 @@ class ModelRegistry:
         }
 
     def golden_set(self, manifest: Manifest) -> bytes:
-        """The version's golden set (npz), checked against its manifest."""
+        """Return the version's golden set (npz), checked against its manifest."""
         entry = attachment(manifest, GOLDEN_FILE)
         if entry is None:
             raise InputMissingError(
@@ -152,12 +153,13 @@ class ModelRegistry:
         return self._read(golden_key(manifest), entry)
 
     def require_signed(self, manifest: Manifest, key: SigningKey) -> None:
-        """Returns when the manifest and its files are signed with the key, or with one that is accepted beside it.
+        """Require that the manifest and its files are signed with the key, or with one that is accepted beside it.
 
         What is checked of the files is that the signature is of their digests in the manifest; whoever reads a file
         checks it against those.
 
-        :raises SigningRefusedError: there is no signature, it is another key's, or of another manifest or other files.
+        :raises SigningRefusedError: there is no signature, it is another key's, or of another manifest or other
+            files.
         :raises SignedWithoutIdentityError: it is of the files, and says nothing of the manifest.
         :raises VersionConflictError: the manifest is not the one that lies in the bucket now.
         """
@@ -180,7 +182,7 @@ class ModelRegistry:
         require_signature(self._document_of(manifest), signature, key)
 
     def copy_to_staging(self, manifest: Manifest, name: str) -> None:
-        """Copies the version's model folders to the staging server's repository, checked against the manifest.
+        """Copy the version's model folders to the staging server's repository, checked against the manifest.
 
         The copies are encrypted as the store is told to encrypt what it writes.
 
@@ -211,7 +213,7 @@ class ModelRegistry:
         return manifest
 
     def _document_of(self, manifest: Manifest) -> bytes:
-        """The manifest's own bytes, which are what is signed."""
+        """Return the manifest's own bytes, which are what is signed."""
         model, version = manifest.model, manifest.version
         document = self._document(model, version)
         if document is None or self._parsed(document, model, version) != manifest:
@@ -223,25 +225,18 @@ class ModelRegistry:
             )
         return document
 
-    def _config(self, key: str, expected: FileEntry) -> str:
-        """A configuration's text."""
-        if expected.size_bytes > _CONFIG_LIMIT_BYTES:
-            raise self._unreadable(key, f"{expected.size_bytes} bytes")
-        try:
-            return self._read(key, expected).decode()
-        except UnicodeDecodeError as error:
-            raise self._unreadable(key, f"bytes that are no UTF-8, at {error.start}") from None
-
-    def _unreadable(self, key: str, found: str) -> ModelInvalidError:
-        return ModelInvalidError(
-            f"{self._store.uri(key)} cannot be a model's configuration",
-            expected=f"text in UTF-8 of at most {_CONFIG_LIMIT_BYTES} bytes",
-            found=found,
-            remedy="release the model under a new version",
-        )
+    def _config(self, key: str, expected: FileEntry) -> Config:
+        if expected.size_bytes > SIZE_LIMIT:
+            raise ModelInvalidError(
+                f"{self._store.uri(key)} cannot be a model's configuration",
+                expected=f"a text of at most {SIZE_LIMIT} characters",
+                found=f"{expected.size_bytes} bytes",
+                remedy="release the model under a new version",
+            )
+        return from_pbtxt(self._read(key, expected), self._store.uri(key))
 
     def _copied(self, source: str, destination: str) -> FileEntry:
-        """What a copy holds that was just made."""
+        """Return what a copy holds that was just made."""
         facts_before = self._store.stat(source)
         size_bytes = None if facts_before is None else facts_before.size_bytes
         sha256 = self._store.copy(source, destination, size_bytes=size_bytes)
@@ -269,7 +264,7 @@ class ModelRegistry:
 
 
 def golden_key(manifest: Manifest) -> str:
-    """Where a version's golden set is kept."""
+    """Return where a version's golden set is kept."""
     return f"{_paths(manifest).root}{GOLDEN_FILE}"
 
 

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def reusable(store: ModelStoreHook, release_run: ReleaseRun) -> Manifest | None:
-    """The version's manifest, where it is published from the files in incoming/ in the way the release file says.
+    """Return the version's manifest, if it is published from the files in incoming/ as the release file says.
 
     None otherwise, and for a version of which neither is known: it is converted, and publishing then says whether
     it is the same. A version that was decided on but not finished counts as published.
@@ -57,7 +57,7 @@ def reusable(store: ModelStoreHook, release_run: ReleaseRun) -> Manifest | None:
 
 
 def already_published(store: ModelStoreHook, release_run: ReleaseRun) -> str | None:
-    """Why there is nothing to convert nor to choose, in words; None where there is."""
+    """Return why there is nothing to convert or to choose; None where there is something."""
     manifest = reusable(store, release_run)
     if manifest is None:
         return None
@@ -68,7 +68,7 @@ def already_published(store: ModelStoreHook, release_run: ReleaseRun) -> str | N
 
 
 def recipe_for(store: ModelStoreHook, release_run: ReleaseRun) -> bytes:
-    """What the release file, and a config.pbtxt of training beside one file, say of how the version is made."""
+    """Return what the release file, and a config.pbtxt of training beside one file, say of how the version is made."""
     beside = (
         None if release_run.spec.source.is_folder else store.read(release_run.incoming_prefix + CONFIG_FILE)
     )
@@ -76,7 +76,7 @@ def recipe_for(store: ModelStoreHook, release_run: ReleaseRun) -> bytes:
 
 
 def decided_manifest(store: ModelStoreHook, model: str, version: int) -> Manifest | None:
-    """The manifest that the version has, or will have when whoever publishes it next has finished."""
+    """Return the manifest that the version has, or will have when whoever publishes it next has finished."""
     published = ModelRegistry(store).manifest(model, version)
     if published is not None:
         return published
@@ -85,7 +85,7 @@ def decided_manifest(store: ModelStoreHook, model: str, version: int) -> Manifes
 
 
 def require_published(store: ModelStoreHook, release_run: ReleaseRun, key: SigningKey | None) -> Manifest:
-    """Finishes what was decided on, if need be, then reads every file of the version and holds it against its manifest.
+    """Finish what was decided on, if need be, then read every file of the version and hold it against its manifest.
 
     :param key: the key that must have signed it; None: no signature is demanded.
     :raises InputMissingError: nothing is published, nor decided on.

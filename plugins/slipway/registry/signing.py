@@ -52,7 +52,7 @@ class SigningKey:
 
 
 def load_signing_key(signing: Signing) -> SigningKey:
-    """Reads the key that a release file names, and those that it accepts beside it.
+    """Read the key that a release file names, and those that it accepts beside it.
 
     :raises UserError: one is not there, or is no elliptic-curve key.
     """
@@ -69,14 +69,14 @@ def _own_key(signing: Signing) -> SigningKey:
 
 
 def _accepted(text: str, place: int) -> bytes:
-    """A public key that stands in the release file, or in the file that it names."""
+    """Return a public key that stands in the release file, or in the file that it names."""
     is_path = text.startswith("/")
     where = text if is_path else f"number {place} of `publish.signing.verify_keys`"
     return _key(None, None, _read(text) if is_path else text.encode(), where).public_pem
 
 
 def sign(manifest: Manifest, key: SigningKey) -> bytes:
-    """The signature of the version's files and of its manifest: a Sigstore bundle, as JSON.
+    """Return the signature of the version's files and of its manifest: a Sigstore bundle, as JSON.
 
     :param manifest: with every attachment but the signature.
     :raises UserError: the key has no private half.
@@ -100,7 +100,7 @@ def sign(manifest: Manifest, key: SigningKey) -> bytes:
 
 
 def require_signature(document: bytes, signature: bytes, key: SigningKey) -> None:
-    """Returns when the signature is of exactly this manifest and its files, by the key or one accepted beside it.
+    """Require that the signature is of exactly this manifest and its files, by the key or one accepted beside it.
 
     :param document: the manifest as it lies in the bucket.
     :raises SigningRefusedError: it is not.
@@ -130,13 +130,13 @@ def require_signature(document: bytes, signature: bytes, key: SigningKey) -> Non
 
 
 def _first(payload: bytes, document: bytes) -> list[str]:
-    """What differs, shortened."""
+    """Return what differs, shortened."""
     found = list(islice(statement_differences(payload, document), _SHOWN + 1))
     return found if len(found) <= _SHOWN else [*found[:_SHOWN], "and more"]
 
 
 def _payload(manifest: Manifest) -> Payload:
-    """The standard's statement of the version's files, whose digests are known already: nothing is read."""
+    """Return the standard's statement of the version's files, whose digests are known already: nothing is read."""
     from model_signing import manifest as standard
     from model_signing._hashing.hashing import Digest
     from model_signing._signing.signing import Payload
@@ -191,7 +191,7 @@ def _read(path: str) -> bytes:
 
 
 def _key(private: bytes | None, passphrase: bytes | None, public: bytes | None, where: str) -> SigningKey:
-    """The key with both halves as far as they are there; what is wrong with it is told without quoting it."""
+    """Return the key with both halves as far as they are there; what is wrong with it is told without quoting it."""
     try:
         if private is not None:
             loaded = serialization.load_pem_private_key(private, passphrase)

@@ -16,10 +16,9 @@ from include.model_release.errors import (
     UserError,
     VersionConflictError,
 )
-from include.model_release.publishing.intent import DECISION_FILE, placed_files
 from include.model_release.publishing.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
+from include.model_release.publishing.publication import DECISION_FILE, placed_files
 from include.model_release.triton_config.ensemble import bundle_config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway.concurrency import each
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
@@ -44,7 +43,7 @@ class Finding:
 def verify_version(
     store: ModelStoreHook, model: str, version: int, key: SigningKey | None = None, *, workers: int = WORKERS
 ) -> list[Finding]:
-    """Reads every byte of a published version and says what differs; nothing, if it is what was published.
+    """Read every byte of a published version and say what differs; nothing, if it is what was published.
 
     Files are read as streams: memory does not depend on their size.
 
@@ -87,11 +86,12 @@ def require_published_repository(
     read: bool = True,
     workers: int = WORKERS,
 ) -> tuple[str, ...]:
-    """Returns when the version's repository holds the published files and no others, signed with the key.
+    """Require that the version's repository holds the published files and no others, signed with the key.
 
     An inference server downloads the repository as it lies there, long after it was published and staged, and each
     later pod downloads it anew: this look says what lies there now, and nothing of what lies there then. What holds
-    afterwards is the bucket's policy, and the container that verifies before Triton starts (docs/bring-your-model.md).
+    afterwards is the bucket's policy, and the container that verifies before Triton starts
+    (docs/bring-your-model.md).
     The digests are the store's own, which it computed of the bytes that it holds.
 
     :param key: None: no signature is demanded.
@@ -153,7 +153,7 @@ def _signed_without_identity(
 
 
 def _read_entry(store: ModelStoreHook, key: str, expected: FileEntry) -> FileEntry:
-    """What lies there, read."""
+    """Read what lies there."""
     sha256, size_bytes = store.sha256(key)
     return FileEntry(sha256=sha256, size_bytes=size_bytes)
 
@@ -165,7 +165,7 @@ def _files(
     measure: Callable[[str, FileEntry], FileEntry],
     workers: int,
 ) -> list[Finding]:
-    """Files that are missing or changed."""
+    """Return the files that are missing or changed."""
     keys = {entry.key for entry in there}
 
     def look(path: str) -> Finding | None:
@@ -181,7 +181,7 @@ def _files(
 def _extra(
     prefix: str, expected: Set[str], there: Sequence[StoredObject], *, besides: str | None = None
 ) -> list[Finding]:
-    """What lies below the prefix and nobody published; `besides`: a prefix below it that others write to."""
+    """Return what lies below the prefix and nobody published; `besides`: a prefix below it that others write to."""
     return [
         Finding(entry.key, "no object", f"{entry.size_bytes} bytes")
         for entry in there
@@ -191,11 +191,10 @@ def _extra(
 
 
 def _configuration(registry: ModelRegistry, paths: RepositoryPaths, manifest: Manifest) -> list[Finding]:
-    """Whether the config.pbtxt of each model means what was published."""
+    """Return whether the config.pbtxt of each model means what was published."""
     key = paths.repository + paths.config_file
     try:
-        texts = registry.config_texts(manifest)
-        found = bundle_config_sha256({name: from_pbtxt(text) for name, text in texts.items()})
+        found = bundle_config_sha256(registry.configs(manifest))
     except TransientError:
         raise
     except SlipwayError as error:

@@ -17,16 +17,13 @@ import aiohttp
 import numpy as np
 
 from include.model_release.errors import SlipwayError, UserError
-from include.model_release.gates.validation.asking import is_decoupled, optional_inputs
-from include.model_release.gates.validation.golden_file import read_arrays
-from include.model_release.gates.validation.golden_set import golden_from_arrays
+from include.model_release.gates.validation.request_options import is_decoupled
 from include.model_release.metrics.samples import Sample, Window
-from include.model_release.publishing.manifest import GOLDEN_FILE
 from include.model_release.spec.rollout.golden_replay import TopUp
 from include.model_release.tensors import ModelSignature
-from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.lanes import Lane
+from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 
@@ -172,16 +169,10 @@ def load_requests(release_run: ReleaseRun, registry: ModelRegistry) -> list[Gold
         registry.require(release_run.model, release_run.version),
         release_run.spec.validation,
     )
-    configs = {name: from_pbtxt(text) for name, text in registry.config_texts(manifest).items()}
+    configs = registry.configs(manifest)
     if is_decoupled(configs.values()):
         raise _decoupled(release_run)
-    golden = golden_from_arrays(
-        read_arrays(registry.golden_set(manifest), GOLDEN_FILE),
-        manifest.signature,
-        validation.label,
-        kind=validation.kind,
-        optional=optional_inputs(configs[release_run.model]),
-    )
+    golden = load_golden_set(registry, manifest, validation, configs[release_run.model])
     settings = release_run.spec.rollout.top_up
     requests: list[GoldenRequest] = []
     size, largest = 0, 0

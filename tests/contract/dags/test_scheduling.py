@@ -30,8 +30,9 @@ from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from slipway.pools import STAGING_POOL, make_missing_pools
 from sqlalchemy import select, update
 
+from include.sandbox.host.child_process import program_path
 from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.airflow import database_template, program
+from include.sandbox.services.airflow import database_template
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -228,7 +229,7 @@ def test_the_scheduler_makes_the_pools_when_it_starts(tmp_path: Path) -> None:
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT_ROOT / "plugins"),
         "PYTHONPATH": str(PROJECT_ROOT),
     }
-    command = [program("airflow"), "scheduler", "--skip-serve-logs", "--num-runs", "1"]
+    command = [program_path("airflow"), "scheduler", "--skip-serve-logs", "--num-runs", "1"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     with sqlite3.connect(database) as connection:

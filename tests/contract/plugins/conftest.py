@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import boto3
 import pytest
-from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
 from include.model_release.tensors import ModelSignature, TensorSpec
 from include.sandbox.services.object_store import make_conditional_writes_atomic
+from tests.support.store.connections import LOOPBACK, aws_connection, free_port, make_bucket
+from tests.support.store.publication import Publication
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.
 _home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
@@ -34,28 +31,7 @@ if TYPE_CHECKING:
     from slipway.hooks.triton import TritonHook
     from slipway.registry.registry import StoredSource
 
-LOOPBACK = "127.0.0.1"
-_CREDENTIALS = {"login": "slipway-test", "password": "slipway-test"}
 _bucket_numbers = itertools.count(1)
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
-
-
-def aws_connection(endpoint: str) -> str:
-    """Return an Airflow connection of type aws, as JSON, whose endpoint is `endpoint`."""
-    extra = {"endpoint_url": endpoint, "region_name": "us-east-1"}
-    return json.dumps({"conn_type": "aws", **_CREDENTIALS, "extra": extra})
-
-
-def triton_connection(http_port: int, grpc_port: int) -> str:
-    """Return an Airflow connection, as JSON, of a Triton on loopback."""
-    extra = {"grpc_port": grpc_port}
-    return json.dumps({"conn_type": "generic", "host": LOOPBACK, "port": http_port, "extra": extra})
 
 
 @pytest.fixture(scope="session")
@@ -69,20 +45,6 @@ def s3_endpoint() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
-
-
-def make_bucket(endpoint: str, name: str) -> str:
-    """Make an empty bucket and return its name."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id=_CREDENTIALS["login"],
-        aws_secret_access_key=_CREDENTIALS["password"],
-        config=Config(retries={"max_attempts": 1}),
-    )
-    client.create_bucket(Bucket=name)
-    return name
 
 
 @pytest.fixture
@@ -114,15 +76,6 @@ def cut_off_store(bucket: str, monkeypatch: pytest.MonkeyPatch) -> ModelStoreHoo
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(f"http://{LOOPBACK}:{free_port()}"))
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     return ModelStoreHook(bucket)
-
-
-@dataclass(frozen=True)
-class Publication:
-    """A version about to be published: its manifest, where its files come from, and its golden set's key."""
-
-    manifest: Manifest
-    sources: dict[str, bytes | StoredSource]
-    golden: str
 
 
 @pytest.fixture

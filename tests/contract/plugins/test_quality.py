@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from slipway.quality import run_expectations
 
-from include.model_release.gates.validation.answers import every_row
-from include.model_release.gates.validation.expectations import score
+from include.model_release.gates.validation.gate import score
 from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.scores import every_row
 from include.model_release.spec.release_file import (
     ClassificationValidation,
     RegressionValidation,

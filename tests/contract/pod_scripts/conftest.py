@@ -9,8 +9,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from include.sandbox.host.images import build_image, is_built
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.pods.support import BUCKET, PROJECT_ROOT, ObjectStore, Pod
+from tests.support.serving.triton_install import triton_install
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -95,7 +96,7 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
         (version / "model.py").write_text((source / "model.py").read_text())
         (repository / source.name / "config.pbtxt").write_text((source / "config.pbtxt").read_text())
     log = home / "triton.log"
-    install = TritonInstall.prepare(venv=build_image("triton"))
+    install = triton_install()
     server = TritonServer(install, repository, TritonPorts.free(), log_path=log, exit_timeout_s=2)
     server.start()
     try:

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.pods.support import ObjectStore, Pod, PodRun, check_software_list
 from tests.support.serving.ensembles import PROGRAM, TENSORS, ensemble_files, write_files
+from tests.support.serving.triton_install import triton_install
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -119,7 +120,7 @@ def test_steps_that_do_not_fit_are_refused(
 @pytest.fixture(scope="module")
 def install() -> TritonInstall:
     """The private server folder."""
-    return TritonInstall.prepare(venv=build_image("triton"))
+    return triton_install()
 
 
 def starts(install: TritonInstall, folder: Path, files: dict[str, bytes]) -> bool:

@@ -13,37 +13,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from include.model_release.gates.parity import parse_parity
+from tests.support.pods.onnx_models import RANDOM, ROWS, classifier, constant, model_of, tensor
 from tests.support.pods.support import ObjectStore, Pod, PodRun, closed_port
-
-ROWS = 150
-RANDOM = np.random.default_rng(7)
-
-
-def tensor(name: str, *shape: int, kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, kind, ["rows", *shape])
-
-
-def constant(name: str, *shape: int, scale: float = 1.0) -> onnx.TensorProto:
-    return numpy_helper.from_array((RANDOM.random(shape) * scale + 0.1).astype(np.float32), name)
-
-
-def model_of(nodes: list[Any], inputs: list[Any], outputs: list[Any], constants: list[Any]) -> bytes:
-    graph = helper.make_graph(nodes, "graph", inputs, outputs, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return bytes(model.SerializeToString())
-
-
-def classifier() -> bytes:
-    """A linear classifier with two nodes that do nothing: X [rows, 4] → probabilities [rows, 3], label [rows]."""
-    nodes = [
-        helper.make_node("Identity", ["X"], ["same"]),
-        helper.make_node("MatMul", ["same", "W"], ["scores"]),
-        helper.make_node("Identity", ["scores"], ["kept"]),
-        helper.make_node("Softmax", ["kept"], ["probabilities"], axis=1),
-        helper.make_node("ArgMax", ["probabilities"], ["label"], axis=1, keepdims=0),
-    ]
-    outputs = [tensor("probabilities", 3), tensor("label", kind=TensorProto.INT64)]
-    return model_of(nodes, [tensor("X", 4)], outputs, [constant("W", 4, 3)])
 
 
 def normalised_convolution() -> bytes:

@@ -11,8 +11,8 @@ import pytest
 from include.model_release.publishing.engine import EngineBuild, engine_of
 from include.model_release.triton_config.checks.contradictions import contradictions
 from include.sandbox.host.images import build_image
-from tests.contract.pod_scripts.test_convert_onnx import ROWS, classifier
 from tests.support.pods.doubles import TensorRtDouble
+from tests.support.pods.onnx_models import ROWS, classifier
 from tests.support.pods.support import ObjectStore, Pod, PodRun
 
 RANDOM = np.random.default_rng(11)

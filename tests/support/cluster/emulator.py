@@ -66,7 +66,7 @@ class Emulator:
 
     def command(self) -> list[str]:
         """What starts it."""
-        return [sys.executable, "-m", "include.sandbox.cluster", "--config", str(self._config)]
+        return [sys.executable, "-m", "include.sandbox.emulator", "--config", str(self._config)]
 
     def start(self) -> None:
         """Starts it and waits until it listens."""

@@ -12,14 +12,20 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
+from airflow_client.client import (
+    DAGRunPatchBody,
+    UpdateHITLDetailPayload,
+)
+from airflow_client.client.models.dag_run_mutable_states import DagRunMutableStates
 from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
 from include.model_release.errors import ServerUnavailableError
 from include.model_release.record.arrivals import run_id_for
-from include.model_release.record.fold import Event, ReleaseState, fold, release_report
+from include.model_release.record.events import Event
+from include.model_release.record.fold import fold
+from include.model_release.record.state import ReleaseState, release_report
 from include.model_release.rollout import lease
 from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
@@ -57,20 +63,17 @@ class Airflow(AirflowClient):
 
     def mark_failed(self, dag_id: str, run_id: str) -> None:
         """Mark the run as failed, as a person does to stop it."""
-        path = f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}?update_mask=state"
-        self._call("PATCH", path, {"state": "failed"})
+        body = DAGRunPatchBody(state=DagRunMutableStates.FAILED)
+        self.ask(self.dag_runs.patch_dag_run, dag_id, run_id, body, update_mask=["state"])
 
     def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
         """Answer what a task asks of a person, as the UI's button does."""
-        path = (
-            f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/-1/hitlDetails"
-        )
-        self._call("PATCH", path, {"chosen_options": [option], "params_input": {}})
+        body = UpdateHITLDetailPayload(chosen_options=[option], params_input={})
+        self.ask(self.tasks.update_hitl_detail, dag_id, run_id, task_id, -1, body)
 
     def conf(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Return what the run was started with."""
-        answer = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}")
-        return dict(answer["conf"] or {})
+        return dict(self.ask(self.dag_runs.get_dag_run, dag_id, run_id).conf or {})
 
 
 @dataclass(frozen=True)

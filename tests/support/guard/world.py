@@ -23,6 +23,7 @@ from include.model_release.rollout.next_action import (
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.kserve.knative import machine as knative
+from include.sandbox.kserve.knative.status import status_of
 
 NAMESPACE, NAME, RELEASE = "models", "digits", "digits-3"
 STABLE_URI = "s3://slipway/models/digits/2/repository"
@@ -46,7 +47,7 @@ class KnativeController:
         percent = service["spec"]["predictor"].get("canaryTrafficPercent")
         self._predictor = knative.settle(accepted, percent)
         metadata = service["metadata"]
-        return knative.status_of(
+        return status_of(
             self._predictor,
             name=metadata["name"],
             namespace=metadata["namespace"],

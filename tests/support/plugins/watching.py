@@ -20,7 +20,7 @@ from slipway.traffic.step_watcher import StepWatch
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
 from include.model_release.rollout.lease import Lease
-from tests.support.rollout.knative_model import KnativeModel
+from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.unit.plugins.conftest import (
     JournalDouble,
     LeaseDouble,

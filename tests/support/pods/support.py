@@ -20,7 +20,7 @@ from include.model_release.publishing.conversion_result import parse_converted
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
-READ_ONLY = PROJECT_ROOT / "include" / "sandbox" / "cluster" / "read_only.py"
+READ_ONLY = PROJECT_ROOT / "include" / "sandbox" / "cluster" / "node" / "read_only.py"
 BUCKET = "slipway"
 RUN_LIMIT_S = 150
 

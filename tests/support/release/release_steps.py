@@ -25,8 +25,9 @@ from include.model_release.publishing.manifest import Manifest
 from include.model_release.publishing.variants import ONLY
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.images import build_image, image_name
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
-from tests.contract.plugins.conftest import triton_connection
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from tests.support.serving.triton_install import triton_install
+from tests.support.store.connections import triton_connection
 
 POD_SCRIPTS = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
 CONTEXT: Any = {}
@@ -130,7 +131,7 @@ def staging_server(
     """
     ports = TritonPorts.free()
     one = server(
-        TritonInstall.prepare(venv=build_image("triton")),
+        triton_install(),
         f"s3://{store.client.meta.endpoint_url}/{store.bucket}/staging",
         ports,
         mode="explicit",

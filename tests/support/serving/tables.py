@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.models import model_of_table, write_repository
+from tests.support.serving.triton_install import triton_install
 
 DOUBLE = [2.0] * 10
 # For x = [3, 1] a tenth more, for x = [7, 1] the class flips, for x = [8, 1] nothing that anybody would mind.
@@ -24,7 +24,7 @@ def running_tables(
     tables: Mapping[str, Sequence[float]], make_folder: Callable[[str], Path]
 ) -> Iterator[dict[str, TritonServer]]:
     """A server for each table, by its name, while the context lasts."""
-    install = TritonInstall.prepare(venv=build_image("triton"))
+    install = triton_install()
     servers: dict[str, TritonServer] = {}
     try:
         for name, table in tables.items():

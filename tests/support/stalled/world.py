@@ -16,10 +16,10 @@ from urllib.request import urlopen
 from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.spec.release_file import parse_release_spec
-from tests.contract.plugins.conftest import LOOPBACK, aws_connection, free_port, make_bucket
 from tests.support.cluster.emulator import ROOT, Emulator, wait_until
 from tests.support.guard.stage import Stage
 from tests.support.guard.world import NAME, STABLE_URI
+from tests.support.store.connections import LOOPBACK, aws_connection, free_port, make_bucket
 
 STORE, METRICS, CLUSTER = "object store", "metrics", "cluster"
 WEIGHT = 20

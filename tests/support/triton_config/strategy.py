@@ -9,6 +9,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
+from include.model_release.triton_config.fields import ROOT, fields_of
+
 _RANGES = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
     FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
@@ -86,3 +88,14 @@ def as_dict(message: Any, *, defaults: bool = False) -> dict[str, Any]:
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=defaults
     )
     return result
+
+
+def reachable() -> set[str]:
+    """Return the names of all messages that a ModelConfig can hold."""
+    found: set[str] = set()
+    waiting = [ROOT]
+    while waiting:
+        message = waiting.pop()
+        found.add(message)
+        waiting += {kind.message for kind in fields_of(message).values() if kind.message} - found
+    return found

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks.figure import Figure, MeasureError, median_figure, write_results
+from benchmarks.figure import Figure, MeasureError, median_figure
 from benchmarks.figures import FIGURES, selected
+from benchmarks.results import present_commit
 
 
 def test_a_figure_without_a_peer_has_null_in_its_place() -> None:
@@ -42,7 +44,7 @@ def test_a_row_names_figure_value_and_unit() -> None:
 
 
 def test_a_median_says_how_far_the_repeats_lie_apart() -> None:
-    """The note is in the row, and not in the entry, which has six fields."""
+    """The note is in the line for people, and not in the entry."""
     figure = median_figure("rollback_s", [4.0, 6.0, 4.5], "s")
     assert figure.value == 4.5
     assert figure.row().endswith("4.500 s        (median of 3, 4 to 6)")
@@ -59,14 +61,6 @@ def test_an_unknown_figure_is_named_with_those_there_are() -> None:
     """A slip in ONLY measures nothing and says what could be meant."""
     with pytest.raises(ValueError, match=r"No such figure: demo\..*demo_s"):
         selected("demo")
-
-
-def test_results_are_a_list_of_entries(tmp_path: Path) -> None:
-    """`results.json` can be read back, and nothing half-written stays beside it."""
-    path = tmp_path / "bench" / "results.json"
-    write_results(path, [Figure("a_s", 1.0, "s"), Figure("b_s", 2.0, "s")])
-    assert [entry["figure"] for entry in json.loads(path.read_text())] == ["a_s", "b_s"]
-    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.fixture
@@ -108,3 +102,37 @@ def test_an_unknown_name_is_wrong_usage(tmp_path: Path) -> None:
     """Exit code 2, and nothing is written."""
     assert program.main(["--only", "x", "--results", str(tmp_path / "results.json")]) == 2
     assert not (tmp_path / "results.json").exists()
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_a_row_that_a_run_did_not_take_stays(tmp_path: Path) -> None:
+    """A run with ONLY leaves the other rows as they were, with their date and commit."""
+    path = tmp_path / "results.json"
+    earlier = {
+        "figure": "broken_s",
+        "value": 2.0,
+        "taken_at": "2026-01-02T03:04:05+00:00",
+        "commit": "abc1234",
+    }
+    path.write_text(json.dumps([earlier]))
+    assert program.main(["--only", "good_s", "--results", str(path)]) == 0
+    good, kept = json.loads(path.read_text())
+    assert kept == earlier
+    assert good["figure"] == "good_s"
+    assert datetime.now(UTC) - datetime.fromisoformat(good["taken_at"]) < timedelta(minutes=1)
+    assert good["commit"] == present_commit()
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_a_figure_that_could_not_be_taken_keeps_its_earlier_row(tmp_path: Path) -> None:
+    """A failure does not take away what was measured before."""
+    path = tmp_path / "results.json"
+    earlier = {
+        "figure": "broken_s",
+        "value": 2.0,
+        "taken_at": "2026-01-02T03:04:05+00:00",
+        "commit": "abc1234",
+    }
+    path.write_text(json.dumps([earlier]))
+    assert program.main(["--results", str(path)]) == 1
+    assert json.loads(path.read_text())[1] == earlier

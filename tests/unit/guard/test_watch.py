@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
-from io import StringIO
 from typing import Any
 
 import pytest
 
-from include.guard import log
-from include.guard.watch import Sight, users_are_safe
-from include.model_release.errors import ClusterUnavailableError
+from include.guard.watch import Sight
 from include.model_release.rollout.lease import SERVER_SKEW_S
 from include.model_release.rollout.next_action import (
     Done,
-    Observed,
     Patch,
-    Promote,
     RollBack,
     ShiftWeight,
     next_action,
-    observe,
 )
-from include.model_release.rollout.observation import CANDIDATE_URI as CANDIDATE_NOTE
+from tests.support.guard.lines import Lines
 from tests.support.guard.world import (
     CANDIDATE_URI,
     EPOCH,
@@ -37,18 +27,7 @@ from tests.support.guard.world import (
     STABLE_URI,
     StoreCluster,
     World,
-    service_manifest,
 )
-
-Lines = Callable[[], list[dict[str, Any]]]
-
-
-@pytest.fixture
-def lines() -> Lines:
-    """What guards have logged in this test."""
-    stream = StringIO()
-    log.set_up("info", stream)
-    return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def test_a_canary_that_nobody_drives_is_taken_to_weight_0() -> None:
@@ -238,160 +217,6 @@ def test_a_guard_between_another_ones_two_writes_does_no_harm() -> None:
     assert len(world.events()) == 1
 
 
-@pytest.mark.parametrize(
-    ("request_name", "when"),
-    list(
-        itertools.product(["snapshot", "patch_lease", "patch_service", "create_event"], ["before", "after"])
-    ),
-)
-def test_an_api_that_fails_for_a_while_is_asked_again(request_name: str, when: str) -> None:
-    """Whichever request fails, before or after its effect, the end is the same once the API is back."""
-    world = World()
-    cluster = StoreCluster(world)
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S - 1, guard)
-    cluster.trouble[request_name] = when
-    for _ in range(30):
-        world.now_s += 1
-        try:
-            guard.look()
-        except ClusterUnavailableError:
-            assert request_name == "snapshot"
-        world.reconcile()
-    cluster.trouble.clear()
-    world.pass_time(5, guard)
-    assert (world.observed().canary_percent, world.candidate_share()) == (0, 0)
-    assert len(world.events()) == 1
-
-
-def test_a_release_can_go_on_after_an_api_that_was_away_for_long() -> None:
-    """While the API is away nobody can renew; who renews soon after it is back keeps the canary."""
-    world = World()
-    guard = world.guard()
-    world.pass_time(10, guard)
-    world.now_s += 600
-    guard.look()
-    world.now_s += 5
-    world.renew()
-    world.pass_time(20, guard)
-    assert world.candidate_share() == 20
-
-
-def test_an_event_that_cannot_be_written_does_not_occupy_the_guard_for_ever(lines: Lines) -> None:
-    """After a minute of trying, the guard says so in its log and goes on watching others."""
-    world = World()
-    cluster = StoreCluster(world)
-    cluster.trouble["create_event"] = "before"
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S + 70, guard)
-    assert guard.look() == Sight()
-    assert [line["event"] for line in lines()].count("event_not_written") == 1
-
-
-def test_users_count_as_safe_only_when_the_traffic_is_seen_to_be_off_the_candidate(lines: Lines) -> None:
-    """A controller that does not act keeps the guard at it, which says once what it waits for."""
-    world = World()
-    guard = world.guard()
-    world.pass_time(LEASE_S, guard)
-    world.controller_is_alive = False
-    world.pass_time(30, guard)
-    assert guard.look().ending == 1
-    assert world.events() == []
-    assert [line["event"] for line in lines()].count("waiting") == 1
-    world.controller_is_alive = True
-    world.pass_time(2, guard)
-    assert guard.look() == Sight()
-    assert len(world.events()) == 1
-
-
-def test_weight_0_that_leads_nobody_away_is_not_the_end() -> None:
-    """Where percent 0 leaves users on the candidate (it counts as rolled out), they are not safe yet."""
-    seen = World().observed()
-    stuck = replace(
-        seen, canary_percent=0, latest_rolledout=seen.latest_created, traffic={seen.latest_created: 100}
-    )
-    goal = RollBack(STABLE_URI, CANDIDATE_URI)
-    action = next_action(goal, stuck)
-    assert isinstance(action, Patch)
-    assert not users_are_safe(action, stuck, goal)
-
-
-def test_a_version_that_was_promoted_meanwhile_stays(lines: Lines) -> None:
-    """A promotion that was accepted between the guard's mark and its patch is not undone."""
-    world = World()
-    cluster = StoreCluster(world)
-    cluster.before_write["patch_service"] = lambda: world.drive(Promote(CANDIDATE_URI))
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S + 5, guard)
-    assert world.candidate_share() == 100
-    assert cluster.writes == ["patch_lease"]
-    assert "over_without_guard" in [line["event"] for line in lines()]
-    assert guard.look() == Sight()
-
-
-def test_canaries_of_others_are_none_of_the_guards_business() -> None:
-    """A percent that somebody set by hand, on an object without our notes, stays as it is for ever."""
-    world = World(weight=0, with_lease=False)
-    world.store.create(service_manifest("other"))
-    world.reconcile()
-    for name in (NAME, "other"):
-        model = {"model": {"storageUri": CANDIDATE_URI}, "canaryTrafficPercent": 30}
-        world.store.merge_patch(SERVICES, NAMESPACE, name, {"spec": {"predictor": model}})
-    cluster = StoreCluster(world)
-    world.pass_time(5 * LEASE_S, world.guard(cluster))
-    assert cluster.writes == []
-    assert world.observed("other").canary_percent == 30
-
-
-def test_a_canary_that_somebody_changed_is_left_alone_and_told_of(lines: Lines) -> None:
-    """A third storageUri is nobody's the guard knows: lease and object stay as they are, and the log says why."""
-    world = World()
-    third = {"spec": {"predictor": {"model": {"storageUri": "s3://third"}}}}
-    world.store.merge_patch(SERVICES, NAMESPACE, NAME, third)
-    world.reconcile()
-    cluster = StoreCluster(world)
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S + 30, guard)
-    assert cluster.writes == []
-    assert guard.look().left_alone == 1
-    told = [line for line in lines() if line["event"] == "left_alone"]
-    assert len(told) == 1
-    assert "s3://third" in told[0]["found"]
-
-
-def test_a_canary_without_a_stable_version_in_its_notes_is_left_alone() -> None:
-    """Where nothing says what to go back to, nothing is done."""
-    world = World()
-    notes = {"metadata": {"annotations": {"slipway.dev/stable-uri": None}}}
-    world.store.merge_patch(SERVICES, NAMESPACE, NAME, notes)
-    cluster = StoreCluster(world)
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S + 10, guard)
-    assert cluster.writes == []
-    assert guard.look() == Sight(canaries=1, left_alone=1, longest_lease_s=LEASE_S)
-
-
-def test_an_object_that_cannot_be_understood_does_not_keep_the_others_from_their_guard(
-    lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One broken InferenceService is logged; the canary of another one is ended all the same."""
-    world = World()
-    world.store.create(service_manifest("a-broken-one"))
-
-    def break_down(isvc: dict[str, Any], routes: Any) -> Observed:
-        if isvc["metadata"]["name"] == "a-broken-one":
-            raise ValueError("a fault of the program")
-        return observe(isvc, routes)
-
-    monkeypatch.setattr("include.guard.watch.observe", break_down)
-    guard = world.guard()
-    for _ in range(LEASE_S + 5):
-        world.now_s += 1
-        guard.look()
-    assert world.observed().canary_percent == 0
-    assert {"not_understood", "canary_ended"} <= {line["event"] for line in lines()}
-
-
 def test_a_canary_whose_weight_cannot_be_read_is_ended() -> None:
     """A percent that is no number may be any: without a lease the candidate is taken to 0."""
     world = World(with_lease=False)
@@ -403,25 +228,6 @@ def test_a_canary_whose_weight_cannot_be_read_is_ended() -> None:
     world.store.mutate(SERVICES, NAMESPACE, NAME, break_it)
     world.pass_time(LEASE_S + 5, world.guard())
     assert world.observed().canary_percent == 0
-
-
-def test_an_inference_service_that_was_deleted_is_forgotten() -> None:
-    """A deletion in the midst of it leaves nothing to do."""
-    world = World()
-    world.controller_is_alive = False
-    guard = world.guard()
-    world.pass_time(LEASE_S + 3, guard)
-    assert guard.look().ending == 1
-    world.store.delete(SERVICES, NAMESPACE, NAME)
-    assert guard.look() == Sight()
-
-
-def test_a_good_version_on_its_way_back_is_no_canary() -> None:
-    """Where the notes call one version both candidate and stable, a rollback is being finished."""
-    world = World(with_lease=False)
-    notes = {"metadata": {"annotations": {CANDIDATE_NOTE: STABLE_URI}}}
-    world.store.merge_patch(SERVICES, NAMESPACE, NAME, notes)
-    assert world.guard().look() == Sight()
 
 
 def test_the_log_tells_the_story_one_line_each(lines: Lines) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.publishing.build_fingerprint import RECIPE_FILE
-from include.model_release.publishing.intent import decision_key, origin_prefix
 from include.model_release.publishing.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
+from include.model_release.publishing.publication import decision_key, origin_prefix
 from include.sandbox.host.settings import PROJECT_ROOT
 
 POLICY = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "policy.json").read_text())

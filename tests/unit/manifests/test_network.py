@@ -11,8 +11,8 @@ import pytest
 import yaml
 from kubernetes.client import ApiClient
 from slipway.operators.benchmark import BenchmarkModelOperator
-from slipway.operators.compare import CompareAnswersOperator
 from slipway.operators.convert import ConvertModelOperator
+from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
 from slipway.operators.pod import ReleasePodOperator
 from slipway.release_run import ReleaseRun
 
@@ -35,7 +35,7 @@ RELEASE_RUN = ReleaseRun(
 OPERATORS: list[ReleasePodOperator] = [
     ConvertModelOperator(task_id="convert", variant="half"),
     BenchmarkModelOperator(task_id="benchmark", staging=""),
-    CompareAnswersOperator(task_id="compare"),
+    RunMirrorComparisonOperator(task_id="run_mirror_comparison"),
 ]
 METADATA_SERVICE = ip_address("169.254.169.254")
 
@@ -117,7 +117,7 @@ def test_no_pod_reaches_the_nodes_credentials(name: str) -> None:
 def test_the_comparers_ports_are_the_pods_by_their_names() -> None:
     """A connection that moves the ports moves what the policy opens."""
     (rule,) = POLICIES["mirror"]["spec"]["ingress"]
-    service = yaml.safe_load((MANIFESTS / "mirror" / "service.yaml").read_text(encoding="utf-8"))
+    service = yaml.safe_load((MANIFESTS / "mirror-comparison" / "service.yaml").read_text(encoding="utf-8"))
     assert {one["port"] for one in rule["ports"]} == {one["targetPort"] for one in service["spec"]["ports"]}
 
 

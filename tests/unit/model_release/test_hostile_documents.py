@@ -28,8 +28,7 @@ from include.model_release.lease_limits import LONGEST_LEASE_S
 from include.model_release.metrics.samples import Sample
 from include.model_release.publishing.conversion_result import parse_converted
 from include.model_release.publishing.manifest import Manifest
-from include.model_release.reports.canary.evidence import recordings
-from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.mirror_page import render_mirror_html
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.rollout.lease import parse_lease
@@ -42,7 +41,7 @@ SPEC = "model: digits\nsource: {format: onnx}\n"
 
 
 @pytest.mark.parametrize("junk", [None, [], {}, "text", 7, {"runs": None}, {"runs": [{}]}, {"numbers": [1]}])
-@pytest.mark.parametrize("read", [render_canary_html, render_mirror_html, recordings])
+@pytest.mark.parametrize("read", [CanaryEvidence.from_document, render_mirror_html])
 def test_evidence_of_another_form_is_a_user_error(read: Any, junk: Any) -> None:
     """Whoever makes pages of it is told, and not by a KeyError."""
     with pytest.raises(UserError, match="another form"):

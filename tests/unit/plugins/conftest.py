@@ -19,7 +19,8 @@ from include.model_release.metrics.samples import Counters, Reading, Sample, Win
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
 from include.model_release.spec.release_file import parse_release_spec
-from tests.support.rollout.knative_model import ConflictError, KnativeModel
+from include.sandbox.lab.simulation.cluster_model import ConflictError
+from include.sandbox.lab.simulation.knative_model import KnativeModel
 
 STABLE_URI = "s3://slipway/models/digits/2/repository"
 CANDIDATE_URI = "s3://slipway/models/digits/3/repository"

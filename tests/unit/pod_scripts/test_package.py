@@ -13,7 +13,7 @@ import pytest
 PROGRAMS_DIR = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
 IMAGES_DIR = PROGRAMS_DIR.parent / "images"
 PROGRAMS = sorted(path for path in PROGRAMS_DIR.glob("*.py") if path.name != "__init__.py")
-MODULES = sorted((PROGRAMS_DIR / "slipway_pod").glob("*.py"))
+MODULES = sorted((PROGRAMS_DIR / "slipway_pod").rglob("*.py"))
 # What every program defines for itself.
 OWN = {"PACKAGES", "arguments", "check", "check_arguments", "convert", "main", "measure", "work"}
 

@@ -42,7 +42,7 @@ class GoldenSet:
 
     @property
     def rows(self) -> int:
-        """How many examples there are."""
+        """Return how many examples there are."""
         return int(self.labels.shape[0])
 
     def batches(self, size: int) -> Iterator[tuple[slice, dict[str, Array]]]:

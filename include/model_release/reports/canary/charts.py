@@ -1,4 +1,4 @@
-"""The charts of a canary over one axis of time, from a run of its evidence (`canary_evidence.py`)."""
+"""The charts of a canary over one axis of time, from a run of its evidence (`document.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from include.model_release.reports.canary.chart_frame import (
     stairs,
     style,
 )
-from include.model_release.reports.canary.evidence import latencies_ms, share_percent
+from include.model_release.reports.canary.document import (
+    Decision,
+    JudgedWindow,
+    Latencies,
+    Run,
+    share_percent,
+)
 from include.model_release.reports.canary.timeline import LEAST_REQUESTS, Point, TimeAxis, extremes, points_of
 from include.model_release.reports.svg_figure import inline_svg, svg_settings
 
@@ -42,19 +48,19 @@ class Chart:
     svg: str
 
 
-def canary_charts(run: Mapping[str, Any]) -> list[Chart]:
+def canary_charts(run: Run) -> list[Chart]:
     """Return the charts of one run: weight, and where windows were judged errors, latency, evidence and
     requests; latency only where the source knows it.
     """
     axis = TimeAxis.of(run)
-    points, pooled = points_of(run["windows"], axis)
+    points, pooled = points_of(run.windows, axis)
     with svg_settings():
         charts = [_weight_chart(run, axis)]
         if points:
             charts.append(_error_chart(points, axis))
             charts += _latency_chart(points, axis)
-        if run["windows"]:
-            charts.append(_evidence_chart(run["windows"], axis))
+        if run.windows:
+            charts.append(_evidence_chart(run.windows, axis))
         if points:
             charts.append(_rate_chart(points, axis))
     return [replace(chart, caption=chart.caption + _left_out(chart.name, axis, pooled)) for chart in charts]
@@ -81,8 +87,8 @@ def _finish(figure: Figure, name: str, heading: str, caption: str, told: str) ->
     return Chart(name, heading, caption, svg)
 
 
-def _weight_chart(run: Mapping[str, Any], axis: TimeAxis) -> Chart:
-    every = [(max(axis.seconds(each["at"]), 0.0), each["weight"]) for each in run["weights"]]
+def _weight_chart(run: Run, axis: TimeAxis) -> Chart:
+    every = [(max(axis.seconds(each.at), 0.0), each.weight) for each in run.weights]
     seen = [every[place] for place in extremes([weight for _, weight in every], _PARTS)]
     times = [at_s for at_s, _ in seen] + [axis.end_s]
     weights = [weight for _, weight in seen] + [seen[-1][1]]
@@ -95,7 +101,7 @@ def _weight_chart(run: Mapping[str, Any], axis: TimeAxis) -> Chart:
             if 0 < weight < 100 and ended_s - began_s > axis.end_s / 20:
                 below = {"va": "top", "xytext": (4, -3)} if weight > 80 else {}
                 plot.annotate(f"{weight} %", (began_s, weight), **_BESIDE | below, color=HEX["ink"])
-        for place_s, label in _numbered(run["decisions"], axis):
+        for place_s, label in _numbered(run.decisions, axis):
             plot.annotate(
                 label,
                 (place_s, 108),
@@ -119,11 +125,11 @@ def _weight_chart(run: Mapping[str, Any], axis: TimeAxis) -> Chart:
     )
 
 
-def _numbered(decisions: Sequence[Mapping[str, Any]], axis: TimeAxis) -> list[tuple[float, str]]:
+def _numbered(decisions: Sequence[Decision], axis: TimeAxis) -> list[tuple[float, str]]:
     """Return where the numbers of the decisions stand; those too close together share a place."""
     groups: list[list[tuple[float, int]]] = []
     for place, decision in enumerate(decisions, start=1):
-        at_s = max(axis.seconds(decision["at"]), 0.0)
+        at_s = max(axis.seconds(decision.at), 0.0)
         if at_s > axis.end_s:
             continue
         if groups and at_s - groups[-1][0][0] < axis.end_s / 45:
@@ -150,14 +156,13 @@ def _error_chart(points: Sequence[Point], axis: TimeAxis) -> Chart:
 
 def _latency_chart(points: Sequence[Point], axis: TimeAxis) -> list[Chart]:
     read = {
-        "candidate": [latencies_ms(point.candidate) for point in points],
-        "stable": [latencies_ms(point.stable) for point in points],
+        "candidate": [Latencies.of(point.candidate) for point in points],
+        "stable": [Latencies.of(point.stable) for point in points],
     }
-    lines = {
-        f"{name} {quantile}": [each[quantile] for each in read[name]]
-        for name in read
-        for quantile in ("p50", "p99")
-    }
+    lines: dict[str, list[float | None]] = {}
+    for name, latencies in read.items():
+        lines[f"{name} p50"] = [each.p50 for each in latencies]
+        lines[f"{name} p99"] = [each.p99 for each in latencies]
     known = [value for values in lines.values() for value in values if value is not None]
     if not known:
         return []
@@ -167,7 +172,7 @@ def _latency_chart(points: Sequence[Point], axis: TimeAxis) -> list[Chart]:
             stairs(plot, points, values, styles[line])
         logarithmic(plot, min(known) / 1.3, max(known) * 1.3, lambda value: f"{number(value)} ms")
         legend(figure, axis, styles)
-    beyond = any(each["beyond"] for values in read.values() for each in values)
+    beyond = any(each.beyond for values in read.values() for each in values)
     return [
         _finish(
             figure,
@@ -181,14 +186,14 @@ def _latency_chart(points: Sequence[Point], axis: TimeAxis) -> list[Chart]:
     ]
 
 
-def _evidence_chart(windows: Sequence[Mapping[str, Any]], axis: TimeAxis) -> Chart:
-    statistics = [window["statistics"] for window in windows]
-    threshold = float(statistics[-1]["threshold"])
+def _evidence_chart(windows: Sequence[JudgedWindow], axis: TimeAxis) -> Chart:
+    statistics = [window.statistics for window in windows]
+    threshold = float(statistics[-1].threshold)
     # The stake is 1; what each question had of it is not told.
-    times = [axis.seconds(windows[0]["began_at"]), *(axis.seconds(window["at"]) for window in windows)]
-    lines = {"total": [1.0, *(float(each["total_evidence"]) for each in statistics)]}
-    for name, _ in by_question(statistics[-1]):
-        lines[name] = [math.nan, *(float(each["evidence"].get(name, math.nan)) for each in statistics)]
+    times = [axis.seconds(windows[0].began_at), *(axis.seconds(window.at) for window in windows)]
+    lines = {"total": [1.0, *(float(each.total_evidence) for each in statistics)]}
+    for name, _ in by_question(statistics[-1].recorded):
+        lines[name] = [math.nan, *(float(each.evidence.get(name, math.nan)) for each in statistics)]
     values = [value for each in lines.values() for value in each if value > 0]
     low = min(0.3, max(min(values, default=1.0) / 1.5, threshold * 1e-5))
     high = max(4 * threshold, min(2 * max(values, default=1.0), threshold * 1e7))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from include.model_release.canary.latency import add_histograms
 from include.model_release.canary.verdict_text import duration
 from include.model_release.metrics.samples import Sample
+from include.model_release.reports.canary.document import JudgedWindow, Run
 
 # A point with fewer requests of a revision than this says nothing of a rate; more points than this no eye tells apart.
 LEAST_REQUESTS, _MOST_POINTS = 20, 160
@@ -56,18 +56,18 @@ class TimeAxis:
     joined_s: float | None = None
 
     @classmethod
-    def of(cls, run: Mapping[str, Any]) -> TimeAxis:
+    def of(cls, run: Run) -> TimeAxis:
         """Return the axis that all charts of `run` share; it ends with the last window or change of weight."""
-        began = datetime.fromisoformat(run["began_at"])
+        began = run.began_at
 
-        def at_s(event: Mapping[str, Any], key: str = "at") -> float:
-            return (datetime.fromisoformat(event[key]) - began).total_seconds()
+        def at_s(at: datetime) -> float:
+            return (at - began).total_seconds()
 
-        marks = [at_s(weight) for weight in run["weights"][1:]]
-        ends = [*marks, *(at_s(window) for window in run["windows"])]
-        stretches = [(at_s(window, "began_at"), at_s(window), window) for window in run["windows"]]
-        blind = _joined([(start, end) for start, end, window in stretches if window["blind"]])
-        replayed = _joined([(start, end) for start, end, window in stretches if window["source"] == "replay"])
+        marks = [at_s(weight.at) for weight in run.weights[1:]]
+        ends = [*marks, *(at_s(window.at) for window in run.windows)]
+        stretches = [(at_s(window.began_at), at_s(window.at), window) for window in run.windows]
+        blind = _joined([(start, end) for start, end, window in stretches if window.blind])
+        replayed = _joined([(start, end) for start, end, window in stretches if window.source == "replay"])
         end_s = max(1.0, 1.03 * max(ends, default=1.0))
         if max(len(marks), len(blind), len(replayed)) <= _MOST_STRETCHES:
             return cls(began, end_s, tuple(marks), blind, replayed)
@@ -75,9 +75,9 @@ class TimeAxis:
         thinned = tuple(at for at, _ in _joined([(mark, mark) for mark in marks], least_s))
         return cls(began, end_s, thinned, _joined(blind, least_s), _joined(replayed, least_s), least_s)
 
-    def seconds(self, at: str) -> float:
-        """Return when `at` (ISO 8601) was, in seconds since the run began."""
-        return (datetime.fromisoformat(at) - self.began).total_seconds()
+    def seconds(self, at: datetime) -> float:
+        """Return when `at` was, in seconds since the run began."""
+        return (at - self.began).total_seconds()
 
     def ticks(self) -> tuple[list[float], list[str]]:
         """Return at most nine ticks with the time since the beginning, and UTC below."""
@@ -121,20 +121,20 @@ def extremes(values: Sequence[float], parts: int) -> list[int]:
     return sorted(kept)
 
 
-def points_of(windows: Sequence[Mapping[str, Any]], axis: TimeAxis) -> tuple[list[Point], bool]:
+def points_of(windows: Sequence[JudgedWindow], axis: TimeAxis) -> tuple[list[Point], bool]:
     """Return what to draw, and whether windows were taken together for it.
 
     A point never reaches over a step or a blind window, unless these are so many that it has to. Users' windows alone
     are drawn: what was replayed would look like their traffic.
     """
-    windows = [window for window in windows if window["source"] == "users"]
+    windows = [window for window in windows if window.source == "users"]
     together = math.ceil(len(windows) / _MOST_POINTS)
-    seen = [(window, _point(window, axis)) for window in windows if not window["blind"]]
-    blind_before = itertools.accumulate(window["blind"] for window in windows)
-    stretch_of = [before for before, window in zip(blind_before, windows, strict=True) if not window["blind"]]
+    seen = [(window, _point(window, axis)) for window in windows if not window.blind]
+    blind_before = itertools.accumulate(window.blind for window in windows)
+    stretch_of = [before for before, window in zip(blind_before, windows, strict=True) if not window.blind]
     apart: list[Callable[[int], object]] = [
-        lambda place: (seen[place][0]["step"], stretch_of[place]),
-        lambda place: seen[place][0]["step"],
+        lambda place: (seen[place][0].step, stretch_of[place]),
+        lambda place: seen[place][0].step,
         lambda place: None,
     ]
     points: list[Point] = []
@@ -163,14 +163,16 @@ def _together(stretch: Sequence[Point], windows: int) -> list[Point]:
     return points
 
 
-def _point(window: Mapping[str, Any], axis: TimeAxis) -> Point:
-    content = window["window"]
+def _point(window: JudgedWindow, axis: TimeAxis) -> Point:
+    content = window.window
+    if content is None:
+        raise ValueError(f"window {window.number} was seen and holds nothing")
     return Point(
-        began_s=max(axis.seconds(window["began_at"]), 0.0),
-        ended_s=axis.seconds(window["at"]),
-        seconds=content["seconds"],
-        stable=Sample.from_dict(content["stable"]),
-        candidate=Sample.from_dict(content["candidate"]),
+        began_s=max(axis.seconds(window.began_at), 0.0),
+        ended_s=axis.seconds(window.at),
+        seconds=content.seconds,
+        stable=content.stable,
+        candidate=content.candidate,
     )
 
 

@@ -6,88 +6,65 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.reports.page_style import text
+from include.model_release.reports.html_page import figure
 
-EXAMPLES_STYLE = "td.said { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 10rem; }\n"
-
-
-@dataclass(frozen=True)
-class _Table:
-    """What a kind shows: in which order, and the columns as (heading, key, whether it is a number)."""
-
-    order: str
-    columns: tuple[tuple[str, str, bool], ...]
-
-
+# What a kind shows: in which order, and the columns as (heading, key); a heading that ends with # is one of numbers.
 _TABLES = {
-    "classification": _Table(
+    "classification": (
         "Wrong answers, the surest first, then rows on which the two versions differ.",
-        (
-            ("Golden row", "row", True),
-            ("Right", "label", True),
-            ("Answered", "predicted", True),
-            ("Score", "confidence", True),
-        ),
+        (("Golden row#", "row"), ("Right#", "label"), ("Answered#", "predicted"), ("Score#", "confidence")),
     ),
-    "regression": _Table(
+    "regression": (
         "The largest errors.",
-        (
-            ("Golden row", "row", True),
-            ("Right", "label", True),
-            ("Answered", "predicted", True),
-            ("Error", "error", True),
-        ),
+        (("Golden row#", "row"), ("Right#", "label"), ("Answered#", "predicted"), ("Error#", "error")),
     ),
-    "text": _Table(
+    "text": (
         "The answers least like the golden ones, then those least like the stable version's.",
         (
-            ("Golden row", "row", True),
-            ("Asked", "asked", False),
-            ("Golden answer", "label", False),
-            ("Answered", "predicted", False),
-            ("Score", "score", True),
+            ("Golden row#", "row"),
+            ("Asked", "asked"),
+            ("Golden answer", "label"),
+            ("Answered", "predicted"),
+            ("Score#", "score"),
         ),
     ),
 }
 
 
-def examples_section(kind: str, examples: Sequence[Mapping[str, Any]], stable: object) -> str:
-    """Return the section about a report's `worst`, or nothing where there is none.
+@dataclass(frozen=True)
+class Cell:
+    """What a cell shows, and its CSS classes."""
 
-    `kind` is the report's; one that is not known is shown as a classification.
-    """
-    if not examples:
-        return ""
-    table = _TABLES.get(kind, _TABLES["classification"])
-    columns = table.columns
-    if any(example.get("stable") is not None for example in examples):
-        columns = (*columns, (f"Version {stable}", "stable", kind != "text"))
-    heads = "".join(
-        f"<th{' class=num' if numeric else ''}>{text(heading)}</th>" for heading, _, numeric in columns
-    )
-    rows = "".join(
-        "<tr>" + "".join(_cell(example, key, numeric) for _, key, numeric in columns) + "</tr>"
-        for example in examples
-    )
-    return (
-        f"<section><h2>Answers worth a look</h2><p class=soft>{text(table.order)}</p><div class=wide><table>"
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></section>"
-    )
+    shown: str
+    classes: str
 
 
-def number(value: object) -> object:
-    """Return a number as the page shows it."""
-    return f"{value:.4f}" if isinstance(value, float) else "" if value is None else value
+@dataclass(frozen=True)
+class Examples:
+    """The table of a report's `worst`: its order in words, its heads (# ends those of numbers) and its rows."""
+
+    order: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @classmethod
+    def of(cls, kind: str, examples: Sequence[Mapping[str, Any]], stable: object) -> Examples:
+        """Return the table for the report's `kind`; one that is not known is shown as a classification."""
+        order, columns = _TABLES.get(kind, _TABLES["classification"])
+        if any(example.get("stable") is not None for example in examples):
+            columns = (*columns, (f"Version {stable}{'' if kind == 'text' else '#'}", "stable"))
+        rows = tuple(
+            tuple(_cell(example, key, numeric=heading.endswith("#")) for heading, key in columns)
+            for example in examples
+        )
+        return cls(order, tuple(heading for heading, _ in columns), rows)
 
 
-def _cell(example: Mapping[str, Any], key: str, numeric: bool) -> str:
-    value, classes = example.get(key), ["num" if numeric else "said"]
+def _cell(example: Mapping[str, Any], key: str, *, numeric: bool) -> Cell:
+    value, classes = example.get(key), "num" if numeric else "said"
     if key == "predicted":
         right = example["score"] == 1 if "score" in example else value == example.get("label")
-        classes.append("good" if right else "bad")
-    if key in ("predicted", "stable") and (value is None or value == -1):
-        # A classifier answers -1 with scores that are no numbers; a regressor may mean it.
-        shown: object = "none" if value is None or "error" not in example else number(value)
-    else:
-        shown = number(value)
-    return f"<td class='{' '.join(classes)}'>{text(shown)}</td>"
+        classes += " good" if right else " bad"
+    # A classifier answers -1 with scores that are no numbers; a regressor may mean it.
+    missing = value is None or (value == -1 and "error" not in example)
+    return Cell("none" if key in ("predicted", "stable") and missing else figure(value), classes)

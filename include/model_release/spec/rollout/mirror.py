@@ -15,7 +15,7 @@ class Mirror(PodSettings):
     `timeout_s` is how long it waits for requests. Stable answers the mirrored share of its requests twice.
     """
 
-    image: ImageReference = "slipway/compare:0.1.0"
+    image: ImageReference = "slipway/mirror-comparison:0.1.0"
     requests: Count = 200
     """Requests to compare; fewer than these are `inconclusive`, unless they are enough to refuse."""
     required: bool = False

@@ -1,1 +1,4 @@
-"""What the programs that drive a load generator share."""
+"""The load generators' frame: options, rounds in turns, figures, and the server that is measured.
+
+Asks servers and starts load generators; converts no model.
+"""

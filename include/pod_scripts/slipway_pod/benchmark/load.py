@@ -50,7 +50,7 @@ LOG_TAIL = 4000
 
 
 def load_parser(about: str | None) -> argparse.ArgumentParser:
-    """What every load generator is told."""
+    """Return a parser with the arguments of every load generator."""
     parser = new_parser(about)
     add = parser.add_argument
     add("--server", required=True, metavar="HOST:GRPC_PORT", help="the staging Triton's gRPC address")
@@ -70,7 +70,7 @@ def load_parser(about: str | None) -> argparse.ArgumentParser:
 
 
 def checked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> argparse.Namespace:
-    """The options, once those that hang together do so; else ends with exit code 2."""
+    """Return the options; exit with code 2 where they contradict each other."""
     if bool(options.baseline) != bool(options.baseline_version):
         parser.error("--baseline and --baseline-version belong together")
     if options.requests < options.concurrency:
@@ -93,11 +93,11 @@ class Deadline:
         self._end = time.monotonic() + timeout_s
 
     def remaining_s(self) -> float:
-        """What is left, never below 0."""
+        """Return what is left, never below 0."""
         return max(0.0, self._end - time.monotonic())
 
     def passed(self) -> PodError:
-        """The error for a benchmark that reached its limit."""
+        """Return the error for a benchmark that reached its limit."""
         return PodError(
             "TimedOutError",
             "The benchmark did not finish in time",
@@ -123,7 +123,10 @@ class Server:
     """Triton over gRPC: whether it serves a model, and what that model takes."""
 
     def __init__(self, address: str, timeout_s: float) -> None:
-        """Waits until the server answers, at most 30 s. Raises PodError (ServerUnavailableError)."""
+        """Wait until the server answers, at most 30 s.
+
+        :raises PodError: of kind ServerUnavailableError.
+        """
         import tritonclient.grpc
 
         self.address = address
@@ -150,14 +153,14 @@ class Server:
             return False
 
     def describe(self, subject: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The model's metadata, and its configuration as the server has filled it in. Raises PodError."""
+        """Return the model's metadata, and its configuration as the server has filled it in."""
         self.require_serving(subject)
         metadata = self._ask(subject, partial(self.client.get_model_metadata, as_json=True))
         config = self._ask(subject, partial(self.client.get_model_config, as_json=True))
         return dict(metadata), dict(config["config"])
 
     def require_serving(self, subject: Subject) -> None:
-        """Raises PodError (ServerUnavailableError) unless the model is ready now."""
+        """Raise PodError (ServerUnavailableError) unless the model is ready now."""
         if not self._ask(subject, self.client.is_model_ready):
             raise PodError(
                 "ServerUnavailableError",
@@ -189,7 +192,7 @@ class Server:
 def generate_load(
     command: Sequence[str], deadline: Deadline, environment: Mapping[str, str] | None = None
 ) -> Ended:
-    """Runs a load generator to its end, which may be a bad one. Raises PodError."""
+    """Run a load generator to its end, which may be a bad one."""
     remedy = "correct benchmark.image in the release file: it must fit benchmark.generator"
     path, limit_s = require_program(command[0], remedy), deadline.remaining_s()
     try:
@@ -199,7 +202,7 @@ def generate_load(
 
 
 def ended_badly(server: Server, subject: Subject, program: str, ended: Ended) -> PodError:
-    """Why the load generator ended without a measurement. Raises PodError itself when the server is gone.
+    """Return why the load generator ended without a measurement. Raises PodError itself when the server is gone.
 
     The log is asked, not the server's statistics: Triton counts an error that a Python model answers as
     success.
@@ -215,13 +218,13 @@ def ended_badly(server: Server, subject: Subject, program: str, ended: Ended) ->
 
 
 def complaint(lines: Sequence[str]) -> str:
-    """The line of a load generator's output that says what went wrong."""
+    """Return the line of a load generator's output that says what went wrong."""
     telling = (line for pattern in COMPLAINTS for line in lines if pattern.search(line))
     return next(telling, lines[-1] if lines else "it said nothing")[:300]
 
 
 def refused(subject: Subject, found: str) -> PodError:
-    """A request was answered with an error: the candidate is refused, or the baseline cannot take the set."""
+    """Return the error for a request that failed: the candidate is refused, or the baseline cannot take the set."""
     candidate = subject.role == "candidate"
     return PodError(
         "BenchmarkRefusedError" if candidate else "UserError",
@@ -249,13 +252,13 @@ class Bench:
 
     @classmethod
     def open(cls, options: argparse.Namespace, store: Store, folder: Path) -> Bench:
-        """Waits for the server; the time begins now. Raises PodError."""
+        """Wait for the server; the time begins now."""
         deadline = Deadline(options.timeout_s)
         return cls(options, store, folder, Server(options.server, options.timeout_s), deadline)
 
     @property
     def subjects(self) -> list[Subject]:
-        """The candidate, and the baseline where one is named."""
+        """Return the candidate, and the baseline where one is named."""
         options = self.options
         subjects = [Subject("candidate", options.candidate, options.candidate_version)]
         if options.baseline:
@@ -272,7 +275,7 @@ class Round:
 
 
 def measure_in_turns(bench: Bench, measure: Callable[[Subject, int], Round], result: dict[str, Any]) -> None:
-    """Measures all rounds into the result's `measurements`, and keeps what each was computed from. Raises PodError."""
+    """Measure all rounds into the result's `measurements`, and keep what each was computed from."""
     options, subjects = bench.options, bench.subjects
     measurements = result["measurements"]
     for number in range(1, options.rounds + 1):
@@ -301,7 +304,7 @@ def run_benchmark(
     work: Callable[[argparse.Namespace, Store, Path, dict[str, Any]], None],
     packages: Iterable[str],
 ) -> int:
-    """Runs `work` in a folder of its own; it fills in the result as it goes. Returns the exit code."""
+    """Run `work` in a folder of its own; it fills in the result as it goes. Returns the exit code."""
 
     def work_in_folder(store: Store, result: dict[str, Any]) -> None:
         # Told even when nothing was measured.
@@ -318,7 +321,7 @@ def run_benchmark(
 
 
 def program_version(name: str) -> str:
-    """What a program says of itself, or that it is not there."""
+    """Return what a program says of itself, or that it is not there."""
     path = shutil.which(name)
     if path is None:
         return "not there"

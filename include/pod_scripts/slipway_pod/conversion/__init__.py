@@ -1,1 +1,4 @@
-"""What the converters share: their frame and run, precision, rewriting of ONNX models, sources that pass through."""
+"""The converters' frame and run: sources, precision, the reference that parity compares with, the finished model.
+
+Only the programs `convert_*.py` use this room.
+"""

@@ -12,7 +12,7 @@ BATCH_ROWS = "SLIPWAY_CALIBRATION_BATCH"
 
 
 def calibration_batches() -> Iterator[dict[str, Any]]:
-    """The rows in batches, whole ones only, by input."""
+    """Return the rows in batches, whole ones only, by input."""
     import numpy as np
 
     size = int(os.environ[BATCH_ROWS])

@@ -1,4 +1,4 @@
-"""What every converter of single models is: its arguments, its run, and how the model is handed over."""
+"""The frame of every converter of single models: its arguments, its run, and the upload of the model."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.conversion.reference import examine
 from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, Run
-from slipway_pod.parity.comparison import examine
 from slipway_pod.parity.outputs import require_parity
 from slipway_pod.parity.rules import add_rule_arguments
 from slipway_pod.program.arguments import new_parser, positive, s3_url, whole
@@ -23,7 +23,7 @@ Result = dict[str, Any]
 
 
 def converter_parser(about: str | None, precisions: Sequence[str] = ("fp32",)) -> argparse.ArgumentParser:
-    """The arguments that every converter has."""
+    """Return a parser with the arguments that every converter has."""
     parser = new_parser(about)
     add = parser.add_argument
     add("--source", required=True, type=s3_url, help="the trained model, s3://BUCKET/KEY")
@@ -41,7 +41,7 @@ def converter_parser(about: str | None, precisions: Sequence[str] = ("fp32",)) -
 def run_converter(
     options: argparse.Namespace, convert: Callable[[Run, Result], None], packages: Iterable[str]
 ) -> int:
-    """Runs `convert`, which fills in the result and hands a model over; returns the program's exit code.
+    """Run `convert`, which fills in the result and hands a model over; return the program's exit code.
 
     `packages` are those whose versions the result names.
     """
@@ -61,7 +61,7 @@ def run_converter(
 def run_onnx_converter(
     options: argparse.Namespace, make: Callable[[Run], Result], packages: Iterable[str]
 ) -> int:
-    """Runs a converter whose `make` leaves `model.onnx` and the reference, and returns its part of the result."""
+    """Run a converter whose `make` leaves `model.onnx` and the reference, and return its part of the result."""
 
     def convert(run: Run, result: Result) -> None:
         run.fetch(options.golden, GOLDEN_FILE)
@@ -73,7 +73,7 @@ def run_onnx_converter(
 
 
 def hand_over(run: Run, result: Result, model: Path) -> None:
-    """Uploads the model, if it answers as its source does; its parity table is in the result. Raises PodError."""
+    """Upload the model, if it answers as its source does; its parity table is in the result."""
     require_parity(result["parity"], run.options)
     say("parity", f"{result['parity'][0]['rows']} rows alike in {len(result['parity'])} outputs")
     result["model"] = run.put(model)

@@ -1,4 +1,4 @@
-"""The GPU of this pod: an engine is built on one kind, and runs on no other."""
+"""The GPU of this pod: an engine runs only on the kind of GPU that it was built on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class Gpu:
 
 
 def read_gpu() -> Gpu:
-    """The pod's GPU, or what its GPUs have in common. Raises PodError when there is none, or several kinds."""
+    """Return the pod's GPU, or what its GPUs have in common.
+
+    :raises PodError: there is none, or several kinds.
+    """
     try:
         done = subprocess.run(QUERY, capture_output=True, text=True, timeout=LIMIT_S, check=True)
         lines = [line.split(",") for line in done.stdout.splitlines() if line.strip()]
@@ -46,7 +49,7 @@ def read_gpu() -> Gpu:
 
 
 def timing_cache_url(prefix: str | None, gpu: Gpu, tensorrt: str) -> str | None:
-    """Where the timings of this GPU and TensorRT lie: they say nothing of others."""
+    """Return where the timings of this GPU and TensorRT lie: they say nothing of others."""
     if prefix is None:
         return None
     name = re.sub(r"[^a-z0-9]+", "-", gpu.name.lower()).strip("-")

@@ -1,4 +1,4 @@
-"""What the converters share that check a source's files and pass them through into a Triton model repository."""
+"""The frame of the converters that check a source's files and copy them into a Triton model repository."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.conversion.source_files import ARCHIVES, fetch_source
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.tensors import Signature
 from slipway_pod.program.arguments import new_parser, plain_name, positive, s3_url
@@ -19,7 +20,6 @@ from slipway_pod.program.result import run_to_result
 from slipway_pod.program.software import tool_versions, upload_software_list
 from slipway_pod.storage.s3 import Store
 from slipway_pod.storage.sending import MEBIBYTE
-from slipway_pod.storage.source_files import ARCHIVES, fetch_source
 
 READY = "ready.json"
 PACKAGES = ("numpy", "protobuf", "tritonclient")
@@ -40,7 +40,7 @@ Check = Callable[[Path, Path, argparse.Namespace], Checked]
 
 
 def passthrough_parser(about: str | None, *, max_size_mib: float) -> argparse.ArgumentParser:
-    """The arguments that these converters have."""
+    """Return a parser with the arguments of these converters."""
     parser = new_parser(about)
     add, archives = parser.add_argument, ", ".join(ARCHIVES)
     add("--source", required=True, type=s3_url, help=f"a folder, or an archive ({archives}), in S3")
@@ -54,7 +54,7 @@ def passthrough_parser(about: str | None, *, max_size_mib: float) -> argparse.Ar
 
 
 def pass_through(options: argparse.Namespace, check: Check) -> int:
-    """Fetches, checks, uploads; leaves the result and the list of software; returns the exit code."""
+    """Fetch, check, upload; leave the result and the list of software; return the exit code."""
     return run_to_result(
         options.destination,
         partial(_work, options, check),

@@ -17,7 +17,7 @@ PRECISIONS = ("fp32", "fp16", "int8")
 
 
 def precision_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say how a lower precision is reached."""
+    """Add the arguments that say how a lower precision is reached."""
     add = parser.add_argument
     methods = ["dynamic", "static"]
     add("--quantization", choices=methods, default="dynamic", help="how int8 is reached (%(default)s)")
@@ -30,7 +30,7 @@ def precision_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_precision(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Ends the program with exit code 2 when the arguments on precision contradict each other."""
+    """End the program with exit code 2 when the arguments on precision contradict each other."""
     static = options.precision == "int8" and options.quantization == "static"
     if static and options.calibration is None:
         parser.error("--quantization static needs --calibration: scales are taken from real rows")
@@ -39,13 +39,16 @@ def check_precision(parser: argparse.ArgumentParser, options: argparse.Namespace
 
 
 def fetch_calibration(run: Run) -> None:
-    """Downloads the calibration rows, if there are any. Raises PodError."""
+    """Download the calibration rows, if there are any."""
     if run.options.calibration is not None:
         run.fetch(run.options.calibration, CALIBRATION_FILE)
 
 
 def to_fp16(run: Run, source: Path, target: Path) -> None:
-    """Weights and sums in half precision; inputs and outputs stay as they are, so that clients need not change."""
+    """Write the model with weights and sums in half precision.
+
+    Inputs and outputs keep their types, so that clients need not change.
+    """
     import onnx
     from onnxruntime.transformers.float16 import convert_float_to_float16
     from onnxruntime.transformers.onnx_model import OnnxModel
@@ -58,7 +61,10 @@ def to_fp16(run: Run, source: Path, target: Path) -> None:
 
 
 def to_int8(run: Run, source: Path, target: Path) -> None:
-    """Weights in eight bits; activations too, with scales of each batch (dynamic) or of calibration rows (static)."""
+    """Write the model with weights and activations in eight bits.
+
+    The scales are those of each batch (dynamic) or of calibration rows (static).
+    """
     import onnx
     from onnxruntime import quantization as quant
 
@@ -90,7 +96,10 @@ def to_int8(run: Run, source: Path, target: Path) -> None:
 
 
 def calibration_rows(run: Run, source: Path) -> Any:
-    """The calibration set as ONNX Runtime reads it, batch by batch. Raises PodError (GoldenSetError)."""
+    """Return the calibration set as ONNX Runtime reads it, batch by batch.
+
+    :raises PodError: of kind GoldenSetError.
+    """
     from onnxruntime.quantization import CalibrationDataReader
 
     signature = read_signature(open_session(source, "the model before int8", optimise=False))

@@ -24,7 +24,7 @@ from slipway_pod.program.progress import say
 
 
 def rewrite(run: Run, path: Path) -> dict[str, Any]:
-    """Makes `model.onnx` of a checked model: simplified, optimised, in the wanted precision. Raises PodError.
+    """Make `model.onnx` of a checked model: simplified, optimised, in the wanted precision.
 
     A simplifier or optimiser that fails is left out and says why: the model is no worse for it, and half of
     the time that is left stays for what follows. The precision was asked for: it is reached, or the run fails.
@@ -55,7 +55,7 @@ def rewrite(run: Run, path: Path) -> dict[str, Any]:
 def apply(
     act: Callable[[Run, Path, Path], None], run: Run, source: Path, target: Path, name: str
 ) -> dict[str, Any]:
-    """One pass from file to file, with its result checked. Raises PodError."""
+    """Run one pass from file to file, and check its result."""
     before = load_checked(source, f"the model before {name}")
     signature = read_signature(open_session(source, f"the model before {name}", optimise=False))
     try:
@@ -77,7 +77,7 @@ def apply(
 
 
 def require_same_signature(name: str, before: Signature, after: Signature) -> None:
-    """Raises PodError when a pass changed a name, a datatype or a shape that was fixed."""
+    """Raise PodError when a pass changed a name, a datatype or a shape that was fixed."""
 
     def alike(a: Tensor, b: Tensor) -> bool:
         if (a.name, a.datatype) != (b.name, b.datatype):
@@ -95,7 +95,7 @@ def require_same_signature(name: str, before: Signature, after: Signature) -> No
 
 
 def simplify(_: Run, source: Path, target: Path) -> None:
-    """Folds constants and removes what does nothing."""
+    """Fold constants and remove nodes without effect."""
     import onnx
 
     save(importlib.import_module("onnxslim").slim(onnx.load(source)), target)

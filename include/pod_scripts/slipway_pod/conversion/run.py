@@ -29,19 +29,19 @@ class Run:
     limits: Limits
 
     def fetch(self, url: str, name: str) -> Path:
-        """Downloads an object to a file of this name in the folder. Raises PodError."""
+        """Download an object to a file of this name in the folder."""
         target = self.folder / name
         self.store.download(url, target)
         say("fetch", f"{url}, {target.stat().st_size} bytes")
         return target
 
     def put(self, path: Path) -> dict[str, Any]:
-        """Uploads a file under the destination, by its own name; returns its entry for the result. Raises PodError."""
+        """Upload a file under the destination, by its own name; return its entry for the result."""
         url = f"{self.options.destination}/{path.name}"
         measured = self.store.upload(path, url)
         say("put", f"{url}, {measured['size_bytes']} bytes")
         return {"file": path.name, **measured}
 
     def tool(self, name: str, act: Callable[[], Any], share_of_time: float = 1.0) -> Any:
-        """What `act` returns, run in a process of its own within the limits. Raises PodError."""
+        """Return what `act` returns, run in a process of its own within the limits."""
         return self.limits.run(name, act, share_of_time)

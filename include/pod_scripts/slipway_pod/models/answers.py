@@ -12,7 +12,10 @@ BATCH_ROWS = 64
 
 
 def answer_all(session: Any, signature: Signature, golden: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The model's outputs over all golden rows, batch by batch. Raises PodError (ModelInvalidError)."""
+    """Return the model's outputs over all golden rows, batch by batch.
+
+    :raises PodError: of kind ModelInvalidError.
+    """
     import numpy as np
 
     rows = len(next(iter(golden.values())))
@@ -36,19 +39,19 @@ def answer_all(session: Any, signature: Signature, golden: Mapping[str, Any], na
 
 
 def as_fed(array: Any) -> Any:
-    """Strings go to ONNX Runtime as objects; numbers as they are."""
+    """Return an array as ONNX Runtime takes it: strings as objects, numbers as they are."""
     return array.astype(str).astype(object) if array.dtype.kind in "SU" else array
 
 
 def rows_error(where: str, error: Exception) -> PodError:
-    """The error for a model that fails on golden rows."""
+    """Return the error for a model that fails on golden rows."""
     what = f"The model fails on the golden set ({where})"
     remedy = "correct the model, or the golden set if those rows are not valid inputs"
     return PodError("ModelInvalidError", what, found=first_line(error), remedy=remedy)
 
 
 def require_batch(output: str, value: Any, rows: int) -> None:
-    """Raises PodError (ModelInvalidError) unless an output has one row for each input row."""
+    """Raise PodError (ModelInvalidError) unless an output has one row for each input row."""
     shape = getattr(value, "shape", ())
     if shape[:1] != (rows,):
         what = f"Output {output!r} does not have one row for each of {rows} input rows"

@@ -15,7 +15,10 @@ from slipway_pod.models.tensors import Tensor, numpy_name
 
 
 def read_arrays(path: Path, name: str, limit_bytes: int = SIZE_LIMIT_BYTES) -> dict[str, Any]:
-    """The arrays of a NumPy archive by name, `limit_bytes` of them in all. Raises PodError (GoldenSetError)."""
+    """Return the arrays of a NumPy archive by name, `limit_bytes` of them in all.
+
+    :raises PodError: of kind GoldenSetError.
+    """
     try:
         return read_npz(path, limit_bytes)
     except (zipfile.BadZipFile, zlib.error, ValueError, RuntimeError, EOFError, OSError, KeyError) as error:
@@ -26,9 +29,9 @@ def read_arrays(path: Path, name: str, limit_bytes: int = SIZE_LIMIT_BYTES) -> d
 
 
 def read_golden(path: Path, name: str, inputs: tuple[Tensor, ...]) -> dict[str, Any]:
-    """The golden set's array for each input, first dimension rows; an optional one may be missing.
+    """Return the golden set's array for each input, first dimension rows; an optional one may be missing.
 
-    Raises PodError (GoldenSetError).
+    :raises PodError: of kind GoldenSetError.
     """
     arrays = read_arrays(path, name)
     inputs = tuple(tensor for tensor in inputs if tensor.name in arrays or not tensor.optional)
@@ -45,7 +48,7 @@ def read_golden(path: Path, name: str, inputs: tuple[Tensor, ...]) -> dict[str, 
 
 
 def require_columns(name: str, arrays: Mapping[str, Any], columns: Sequence[str]) -> None:
-    """Raises PodError (GoldenSetError) unless there is an array for each column."""
+    """Raise PodError (GoldenSetError) unless there is an array for each column."""
     missing = [column for column in columns if column not in arrays]
     if not missing:
         return
@@ -58,7 +61,7 @@ def require_columns(name: str, arrays: Mapping[str, Any], columns: Sequence[str]
 
 
 def require_column_fits(name: str, array: Any, tensor: Tensor) -> None:
-    """Raises PodError (GoldenSetError) unless type and shape are the input's."""
+    """Raise PodError (GoldenSetError) unless type and shape are the input's."""
     wanted = numpy_name(tensor.datatype)
     fits = array.dtype.kind in "US" if wanted == "str" else array.dtype.name == wanted
     shape = tensor.shape or (-1, *array.shape[1:])

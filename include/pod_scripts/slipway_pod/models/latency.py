@@ -17,7 +17,7 @@ LATENCY_LIMIT_S = 2.0
 def measure_latency(
     session: Any, signature: Signature, golden: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """How long the converted model takes for one golden row after the other, in milliseconds; `where` it ran."""
+    """Return how long the converted model takes for one golden row after the other, in milliseconds; `where` it ran."""
     rows, size = len(next(iter(golden.values()))), fixed_batch(signature) or 1
     taken_ms: list[float] = []
     ends_at = time.monotonic() + LATENCY_LIMIT_S
@@ -38,5 +38,5 @@ def measure_latency(
 
 
 def nearest_rank(ordered: Sequence[float], percent: float) -> float:
-    """The nearest-rank percentile: the smallest value that at least `percent` of all do not exceed."""
+    """Return the nearest-rank percentile: the smallest value that at least `percent` of all do not exceed."""
     return ordered[max(1, math.ceil(percent / 100 * len(ordered))) - 1]

@@ -1,4 +1,6 @@
-"""A NumPy archive whose sizes are believed only within limits, and never its objects.
+"""Reading a NumPy archive (.npz) that others wrote: within limits of size, and without Python objects.
+
+The rules of `include/model_release/gates/validation/npz.py`: a test holds the two alike.
 
 What the zip's directory claims is added up before anything is inflated, and each member must hold exactly the bytes
 that its own header calls for. Only the two ways of packing are taken that NumPy writes; of the others one step can
@@ -19,7 +21,10 @@ _LAST_CHARACTER, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)
 
 
 def read_npz(path: Path, limit_bytes: int = SIZE_LIMIT_BYTES) -> dict[str, Any]:
-    """The arrays by name. Raises ValueError, or what zipfile and zlib raise of an archive that is none."""
+    """Return the arrays by name.
+
+    :raises ValueError: it is too large, or a member is not an array; zipfile and zlib raise their own errors too.
+    """
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         total = sum(member.file_size for member in members)

@@ -16,7 +16,10 @@ DATATYPES |= {name: name.upper() for name in ("uint8", "uint16", "uint32", "uint
 
 
 def load_checked(path: Path, name: str) -> Any:
-    """Reads a model and has ONNX check it in full, shapes included. Raises PodError (ModelInvalidError)."""
+    """Read a model and have ONNX check it in full, shapes included.
+
+    :raises PodError: of kind ModelInvalidError.
+    """
     import onnx
 
     try:
@@ -32,12 +35,12 @@ def load_checked(path: Path, name: str) -> Any:
 
 
 def save(model: Any, path: Path) -> None:
-    """Writes a model so that equal models are equal bytes."""
+    """Write a model so that equal models are equal bytes."""
     path.write_bytes(model.SerializeToString(deterministic=True))
 
 
 def open_session(path: Path, name: str, *, optimise: bool) -> Any:
-    """An ONNX Runtime session on the CPU: as the server would run it, or with every optimisation off."""
+    """Return an ONNX Runtime session on the CPU: as the server would run it, or with every optimisation off."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -54,7 +57,10 @@ def open_session(path: Path, name: str, *, optimise: bool) -> Any:
 
 
 def read_signature(session: Any) -> Signature:
-    """Names, Triton datatypes and shapes. Raises PodError (ModelInvalidError) for what is no plain tensor."""
+    """Return the names, Triton datatypes and shapes of a session's tensors.
+
+    :raises PodError: of kind ModelInvalidError, for what is no plain tensor.
+    """
 
     def tensor(argument: Any) -> Tensor:
         datatype = DATATYPES.get(argument.type.removeprefix("tensor(").removesuffix(")"))
@@ -69,7 +75,7 @@ def read_signature(session: Any) -> Signature:
 
 
 def used_domains(graph: Any) -> set[str]:
-    """The operator domains that a graph uses, its inner graphs included; ONNX's own is the empty string."""
+    """Return the operator domains that a graph uses, its inner graphs included; ONNX's own is the empty string."""
     found = set()
     for node in graph.node:
         found.add("" if node.domain == "ai.onnx" else node.domain)

@@ -1,4 +1,4 @@
-"""NVIDIA's templates of config.pbtxt, filled in as messages: a placeholder that nobody has a value for is an error."""
+"""NVIDIA's templates of config.pbtxt, filled in as messages. A placeholder without a value is an error."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
 
 
 def fill_templates(folder: Path, names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The ModelConfig of each model by its name; `names` says what each template's model is called.
+    """Return the ModelConfig of each model by its name; `names` says what each template's model is called.
 
-    Raises PodError (ModelInvalidError).
+    :raises PodError: of kind ModelInvalidError.
     """
     configs = {}
     for template, name in names.items():
@@ -37,7 +37,7 @@ def fill_templates(folder: Path, names: Mapping[str, str], values: Mapping[str, 
 
 
 def filled(text: str, name: str, values: Mapping[str, Any]) -> Any:
-    """A template as a ModelConfig message: typed values where it wants them, text inside quotes. Raises PodError."""
+    """Return a template as a ModelConfig message: typed values where it wants them, text inside quotes."""
     from google.protobuf import text_format
     from tritonclient.grpc import model_config_pb2
 
@@ -79,12 +79,12 @@ def filled(text: str, name: str, values: Mapping[str, Any]) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """A value as a parameter holds it."""
+    """Return a value as a parameter holds it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def template_error(name: str, found: str) -> PodError:
-    """The error for a template that this program cannot fill in."""
+    """Return the error for a template that this program cannot fill in."""
     return PodError(
         "ModelInvalidError",
         f"The template of {name} cannot be filled in",
@@ -95,7 +95,7 @@ def template_error(name: str, found: str) -> PodError:
 
 
 def drop_repeated(tensors: Any) -> None:
-    """A tensor that a template lists twice is listed once."""
+    """Keep one of the tensors that a template lists twice."""
     for index in reversed(range(len(tensors))):
         if any(other.name == tensors[index].name for other in list(tensors)[:index]):
             del tensors[index]

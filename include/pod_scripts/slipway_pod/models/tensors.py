@@ -27,7 +27,7 @@ class Tensor:
     optional: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The value as JSON holds it: what is compared from version to version."""
+        """Return the value as JSON holds it: what is compared from version to version."""
         return {"name": self.name, "datatype": self.datatype, "shape": list(self.shape)}
 
     def __str__(self) -> str:
@@ -42,11 +42,11 @@ class Signature:
     outputs: tuple[Tensor, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The value as JSON holds it."""
+        """Return the value as JSON holds it."""
         roles = {"inputs": self.inputs, "outputs": self.outputs}
         return {role: [tensor.to_json() for tensor in tensors] for role, tensors in roles.items()}
 
 
 def fixed_batch(signature: Signature) -> int:
-    """How many rows a model wants at a time, 0 when it takes any number."""
+    """Return how many rows a model wants at a time, 0 when it takes any number."""
     return next((tensor.shape[0] for tensor in signature.inputs if tensor.shape and tensor.shape[0] > 0), 0)

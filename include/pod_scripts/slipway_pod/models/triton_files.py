@@ -1,4 +1,4 @@
-"""What Triton reads of a model: its config.pbtxt and its programs, read here without running any of them."""
+"""The files that Triton reads of a model: config.pbtxt and programs, read here without running them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CONFIG = "config.pbtxt"
 
 
 def invalid(what: str, **details: str) -> PodError:
-    """The error for a model that must be mended."""
+    """Return the error for a model that must be corrected."""
     return PodError("ModelInvalidError", what, **details)
 
 
 def read_config(path: Path, name: str, if_missing: str) -> Any:
     """Triton's ModelConfig out of its text; `name` is what it is called, `if_missing` says what to do without it.
 
-    Raises PodError (ModelInvalidError).
+    :raises PodError: of kind ModelInvalidError.
     """
     from google.protobuf import text_format
     from tritonclient.grpc import model_config_pb2
@@ -41,9 +41,9 @@ def read_config(path: Path, name: str, if_missing: str) -> Any:
 
 
 def declared_tensors(config: Any, kind: str, name: str) -> tuple[Tensor, ...]:
-    """The tensors under `input` or `output` (`kind`) of a configuration called `name`, with the batch dimension.
+    """Return the tensors under `input` or `output` (`kind`) of a configuration called `name`, with the batch dimension.
 
-    Raises PodError (ModelInvalidError).
+    :raises PodError: of kind ModelInvalidError.
     """
     from tritonclient.grpc import model_config_pb2
 
@@ -72,14 +72,17 @@ def declared_tensors(config: Any, kind: str, name: str) -> tuple[Tensor, ...]:
 
 
 def config_text(config: Any) -> str:
-    """A ModelConfig as its text."""
+    """Return a ModelConfig as its text."""
     from google.protobuf import text_format
 
     return str(text_format.MessageToString(config, use_short_repeated_primitives=True))
 
 
 def read_program(path: Path, name: str) -> ast.Module:
-    """Parses and compiles a program called `name`, without running it. Raises PodError (ModelInvalidError)."""
+    """Parse and compile a program called `name`, without running it.
+
+    :raises PodError: of kind ModelInvalidError.
+    """
     try:
         content = path.read_bytes()
         tree = ast.parse(content, name)
@@ -96,11 +99,11 @@ def read_program(path: Path, name: str) -> ast.Module:
 
 
 def files_below(folder: Path) -> list[str]:
-    """The paths of all files below a folder, relative to it, in order."""
+    """Return the paths of all files below a folder, relative to it, in order."""
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
 def move(source: Path, target: Path) -> None:
-    """Moves a file to where its folder need not be there yet."""
+    """Move a file to where its folder need not be there yet."""
     target.parent.mkdir(parents=True, exist_ok=True)
     source.replace(target)

@@ -1,1 +1,4 @@
-"""Parity: the converted model's outputs held against the source's."""
+"""Parity: how far the converted model's outputs are from the source's, and the rule that each output must meet.
+
+Computes with arrays; reads no file and runs no model.
+"""

@@ -1,4 +1,4 @@
-"""Parity: does the converted model answer as its source does? One table entry an output, and the refusal."""
+"""Parity of outputs: one entry in the table for each output of the converted model, and the refusal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORST_ROWS = 5
 
 
 def compare_output(name: str, source: Any, converted: Any, rule: Rule) -> dict[str, Any]:
-    """The entry of one output in the parity table. NaN against a number counts as endlessly far."""
+    """Return the entry of one output in the parity table. NaN against a number counts as infinitely far."""
     import numpy as np
 
     rows = len(source)
@@ -66,7 +66,7 @@ def distances(a: Any, b: Any, rule: Rule) -> tuple[Any, Any, Any]:
 
 
 def cosine_of_rows(a: Any, b: Any) -> Any:
-    """The cosine similarity of each pair of rows; 1 for equal rows, also for those of zeros."""
+    """Return the cosine similarity of each pair of rows; 1 for equal rows, also for those of zeros."""
     import numpy as np
 
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
@@ -77,7 +77,7 @@ def cosine_of_rows(a: Any, b: Any) -> Any:
 
 
 def agrees_in_best(a: Any, b: Any, k: int) -> Any:
-    """Whether each of the converted model's `k` best classes is, by the source, among its `k` best; per row.
+    """Return whether each of the converted model's `k` best classes is, by the source, among its `k` best; per row.
 
     Classes that tie in the source may stand for each other.
     """
@@ -91,7 +91,7 @@ def agrees_in_best(a: Any, b: Any, k: int) -> Any:
 
 
 def worst_rows(a: Any, b: Any, off: Any, badness: Any) -> list[dict[str, Any]]:
-    """The rows most off among those that are, each with its element that is most off."""
+    """Return the rows that are furthest off, each with its element that is furthest off."""
     import numpy as np
 
     order = np.argsort(-np.where(off, badness.max(axis=1), -1.0), kind="stable")[:WORST_ROWS]
@@ -106,7 +106,7 @@ def worst_rows(a: Any, b: Any, off: Any, badness: Any) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A NumPy scalar as JSON can hold it: not-a-number and infinities become strings."""
+    """Return a NumPy scalar as JSON can hold it: not-a-number and infinities become strings."""
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -114,7 +114,7 @@ def plain(value: Any) -> Any:
 
 
 def require_parity(parity: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Raises PodError (ParityRefusedError), which names the worst rows, unless every output passes."""
+    """Raise PodError (ParityRefusedError), which names the worst rows, unless every output passes."""
     failed = [entry for entry in parity if not entry["pass"]]
     if not failed:
         return

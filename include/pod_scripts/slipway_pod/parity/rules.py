@@ -1,4 +1,4 @@
-"""What an output is held to, as the command line says it."""
+"""The rule that an output must meet, as the command line gives it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULE_TYPES: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """What an output is held to; one `measure` decides, the others are only reported.
+    """The rule that an output must meet; one `measure` decides, the others are only reported.
 
     tolerance: at least `within_min` of the rows have |source - converted| <= abs + rel * |source| in every
     element. cosine: each row's vector has a cosine similarity of at least `cosine_min` with the source's.
@@ -41,7 +41,7 @@ class Rule:
 
 
 def add_rule_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say what outputs are held to."""
+    """Add the arguments of the rule that outputs must meet."""
     add, default = parser.add_argument, Rule()
     add("--parity-measure", choices=MEASURES, default=default.measure, help="what decides (%(default)s)")
     for key, kind in RULE_TYPES.items():
@@ -52,7 +52,7 @@ def add_rule_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def output_rule(text: str) -> dict[str, Any]:
-    """An argument such as `{"output": "label", "measure": "top_k", "agreement_min": 0.99}`."""
+    """Return an argument such as `{"output": "label", "measure": "top_k", "agreement_min": 0.99}`."""
     try:
         given = json.loads(text)
         checked = {key: RULE_TYPES[key](str(given[key])) for key in given.keys() & RULE_TYPES}
@@ -66,7 +66,7 @@ def output_rule(text: str) -> dict[str, Any]:
 
 
 def rule_for(output: str, options: argparse.Namespace) -> Rule:
-    """What an output is held to: the release's rule, with what is said of this output alone."""
+    """Return the rule of an output: the release's, with the values given for this output alone."""
     rule = {key: getattr(options, key) for key in RULE_TYPES} | {"measure": options.parity_measure}
     for given in options.output_parity:
         if given["output"] == output:

@@ -1,1 +1,4 @@
-"""What every program of a pod is: arguments, progress, limits, programs that it starts, and the result it leaves."""
+"""What every program of a pod has: arguments, progress, limits, subprograms, and the result that it writes.
+
+Knows nothing of models.
+"""

@@ -1,4 +1,4 @@
-"""The types of the programs' arguments: what is none ends the program with exit code 2, by argparse."""
+"""The types of the programs' arguments. A value of another type ends the program with exit code 2, by argparse."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@+-]*")
 
 
 def new_parser(about: str | None) -> argparse.ArgumentParser:
-    """A parser whose help begins with a program's docstring, as it is written."""
+    """Return a parser whose help begins with a program's docstring, as it is written."""
     return argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def s3_url(text: str) -> str:
-    """An S3 address with a key, returned without a trailing slash."""
+    """Return an S3 address with a key, returned without a trailing slash."""
     if not text.startswith("s3://") or not all(split_url(text)):
         raise argparse.ArgumentTypeError(f"expected s3://BUCKET/KEY, found {text!r}")
     return text.rstrip("/")
 
 
 def http_url(text: str) -> str:
-    """The address of an HTTP server."""
+    """Return the address of an HTTP server."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise argparse.ArgumentTypeError(f"expected http(s)://HOST[:PORT], found {text!r}")
@@ -39,19 +39,19 @@ def http_url(text: str) -> str:
 
 
 def plain_name(text: str) -> str:
-    """A name that a folder can have."""
+    """Return a name that a folder can have."""
     if not PLAIN_NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(f"expected a plain name, found {text!r}")
     return text
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
+    """Return the names in a list with commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """A JSON object."""
+    """Return a JSON object."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -62,22 +62,22 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def not_negative(text: str) -> float:
-    """A finite number, 0 or above."""
+    """Return a finite number, 0 or above."""
     return _number(text, float, "a number of 0 or above", lambda value: 0 <= value < math.inf)
 
 
 def positive(text: str) -> float:
-    """A finite number above 0."""
+    """Return a finite number above 0."""
     return _number(text, float, "a number above 0", lambda value: 0 < value < math.inf)
 
 
 def share(text: str) -> float:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1."""
     return _number(text, float, "a number from 0 to 1", lambda value: 0 <= value <= 1)
 
 
 def whole(text: str) -> int:
-    """A whole number above 0."""
+    """Return a whole number above 0."""
     return _number(text, int, "a whole number above 0", lambda value: value >= 1)
 
 

@@ -16,7 +16,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Does not return."""
+    """Become the program that the arguments name; do not return."""
     data_bytes, program = int(sys.argv[1]), sys.argv[2]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if data_bytes:

@@ -1,4 +1,4 @@
-"""Tools within limits: each in a process of its own, which ends when it takes too long or too much memory."""
+"""Limits of time and memory for tools: each runs in a process of its own, which is ended when it exceeds them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Limits:
 
     @contextmanager
     def spend(self, share_of_time: float = 1.0) -> Iterator[float]:
-        """The seconds that a tool may take now; those until the end of the block are gone for the next one."""
+        """Return the seconds that a tool may take now; those until the end of the block are gone for the next one."""
         started = time.monotonic()
         try:
             yield self.left_s * share_of_time
@@ -58,9 +58,10 @@ class Limits:
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
     def run(self, name: str, act: Callable[[], Any], share_of_time: float = 1.0) -> Any:
-        """What `act` returns, run in a child process: one that hangs, eats memory or crashes ends there.
+        """Return what `act` returns, run in a child process.
 
-        It may use `share_of_time` of the time that is left. Raises PodError.
+        If it hangs, takes too much memory or crashes, only that process ends. It may use `share_of_time` of the time
+        that is left.
         """
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe(duplex=False)
@@ -99,7 +100,7 @@ def _answer_over(act: Callable[[], Any], pipe: Connection, name: str, limits: Li
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came from, says that memory was refused: libraries hide it in their own."""
+    """Return whether an error, or one that caused it, says that memory was refused."""
     while error is not None:
         if OUT_OF_MEMORY.search(f"{type(error).__name__}: {error}"):
             return True
@@ -108,14 +109,14 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def time_error(name: str, limit_s: float, limits: Limits, remedy: str = MORE_TIME) -> PodError:
-    """The error for a tool that was still at work when its time was up."""
+    """Return the error for a tool that was still at work when its time was up."""
     what = f"The tool {name!r} did not finish in time"
     expected = f"an end within {limit_s:.3g} s (all tools: {limits.timeout_s:g} s)"
     return PodError("TimedOutError", what, expected=expected, found="still at work, and ended", remedy=remedy)
 
 
 def memory_error(name: str, limits: Limits) -> PodError:
-    """The error for a tool that asked for more memory than there is for it."""
+    """Return the error for a tool that asked for more memory than there is for it."""
     what = f"The tool {name!r} wanted more memory than it may have"
     expected = None if limits.memory_mib is None else f"at most {limits.memory_mib} MiB"
     found = "an allocation that was refused"
@@ -123,7 +124,7 @@ def memory_error(name: str, limits: Limits) -> PodError:
 
 
 def crash_error(name: str, exit_code: int) -> PodError:
-    """The error for a tool that died without an answer."""
+    """Return the error for a tool that died without an answer."""
     number = -exit_code
     how = signal.Signals(number).name if number in set(signal.Signals) else f"exit code {exit_code}"
     memory = " (most often: out of memory)" if how in ("SIGKILL", "SIGABRT") else ""

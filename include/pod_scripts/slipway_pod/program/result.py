@@ -1,4 +1,4 @@
-"""How every program ends: `result.json` is written whatever happened, as long as S3 answers."""
+"""The end of every program: it writes `result.json`, also after a failure, as long as S3 answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_to_result(
     done: str = "pass",
     last: Callable[[Store, str, dict[str, Any]], None] | None = None,
 ) -> int:
-    """Runs `work`, which fills in the result as it goes; writes the result; returns the exit code.
+    """Run `work`, which fills in the result as it goes; write the result; return the exit code.
 
     The result has `outcome` (`done`, `refused` or `error`), `error`, what `work` filled in, `inputs` (what was read),
     `tools` (versions) and `seconds`. `last` is called before it is written, also after a failure, unless S3 does not
@@ -68,5 +68,5 @@ def run_to_result(
 
 
 def stop(number: int, _: object) -> None:
-    """Ends by way of every `finally`, so that what was started here goes too; without a result."""
+    """End the program through every `finally`, so that what it started ends too; no result is written."""
     raise SystemExit(128 + number)

@@ -28,7 +28,7 @@ def tool_versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def upload_software_list(store: Store, destination: str, result: dict[str, Any]) -> None:
-    """Puts `sbom.json` beside the result and lists it in `files`; equal images give equal bytes. Raises PodError."""
+    """Put `sbom.json` beside the result and list it in `files`; equal images give equal bytes."""
     with tempfile.TemporaryDirectory(prefix="sbom-") as folder:
         path = Path(folder) / SBOM
         path.write_text(json.dumps(software_list(), indent=1, sort_keys=True))
@@ -37,7 +37,7 @@ def upload_software_list(store: Store, destination: str, result: dict[str, Any])
 
 
 def software_list() -> dict[str, Any]:
-    """The Python packages of this image as a CycloneDX 1.6 document, sorted by name."""
+    """Return the Python packages of this image as a CycloneDX 1.6 document, sorted by name."""
     components = {entry["purl"]: entry for entry in map(_component, importlib.metadata.distributions())}
     return {
         "bomFormat": "CycloneDX",

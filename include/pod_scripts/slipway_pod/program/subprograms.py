@@ -1,4 +1,4 @@
-"""Other programs, run within limits of time and memory: nothing of them is left afterwards."""
+"""Other programs, run within limits of time and memory; no process of theirs remains."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LAUNCHER = Path(__file__).with_name("launch.py")
 KEPT_LINES = 400
 # A program that has given up, but hangs, is waited for this long.
 HANG_GRACE_S = 5.0
-# How long the last words of a program that has ended may take.
-LAST_WORDS_S = 5.0
+# How long the rest of the output of a program that has ended may take.
+LAST_OUTPUT_S = 5.0
 # A builder warns of tactics that ran out of memory long before another fault ends it: only its end is looked at.
 BUILDERS_LAST_LINES = 40
 TELLING_LINE = re.compile(r"\[!\]|\[E\]|\berror\b", re.IGNORECASE)
@@ -40,7 +40,10 @@ class Ended:
 
 
 def require_program(name: str, remedy: str) -> str:
-    """The program's full path. Raises PodError (UserError) when the image does not hold it."""
+    """Return the program's full path.
+
+    :raises PodError: of kind UserError, the image does not hold it.
+    """
     path = shutil.which(name)
     if path is None:
         found = os.environ.get("PATH", "")
@@ -58,12 +61,12 @@ def run_program(
     echo: bool = False,
     gives_up: re.Pattern[str] | None = None,
 ) -> Ended:
-    """Runs a program, given by its full path, to its end; it and all that it started are gone afterwards.
+    """Run a program, given by its full path, to its end; it and all that it started are gone afterwards.
 
     memory_mib: of private writable memory; 0 sets no limit. echo: passes its output on, line by line.
     gives_up: what it says before it hangs; then it is ended, and its code is that of SIGKILL.
 
-    Raises TimeoutError after `limit_s`.
+    :raises TimeoutError: after `limit_s`.
     """
     launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(memory_mib * 2**20)]
     process = subprocess.Popen(
@@ -86,7 +89,7 @@ def run_program(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        reader.join(LAST_WORDS_S)
+        reader.join(LAST_OUTPUT_S)
     return Ended(code, tuple(output.lines))
 
 
@@ -100,7 +103,7 @@ class _Output:
     has_given_up: bool = False
 
     def read(self, stream: Iterable[str]) -> None:
-        """Reads to the end."""
+        """Read to the end."""
         for line in stream:
             text = line.strip()
             if self.echo:
@@ -124,7 +127,7 @@ def _wait_for_end(process: subprocess.Popen[str], output: _Output, limit_s: floa
 
 
 def run_builder(command: Sequence[str], limits: Limits, environment: Mapping[str, str] | None = None) -> None:
-    """Runs a builder of engines to its end, its output into the log.
+    """Run a builder of engines to its end, its output into the log.
 
     Raises PodError: it is not there, it took too long or too much memory, it crashed, or it refused the model.
     """
@@ -148,7 +151,7 @@ def run_builder(command: Sequence[str], limits: Limits, environment: Mapping[str
 
 
 def _builder_error(name: str, ended: Ended, limits: Limits) -> PodError:
-    """The error for a builder that failed: what it said that sounds most like the cause."""
+    """Return the error for a builder that failed, with the line of its output that most likely names the cause."""
     lines = ended.lines[-BUILDERS_LAST_LINES:]
     if any(OUT_OF_MEMORY.search(line) for line in lines):
         return memory_error(name, limits)

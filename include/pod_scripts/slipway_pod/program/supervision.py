@@ -1,4 +1,4 @@
-"""Work that ends in time: when it takes too long, or when nothing has moved for a while, whatever it waits for."""
+"""Work under two limits: on its time, and on the time in which nothing moves, whatever it waits for."""
 
 from __future__ import annotations
 
@@ -16,25 +16,29 @@ REMEDY = "check AWS_ENDPOINT_URL, the network and the store; a larger model need
 
 
 class Progress:
-    """What the work says of itself: `tick` when something has moved. `is_over` tells its threads to end."""
+    """The progress of the work: `tick` when something has moved. `is_over` tells its threads to end."""
 
     def __init__(self) -> None:
         self.is_over = threading.Event()
         self._moved_at = time.monotonic()
 
     def tick(self) -> None:
-        """Something has moved. Raises PodError in a thread whose work was given up meanwhile."""
+        """Record that something has moved.
+
+        :raises PodError: in a thread whose work was given up meanwhile.
+        """
         if self.is_over.is_set():
             raise PodError("TimedOutError", "The work was given up")
         self._moved_at = time.monotonic()
 
     def idle_s(self) -> float:
-        """How long nothing has moved."""
+        """Return for how many seconds nothing has moved."""
         return time.monotonic() - self._moved_at
 
 
 def supervised(work: Callable[[Progress], T], timeout_s: float, stall_s: float) -> T:
-    """What the work returns, in a thread of its own; raises what it raises, or a PodError when it is not over in time.
+    """Return what the work returns, in a thread of its own; raises what it raises, or a PodError when it is not over in
+    time.
 
     The thread may go on then: whoever calls ends the process soon, and not by waiting for it.
     """

@@ -1,1 +1,4 @@
-"""Files between the pod and S3: read, sent, unpacked, placed in one go."""
+"""Files between the pod and S3: read, sent, and placed in a folder at once.
+
+Knows nothing of models and of the command line.
+"""

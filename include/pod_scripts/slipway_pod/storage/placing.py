@@ -1,4 +1,4 @@
-"""A folder that is filled in one go: what is not complete lies where no inference server looks, and goes on failure.
+"""A folder that is filled at once: incomplete content lies where no inference server looks, and is removed on failure.
 
 The folder may be a mount, which cannot be replaced as a whole. So its content is made in a hidden folder inside it,
 from which Triton loads nothing, and is moved up when all of it is there. The hidden folder, or a hidden file that is
@@ -22,7 +22,7 @@ IGNORED = frozenset({"lost+found"})
 
 @contextmanager
 def filled(folder: Path, about: Mapping[str, object]) -> Iterator[Path]:
-    """Gives a folder to write to; at the end of the block its content becomes that of `folder`.
+    """Yield a folder to write to; at the end of the block its content becomes that of `folder`.
 
     Nothing of it is left when the block fails. `about` is written beside the content. Raises PodError, and touches
     nothing, where something lies in `folder` that this function did not put there.
@@ -43,7 +43,7 @@ def filled(folder: Path, about: Mapping[str, object]) -> Iterator[Path]:
 
 @contextmanager
 def writing_errors(folder: Path) -> Iterator[None]:
-    """Makes a PodError of what the file system refuses."""
+    """Raise a PodError in place of the file system's errors."""
     try:
         yield
     except OSError as error:
@@ -53,7 +53,7 @@ def writing_errors(folder: Path) -> Iterator[None]:
 
 
 def names_in(folder: Path) -> set[str]:
-    """What lies in a folder, but for what the file system itself puts there."""
+    """Return what lies in a folder, but for what the file system itself puts there."""
     return {path.name for path in folder.iterdir()} - IGNORED
 
 
@@ -72,7 +72,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _clear(folder: Path, but: frozenset[str]) -> None:
-    """Removes what lies in a folder; the hidden folder last."""
+    """Remove what lies in a folder; the hidden folder last."""
     if not folder.is_dir():
         return
     for name in sorted(names_in(folder) - but, key=lambda name: (name == STAGED, name)):

@@ -1,4 +1,4 @@
-"""S3, whose errors become PodErrors: what is missing, what is forbidden, what may pass."""
+"""S3, with PodErrors in place of its errors: missing, forbidden, or temporary."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Store:
         self._encryption = {name: asked[name] for name in ENCRYPTION_ARGUMENTS if name in asked}
 
     def download(self, url: str, target: Path) -> None:
-        """Writes an object to a file, whose folder is made."""
+        """Write an object to a file, whose folder is made."""
         target.parent.mkdir(parents=True, exist_ok=True)
         with store_errors(url) as (bucket, key):
             self._client.download_file(bucket, key, str(target))
         self.inputs[url] = {"size_bytes": target.stat().st_size, "sha256": sha256(target)}
 
     def fetch_if_there(self, url: str, target: Path) -> bool:
-        """Downloads an object that need not be there; says whether it was."""
+        """Download an object that need not be there; return whether it was."""
         try:
             self.download(url, target)
         except PodError as error:
@@ -59,7 +59,7 @@ class Store:
         return True
 
     def sizes(self, url: str, most: int | None = None) -> dict[str, int]:
-        """Size in bytes by name, relative to the folder, of the objects below it, or of its first `most`."""
+        """Return the size in bytes by name, relative to the folder, of the objects below it, or of its first `most`."""
         with store_errors(url) as (bucket, key):
             prefix = f"{key.rstrip('/')}/"
             pages = self._client.get_paginator("list_objects_v2").paginate(
@@ -69,7 +69,7 @@ class Store:
             return {entry["Key"].removeprefix(prefix): entry["Size"] for entry in entries}
 
     def download_folder(self, url: str, folder: Path, most: int | None = None) -> int:
-        """Writes all objects below an address into a folder; returns how many: one at least, `most` at most."""
+        """Write all objects below an address into a folder; return how many: one at least, `most` at most."""
         listed = self.sizes(url, None if most is None else most + 1)
         names = [name for name in listed if not name.endswith("/")]
         if not names or (most is not None and len(listed) > most):
@@ -85,7 +85,7 @@ class Store:
         return len(names)
 
     def pieces(self, url: str, size_bytes: int) -> Iterator[bytes]:
-        """An object's bytes, some at a time; an answer that breaks off is asked for again from there.
+        """Return an object's bytes, some at a time; an answer that breaks off is asked for again from there.
 
         Whoever reads ends it when there are more than the `size_bytes` that were expected.
         """
@@ -107,7 +107,7 @@ class Store:
             time.sleep(failures)
 
     def read(self, url: str, most_bytes: int) -> bytes:
-        """The bytes of an object that is not larger than that."""
+        """Return the bytes of an object that is not larger than that."""
         content = bytearray()
         for piece in self.pieces(url, most_bytes):
             content += piece
@@ -117,19 +117,19 @@ class Store:
         return bytes(content)
 
     def upload(self, path: Path, url: str) -> dict[str, Any]:
-        """Writes a file to an object; returns what was sent, as `Sending.measured` has it."""
+        """Write a file to an object; return what was sent, as `Sending.measured` has it."""
         (measured,) = self._send({url: path})
         return measured
 
     def upload_folder(self, folder: Path, url: str) -> list[dict[str, Any]]:
-        """Writes every file below a folder, some at once; returns path and what was sent of each, in order."""
+        """Write every file below a folder, some at once; return path and what was sent of each, in order."""
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         places = [path.relative_to(folder).as_posix() for path in paths]
         sent = self._send({f"{url}/{place}": path for place, path in zip(places, paths, strict=True)})
         return [{"path": place, **measured} for place, measured in zip(places, sent, strict=True)]
 
     def _send(self, files: Mapping[str, Path]) -> list[dict[str, Any]]:
-        """Sends files to their addresses; S3 checks each piece. One pool of threads bounds what is in memory."""
+        """Send files to their addresses; S3 checks each piece. One pool of threads bounds what is in memory."""
         from boto3.s3.transfer import TransferConfig, create_transfer_manager
 
         largest = max((path.stat().st_size for path in files.values()), default=0)
@@ -148,7 +148,7 @@ class Store:
         return [sending.measured() for sending in sendings]
 
     def read_json(self, url: str) -> Any:
-        """The value of a JSON object."""
+        """Return the value of a JSON object."""
         with store_errors(url) as (bucket, key):
             body = self._client.get_object(Bucket=bucket, Key=key)["Body"].read()
         try:
@@ -158,21 +158,21 @@ class Store:
             raise PodError("UserError", f"{url} is no JSON", found=str(error), remedy=remedy) from error
 
     def write_json(self, value: Mapping[str, Any], url: str) -> None:
-        """Writes a value as JSON."""
+        """Write a value as JSON."""
         body = json.dumps(value, indent=2, allow_nan=False).encode()
         about = {"ContentType": "application/json", "ChecksumAlgorithm": CHECKSUM, **self._encryption}
         with store_errors(url) as (bucket, key):
             self._client.put_object(Bucket=bucket, Key=key, Body=body, **about)
 
     def delete(self, url: str) -> None:
-        """Removes an object; one that is not there is no error."""
+        """Remove an object; one that is not there is no error."""
         with store_errors(url) as (bucket, key):
             self._client.delete_object(Bucket=bucket, Key=key)
 
 
 @contextmanager
 def store_errors(url: str) -> Iterator[tuple[str, str]]:
-    """Gives bucket and key; makes a PodError of what boto3 raises: missing, forbidden, or what may pass."""
+    """Yield bucket and key; raise a PodError in place of boto3's errors: missing, forbidden, or temporary."""
     from boto3.exceptions import Boto3Error
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
@@ -204,6 +204,6 @@ def split_url(url: str) -> tuple[str, str]:
 
 
 def sha256(path: Path) -> str:
-    """A file's SHA-256, in hexadecimal."""
+    """Return a file's SHA-256, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

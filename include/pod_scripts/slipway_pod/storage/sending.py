@@ -1,4 +1,4 @@
-"""A file on its way into S3, hashed as it is read: what was sent is what was measured, and nothing is read twice."""
+"""A file that is sent to S3 and hashed while it is read: the digest is of what was sent, and nothing is read twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_PARTS = 10_000
 
 
 def part_bytes(size_bytes: int) -> int:
-    """How large the parts of a file are: whole MiB, so that S3 takes them all.
+    """Return how large the parts of a file are: whole MiB, so that S3 takes them all.
 
     boto3 holds about ten of them in memory: up to 156 GiB that is a constant.
     """
@@ -37,11 +37,11 @@ class Sending:
 
     @property
     def in_parts(self) -> bool:
-        """Whether what was read is sent in parts: boto3's rule, with a threshold of one part."""
+        """Return whether what was read is sent in parts: boto3's rule, with a threshold of one part."""
         return self._size_bytes >= self.part_bytes
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes of the file."""
+        """Return the next bytes of the file."""
         block = self._next(size)
         self._whole.update(block)
         rest = memoryview(block)
@@ -55,7 +55,7 @@ class Sending:
         return block
 
     def _next(self, size: int) -> bytes:
-        """What the file has; it is closed at its end, and what is asked after that gets nothing."""
+        """Return the file's next bytes; close it at its end, and return nothing after that."""
         if self._file is None:
             self._file = self._path.open("rb")
         if self._file.closed:

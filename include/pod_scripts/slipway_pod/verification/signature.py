@@ -1,4 +1,6 @@
-"""Whether a version's signature is of its manifest, by a key that is trusted: as `plugins/slipway/registry/signing.py`.
+"""The check that a trusted key has signed a version's manifest, as in `plugins/slipway/registry/signing.py`.
+
+The envelope is read as in `plugins/slipway/registry/envelope.py`: a test holds the two alike.
 
 The signature is a Sigstore bundle with a DSSE envelope. Nothing in it is looked at before one of the keys has signed
 it.
@@ -24,7 +26,10 @@ PEM_BLOCK = re.compile(rb"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----"
 
 
 def load_public_keys(text: bytes, where: str) -> list[Any]:
-    """The public keys in a text of one or more PEM blocks. Raises PodError for a text without, or with another kind."""
+    """Return the public keys in a text of one or more PEM blocks.
+
+    :raises PodError: the text has no key, or one of another kind.
+    """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -44,7 +49,7 @@ def load_public_keys(text: bytes, where: str) -> list[Any]:
 
 
 def require_signed(version: Version, manifest: Manifest, bundle: bytes, keys: list[Any]) -> None:
-    """Returns when one of the keys has signed this manifest, and by it each file. Raises PodError."""
+    """Require that one of the keys has signed this manifest, and by it each file."""
     place = f"{version.root}/{SIGNATURE_FILE}"
     payload = signed_payload(bundle, keys)
     statement: Any = None if payload is None else _json(payload)
@@ -65,7 +70,7 @@ def require_signed(version: Version, manifest: Manifest, bundle: bytes, keys: li
 
 
 def signed_payload(bundle: bytes, keys: list[Any]) -> bytes | None:
-    """The payload, if one of the keys has signed it; None otherwise, and for what is no bundle."""
+    """Return the payload, if one of the keys has signed it; None otherwise, and for what is not a bundle."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
     from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512

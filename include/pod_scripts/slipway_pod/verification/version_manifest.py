@@ -1,4 +1,4 @@
-"""The manifest of a published version, read with distrust: whose it is, which files it names, what of it is signed.
+"""The manifest of a published version, read without trust in who wrote it.
 
 The rules of `include/model_release/publishing/manifest_identity.py`, with Python alone: a test holds the two alike.
 """
@@ -48,7 +48,7 @@ class Version:
 
     @property
     def root(self) -> str:
-        """The address of the folder that holds the repository and the manifest, without a slash at its end."""
+        """Return the address of the folder that holds the repository and the manifest, without a slash at its end."""
         return self.source.removesuffix("/repository")
 
     def __str__(self) -> str:
@@ -66,7 +66,10 @@ class Manifest:
 
 
 def parse_source(source: str) -> Version:
-    """The version that an address names. Raises PodError for anything but a version's repository."""
+    """Return the version that an address names.
+
+    :raises PodError: for anything but a version's repository.
+    """
     found = SOURCE.fullmatch(source)
     if found is None:
         what = f"{source[:200]!r} is no published version"
@@ -77,7 +80,10 @@ def parse_source(source: str) -> Version:
 
 
 def parse_manifest(document: bytes, version: Version) -> Manifest:
-    """The manifest of a version, as it lies there. Raises PodError for everything that is none, or another's."""
+    """Return the manifest of a version, as it lies there.
+
+    :raises PodError: it is not a manifest, or it is another version's.
+    """
     try:
         value = json.loads(document)
         attachments = value.get("attachments", {})
@@ -96,7 +102,10 @@ def parse_manifest(document: bytes, version: Version) -> Manifest:
 
 
 def canonical_json(value: Any) -> bytes:
-    """A value as UTF-8 JSON; equal values give equal bytes. Raises ValueError for what JSON does not have."""
+    """Return a value as UTF-8 JSON; equal values give equal bytes.
+
+    :raises ValueError: for what JSON does not have.
+    """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
 
@@ -107,7 +116,7 @@ def _refuse(version: Version, expected: str, found: str) -> NoReturn:
 
 
 def _entries(listed: Any) -> dict[str, FileEntry]:
-    """The entries of a manifest. Raises ValueError, KeyError, TypeError or AttributeError for anything else."""
+    """Return the entries of a manifest; raise ValueError, KeyError, TypeError or AttributeError for anything else."""
     if len(listed) > FILES_LIMIT:
         raise ValueError(f"more than {FILES_LIMIT} files")
     found = {}
@@ -125,7 +134,7 @@ def _entries(listed: Any) -> dict[str, FileEntry]:
 
 
 def _misplaced(files: dict[str, FileEntry], version: Version) -> Iterator[str]:
-    """What is wrong with the places of the files, in words."""
+    """Return what is wrong with the places of the files, in words."""
     parts = [path.split("/") for path in files]
     models = {part[0] for part in parts if len(part) == 2 and part[1] == CONFIG_FILE}
     number = str(version.number)

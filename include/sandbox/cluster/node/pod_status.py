@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.sandbox.cluster.resources import KubeObject
-from include.sandbox.cluster.storage.store import api_time
+from include.sandbox.cluster.storage.times import api_time
 
 # The exit code that container runtimes report for a command that could not be started.
 START_ERROR_CODE = 128

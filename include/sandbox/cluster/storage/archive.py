@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from include.sandbox.cluster.resources import RESOURCES, KubeObject, Resource, resource_of
+from include.sandbox.cluster.resource_lookup import resource_of
+from include.sandbox.cluster.resources import RESOURCES, KubeObject, Resource
+from include.sandbox.host.files import replace_file
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +24,7 @@ class Archive:
         """Writes `obj` over its earlier state."""
         if not resource.persistent:
             return
-        path = self._path(resource, obj)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(obj, sort_keys=True), encoding="utf-8")
-        os.replace(fresh, path)
+        replace_file(self._path(resource, obj), json.dumps(obj, sort_keys=True))
 
     def remove(self, resource: Resource, obj: KubeObject) -> None:
         """Forgets `obj`."""

@@ -8,7 +8,8 @@ from collections import deque
 
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.resources import KubeObject
-from include.sandbox.cluster.storage.store import ObjectStore, api_time
+from include.sandbox.cluster.storage.store import ObjectStore
+from include.sandbox.cluster.storage.times import api_time
 
 log = logging.getLogger(__name__)
 

@@ -5,69 +5,28 @@ Everything happens on one asyncio loop and no method but `watch` waits, so each 
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import string
-import time
 import uuid
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from include.sandbox.cluster.admission.validation import Admission, admit, check_namespace_name
-from include.sandbox.cluster.errors import ApiError, already_exists, bad_request, conflict, expired, not_found
+from include.sandbox.cluster.errors import already_exists, bad_request, conflict, not_found
 from include.sandbox.cluster.merge import merge_patched
-from include.sandbox.cluster.resources import (
-    NAMESPACES,
-    PODS,
-    KubeObject,
-    Resource,
-    resource_named,
-    resource_of,
-)
+from include.sandbox.cluster.resource_lookup import resource_named, resource_of
+from include.sandbox.cluster.resources import NAMESPACES, PODS, KubeObject, Resource
 from include.sandbox.cluster.selectors import Matcher, label_matcher
 from include.sandbox.cluster.storage.archive import Archive
+from include.sandbox.cluster.storage.history import Change, History
+from include.sandbox.cluster.storage.object_update import check_identity, essence, updated
+from include.sandbox.cluster.storage.times import api_time
 
-__all__ = ["ApiError", "ObjectStore", "api_time"]
-
-_SERVER_OWNED = (
-    "name",
-    "namespace",
-    "uid",
-    "creationTimestamp",
-    "generation",
-    "resourceVersion",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-)
-_MODIFIED_MEANWHILE = (
-    "the object has been modified; please apply your changes to the latest version and try again"
-)
 Key = tuple[str, str, str]
 # The class has a method `list`, behind which the built-in type is hidden.
 Objects = list[KubeObject]
-
-
-@dataclass(frozen=True)
-class Change:
-    """One step of the history: `event` is ADDED, MODIFIED or DELETED; `before` is None for a new object."""
-
-    version: int
-    event: str
-    obj: KubeObject
-    before: KubeObject | None
-    resource: Resource
-
-
-Changes = list[Change]
-
-
-def api_time(when: datetime | None = None) -> str:
-    """A time as Kubernetes writes it, in UTC and whole seconds: `2026-11-20T10:00:00Z`. Default: now."""
-    return (when or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class ObjectStore:
@@ -87,13 +46,9 @@ class ObjectStore:
         admission: Callable[[Resource, KubeObject | None, KubeObject], Admission] = admit,
     ) -> None:
         self._objects: dict[Key, KubeObject] = {}
-        self._history: deque[Change] = deque(maxlen=history_limit)
-        self._subscribers: set[asyncio.Queue[Change]] = set()
+        self._history = History(history_limit)
         self._archive = archive
         self._admit = admission
-        # Versions begin at the present time in ms: whatever an earlier process gave out is older than all of
-        # ours.
-        self._version = self._first_version = time.time_ns() // 1_000_000
         self._open_namespaces = namespaces is None
         if archive is not None:
             for resource, obj in archive.load():
@@ -104,7 +59,7 @@ class ObjectStore:
     @property
     def resource_version(self) -> str:
         """The version of the whole collection, as lists carry it."""
-        return str(self._version)
+        return str(self._history.version)
 
     def create(self, obj: Mapping[str, Any], *, dry_run: bool = False) -> KubeObject:
         """Stores a new object (its kind read from `apiVersion` and `kind`) and returns it as stored.
@@ -292,11 +247,9 @@ class ObjectStore:
         does not reach back to `since`.
         """
         resource = resource_named(kind)
-        queue: asyncio.Queue[Change] = asyncio.Queue()
-        backlog = self._backlog(since)
+        backlog = [] if since is None else self._history.since(since)
         present = self.select(resource, namespace, matches) if since is None else []
-        self._subscribers.add(queue)
-        try:
+        with self._history.followed() as queue:
             for obj in present:
                 yield "ADDED", obj
             for change in backlog:
@@ -304,22 +257,9 @@ class ObjectStore:
             # What was committed while the backlog was being taken comes after it: nothing waits in between.
             while True:
                 change = await queue.get()
-                event = _seen_as(change, resource, namespace, matches)
+                event = change.seen_as(resource, namespace, matches)
                 if event:
                     yield event, deepcopy(change.obj)
-        finally:
-            self._subscribers.discard(queue)
-
-    def _backlog(self, since: int | None) -> Changes:
-        if since is None:
-            return []
-        full = self._history.maxlen == len(self._history)
-        oldest = self._history[0].version - 1 if full and self._history else self._first_version
-        # A version from the future was given out by another store: the client must list again, as for one too
-        # old.
-        if since < oldest or since > self._version:
-            raise expired(since, oldest)
-        return [change for change in self._history if change.version > since]
 
     def _update(
         self,
@@ -332,52 +272,25 @@ class ObjectStore:
         dry_run: bool,
     ) -> Admission:
         before = self._current(resource, namespace, name)
-        self._check_identity(resource, before, new)
-        after = new
-        if subresource == "status":
-            after = {**deepcopy(before), "status": new.get("status", {})}
-        elif resource.has_status:
-            after = {key: value for key, value in new.items() if key != "status"}
-            if "status" in before:
-                after["status"] = deepcopy(before["status"])
-        own = {key: before["metadata"][key] for key in _SERVER_OWNED if key in before["metadata"]}
-        given = {key: value for key, value in after["metadata"].items() if key not in _SERVER_OWNED}
-        after["metadata"] = {**given, **own}
-        admission = self._admit(resource, before, after)
+        check_identity(resource, before, new)
+        admission = self._admit(resource, before, updated(resource, before, new, subresource))
         after = admission.obj
-        if _essence(after) != _essence(before):
+        if essence(after) != essence(before):
             after["metadata"]["generation"] = before["metadata"]["generation"] + 1
         if after != before and not dry_run:
-            if "deletionTimestamp" in own and not after["metadata"].get("finalizers") and resource != PODS:
+            if (
+                "deletionTimestamp" in before["metadata"]
+                and not after["metadata"].get("finalizers")
+                and resource != PODS
+            ):
                 self._remove(resource, after)
             else:
                 self._commit(resource, "MODIFIED", before, after)
         return Admission(deepcopy(after), admission.unknown_fields)
 
-    def _check_identity(self, resource: Resource, before: KubeObject, new: KubeObject) -> None:
-        """Raises ApiError when `new` is about another object, or about a state that is no longer."""
-        own, given = before["metadata"], new.get("metadata")
-        if not isinstance(given, dict):
-            raise bad_request("metadata: expected an object")
-        if resource_of(new) != resource:
-            raise bad_request(f"the object is not a {resource.kind}")
-        for field in ("name", "namespace"):
-            if given.get(field) and given[field] != own.get(field):
-                raise bad_request(
-                    f"the {field} of the object ({given[field]}) does not match "
-                    f"the {field} on the URL ({own.get(field)})"
-                )
-        if given.get("resourceVersion") and given["resourceVersion"] != own["resourceVersion"]:
-            raise conflict(resource, own["name"], _MODIFIED_MEANWHILE)
-        if given.get("uid") and given["uid"] != own["uid"]:
-            why = (
-                f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {own['uid']}"
-            )
-            raise conflict(resource, own["name"], why)
-
     def _commit(self, resource: Resource, event: str, before: KubeObject | None, after: KubeObject) -> None:
-        self._version += 1
-        after["metadata"]["resourceVersion"] = str(self._version)
+        version = self._history.next_version()
+        after["metadata"]["resourceVersion"] = str(version)
         if resource.tells_last_write:
             after["metadata"]["managedFields"] = [_last_write(resource)]
         key = self._key(resource, after["metadata"].get("namespace", ""), after)
@@ -387,10 +300,7 @@ class ObjectStore:
             self._objects[key] = after
         if self._archive is not None:
             (self._archive.remove if event == "DELETED" else self._archive.save)(resource, after)
-        change = Change(self._version, event, after, before, resource)
-        self._history.append(change)
-        for queue in self._subscribers:
-            queue.put_nowait(change)
+        self._history.add(Change(version, event, after, before, resource))
 
     def _remove(self, resource: Resource, obj: KubeObject) -> KubeObject:
         last = deepcopy(obj)
@@ -434,26 +344,8 @@ def _last_write(resource: Resource) -> KubeObject:
     }
 
 
-def _essence(obj: KubeObject) -> KubeObject:
-    """What an object is for: a change of it is a new generation."""
-    return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
-
-
 def _pod_grace_s(pod: KubeObject, asked_s: int | None) -> int:
     status = pod.get("status", {})
     if status.get("phase") in ("Succeeded", "Failed") or "startTime" not in status:
         return 0
     return int(pod["spec"]["terminationGracePeriodSeconds"] if asked_s is None else max(asked_s, 0))
-
-
-def _seen_as(change: Change, resource: Resource, namespace: str | None, matches: Matcher) -> str | None:
-    """What a watcher with this view is told about a change; None when it does not concern it."""
-    if change.resource != resource:
-        return None
-    if namespace and change.obj["metadata"].get("namespace") != namespace:
-        return None
-    now = change.event != "DELETED" and matches(change.obj)
-    earlier = change.before is not None and matches(change.before)
-    if now:
-        return "MODIFIED" if earlier else "ADDED"
-    return "DELETED" if earlier else None

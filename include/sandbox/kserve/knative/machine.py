@@ -1,5 +1,4 @@
-"""KServe's Knative mode as a pure state machine: an InferenceService and its revisions in, traffic and status
-out.
+"""KServe's Knative mode as a pure state machine: an InferenceService and its revisions in, traffic out.
 
 It follows KServe's predictor reconciler and status propagation together with Knative's Configuration and
 Route, their traps included, because a release that is safe only against a friendlier machine is not safe:
@@ -9,8 +8,7 @@ Route, their traps included, because a release that is safe only against a frien
 - 100 % on "latest" records that revision as rolled out, whether or not it is the one the spec describes;
 - a percent set once the latest revision is rolled out falls back to the revision rolled out *before* it;
 - whatever reaches the revision template makes a new revision, the service's annotations and labels too
-  (except the
-  few that KServe's configuration keeps out); the percent alone does not, nor does the same template again;
+  (except the few that KServe's configuration keeps out); the percent alone does not, nor does the same template again;
 - `status.observedGeneration` is the Knative Service's, not the InferenceService's;
 - `status.modelStatus.lastFailureInfo` stays after the failure is mended.
 """
@@ -23,16 +21,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from include.sandbox.kserve.conditions import TRUE, Condition, ConditionStatus, with_times
+from include.sandbox.kserve.annotations import UNPROPAGATED_ANNOTATIONS
 
-# KServe's defaults of inferenceservice-config's serviceAnnotationDisallowedList.
-UNPROPAGATED_ANNOTATIONS = (
-    "autoscaling.knative.dev/min-scale",
-    "autoscaling.knative.dev/max-scale",
-    "internal.serving.kserve.io/storage-initializer-sourceuri",
-    "kubectl.kubernetes.io/last-applied-configuration",
-)
-TAG_ROUTING_ANNOTATION = "serving.kserve.io/enable-tag-routing"
 # Reconciling is a loop of its own observations; in practice it settles after three rounds.
 MAX_ROUNDS = 8
 
@@ -240,116 +230,3 @@ def forget_old(predictor: Predictor, keep: int = 20) -> Predictor:
     recent = {one.name for one in predictor.revisions[-keep:]}
     kept = tuple(one for one in predictor.revisions if one.name in referred | recent)
     return replace(predictor, revisions=kept)
-
-
-def status_of(
-    predictor: Predictor, *, name: str, namespace: str, domain: str, previous: Object, now: str
-) -> dict[str, Any]:
-    """Return the InferenceService's status. `previous` gives the transition times that still hold; `now` is
-    RFC 3339.
-
-    `predictor.traffic` must be what the router really does.
-    """
-    created = predictor.latest_created
-    component: dict[str, Any] = {
-        "latestCreatedRevision": created.name if created else "",
-        "latestReadyRevision": predictor.latest_ready,
-        "latestRolledoutRevision": predictor.latest_rolledout,
-        "previousRolledoutRevision": predictor.previous_rolledout,
-    }
-    component = {key: value for key, value in component.items() if value}
-    if predictor.traffic:
-        component["traffic"] = [_target_status(one, name, namespace, domain) for one in predictor.traffic]
-        component["url"] = f"http://{name}-predictor.{namespace}.{domain}"
-    conditions = _conditions(predictor, name)
-    status: dict[str, Any] = {
-        "observedGeneration": predictor.generation,
-        "deploymentMode": "Knative",
-        "conditions": with_times(conditions, previous.get("conditions") or [], now),
-        "components": {"predictor": component},
-        "modelStatus": _model_status(predictor, conditions["Ready"][0]),
-    }
-    if predictor.traffic:
-        status["url"] = f"http://{name}.{namespace}.{domain}"
-        status["address"] = {"url": f"http://{name}.{namespace}.svc.cluster.local"}
-    return status
-
-
-def _target_status(target: Target, name: str, namespace: str, domain: str) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "revisionName": target.revision,
-        "percent": target.percent,
-        "latestRevision": target.latest,
-    }
-    if target.tag:
-        line["tag"] = target.tag
-        line["url"] = f"http://{target.tag}-{name}-predictor.{namespace}.{domain}"
-    return line
-
-
-def _conditions(predictor: Predictor, name: str) -> dict[str, Condition]:
-    """Return {type: (status, reason, message)}."""
-    configuration = _configuration_condition(predictor)
-    route = _route_condition(predictor, configuration, name)
-    ready = next((one for one in (configuration, route) if one[0] == "False"), None) or next(
-        (one for one in (configuration, route) if one[0] == "Unknown"), TRUE
-    )
-    ingress: Condition = TRUE if route == TRUE else (route[0], "Predictor ingress not created", "")
-    overall = ready if ready != TRUE else ingress
-    return {
-        "IngressReady": ingress,
-        "LatestDeploymentReady": _aggregate(configuration, "PredictorConfigurationReady not ready"),
-        "PredictorConfigurationReady": configuration,
-        "PredictorReady": ready,
-        "PredictorRouteReady": route,
-        "Ready": overall,
-        "RoutesReady": _aggregate(route, "PredictorRouteReady not ready"),
-        "Stopped": ("False", "", ""),
-    }
-
-
-def _aggregate(condition: Condition, reason: str) -> Condition:
-    return TRUE if condition == TRUE else (condition[0], reason, "")
-
-
-def _configuration_condition(predictor: Predictor) -> Condition:
-    created = predictor.latest_created
-    if created is None or created.phase == "pending":
-        return ("Unknown", "", "")
-    if created.phase == "failed":
-        return (
-            "False",
-            "RevisionFailed",
-            f'Revision "{created.name}" failed with message: {created.message}.',
-        )
-    return TRUE
-
-
-def _route_condition(predictor: Predictor, configuration: Condition, name: str) -> Condition:
-    if predictor.traffic:
-        return TRUE
-    if configuration[0] == "False":
-        message = f'Configuration "{name}-predictor" does not have any ready Revision.'
-        return ("False", "RevisionMissing", message)
-    return ("Unknown", "", "")
-
-
-def _model_status(predictor: Predictor, ready: ConditionStatus) -> dict[str, Any]:
-    created = predictor.latest_created
-    phase = created.phase if created else "pending"
-    states: dict[str, str] = {"activeModelState": "Loaded" if predictor.latest_ready else ""}
-    status: dict[str, Any] = {}
-    if phase == "failed":
-        states["targetModelState"] = "FailedToLoad"
-        status["transitionStatus"] = "BlockedByFailedLoad"
-    elif phase == "ready" and ready == "True":
-        states["targetModelState"] = "Loaded"
-        status["transitionStatus"] = "UpToDate"
-        status["copies"] = {"failedCopies": 0, "totalCopies": 1}
-    else:
-        states["targetModelState"] = "Loading" if created else "Pending"
-        status["transitionStatus"] = "InProgress"
-    status["states"] = states
-    if predictor.last_failure:
-        status["lastFailureInfo"] = dict(predictor.last_failure)
-    return status

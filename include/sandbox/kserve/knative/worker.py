@@ -8,9 +8,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine
+from include.sandbox.kserve.knative.status import status_of
 from include.sandbox.kserve.worker import ServiceWorker, Surroundings
-from include.sandbox.services.router import Backend, Ingress
+from include.sandbox.services.routing import Backend, Ingress
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ class KnativeWorker(ServiceWorker):
         settled = machine.settle(
             accepted,
             service["spec"]["predictor"].get("canaryTrafficPercent"),
-            tag_latest=annotations.get(machine.TAG_ROUTING_ANNOTATION) == "true",
+            tag_latest=annotations.get(TAG_ROUTING_ANNOTATION) == "true",
         )
         self._start(settled)
         if self._waits_for_a_server(settled):
@@ -84,7 +86,7 @@ class KnativeWorker(ServiceWorker):
             await self._route(settled)
             self.predictor = machine.forget_old(settled)
         self.keep()
-        self.tell(machine.status_of(self.predictor, **self.about(service)))
+        self.tell(status_of(self.predictor, **self.about(service)))
         self._scale_down(settled.needed() | self.predictor.needed())
 
     def forget(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from include.model_release.errors import SlipwayError
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve.settings import Store
-from include.sandbox.services.router import Backend, Ingress
+from include.sandbox.services.routing import Backend, Ingress
 
 log = logging.getLogger(__name__)
 

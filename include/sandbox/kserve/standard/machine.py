@@ -1,4 +1,4 @@
-"""KServe's Standard mode as a pure state machine: an InferenceService and its Deployments in, routes and status out.
+"""KServe's Standard mode as a pure state machine: an InferenceService and its Deployments in, routes out.
 
 One reconciliation has two stages, `reconcile` (Deployments and their Services, and what the status says of
 canaries) and then `route` (the HTTPRoutes), as in KServe's `Predictor.Reconcile` and `RawHTTPRouteReconciler`
@@ -30,8 +30,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from include.sandbox.kserve.conditions import TRUE, Condition, ConditionStatus, with_times
-from include.sandbox.kserve.knative.machine import UNPROPAGATED_ANNOTATIONS
+from include.sandbox.kserve.annotations import UNPROPAGATED_ANNOTATIONS
 
 Phase = Literal["pending", "ready", "failed"]
 Object = Mapping[str, Any]
@@ -280,134 +279,3 @@ def route(before: Predictor, service: Object, *, gateway_api: bool = True) -> Pr
     weighted = [Backend(workload_name(service, {"name": one.name}), one.percent) for one in ready]
     rest = 100 - sum(one.percent for one in ready)
     return replace(before, routed=(Backend(before.stable, rest), *weighted))
-
-
-def http_routes(predictor: Predictor, service: Object, domain: str, gateway: str) -> list[dict[str, Any]]:
-    """Return the HTTPRoutes, the predictor's and the service's own; none before there is anything to lead to."""
-    if not predictor.routed:
-        return []
-    metadata = service["metadata"]
-    name, namespace = metadata["name"], metadata["namespace"]
-    gateway_namespace, _, gateway_name = gateway.partition("/")
-    references = [_reference(one, namespace) for one in predictor.routed]
-    return [
-        {
-            "apiVersion": "gateway.networking.k8s.io/v1",
-            "kind": "HTTPRoute",
-            "metadata": {
-                "name": route_name,
-                "namespace": namespace,
-                "labels": dict(metadata.get("labels") or {}),
-                "ownerReferences": [_owner(service)],
-            },
-            "spec": {
-                "parentRefs": [
-                    {
-                        "group": "gateway.networking.k8s.io",
-                        "kind": "Gateway",
-                        "namespace": gateway_namespace,
-                        "name": gateway_name,
-                    }
-                ],
-                "hostnames": [f"{route_name}.{namespace}.{domain}"],
-                "rules": [
-                    {
-                        "matches": [{"path": {"type": "RegularExpression", "value": "^/.*$"}}],
-                        "backendRefs": references,
-                        "timeouts": {"request": "60s"},
-                    }
-                ],
-            },
-        }
-        for route_name in (f"{name}-predictor", name)
-    ]
-
-
-def _reference(backend: Backend, namespace: str) -> dict[str, Any]:
-    weight = {} if backend.weight is None else {"weight": backend.weight}
-    return {"kind": "Service", "name": backend.name, "namespace": namespace, "port": 80, **weight}
-
-
-def _owner(service: Object) -> dict[str, Any]:
-    metadata = service["metadata"]
-    return {
-        "apiVersion": "serving.kserve.io/v1beta1",
-        "kind": "InferenceService",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-# --- the status ---
-
-
-def status_of(
-    predictor: Predictor,
-    *,
-    name: str,
-    namespace: str,
-    domain: str,
-    previous: Object,
-    now: str,
-    ingress_ready: bool = True,
-) -> dict[str, Any]:
-    """Return the InferenceService's status. `previous` gives the transition times that still hold; `now` is
-    RFC 3339; `ingress_ready` tells whether a Gateway has taken the routes.
-    """
-    conditions = _conditions(predictor, ingress_ready)
-    status: dict[str, Any] = {
-        "observedGeneration": predictor.generation,
-        "deploymentMode": "Standard",
-        "conditions": with_times(conditions, previous.get("conditions") or [], now),
-        "components": {"predictor": {}},
-        "modelStatus": _model_status(predictor, conditions["Ready"][0]),
-    }
-    if predictor.canaries:
-        status["canaryStatuses"] = [
-            {"name": one.name, "ready": one.ready, "trafficPercent": one.percent}
-            for one in predictor.canaries
-        ]
-    if predictor.routed:
-        status["url"] = f"http://{name}.{namespace}.{domain}"
-        status["address"] = {"url": f"http://{predictor.stable}.{namespace}.svc.cluster.local"}
-    return status
-
-
-def _conditions(predictor: Predictor, ingress_ready: bool) -> dict[str, Condition]:
-    """Return {type: (status, reason, message)}."""
-    up: Condition = TRUE if predictor.is_ready else ("False", "MinimumReplicasUnavailable", "")
-    ingress: Condition = ("False", "Predictor ingress not created", "")
-    if predictor.routed:
-        ingress = TRUE if ingress_ready else ("False", "ParentStatusNotAvailable", "")
-    conditions: dict[str, Condition] = {
-        "IngressReady": ingress,
-        "PredictorReady": up,
-        "Ready": up if up != TRUE else ingress,
-        "Stopped": ("False", "", ""),
-    }
-    if predictor.canaries:
-        all_ready = all(one.ready for one in predictor.canaries)
-        conditions["CanaryPredictorReady"] = (
-            ("True", "AllCanariesReady", "") if all_ready else ("False", "CanariesNotReady", "")
-        )
-    return conditions
-
-
-def _model_status(predictor: Predictor, ready: ConditionStatus) -> dict[str, Any]:
-    stable = predictor.workload(predictor.stable)
-    phase = stable.newest.phase if stable else "pending"
-    status: dict[str, Any] = {}
-    states: dict[str, str] = {"activeModelState": "Loaded" if predictor.is_ready else ""}
-    if phase == "failed":
-        states["targetModelState"], status["transitionStatus"] = "FailedToLoad", "BlockedByFailedLoad"
-    elif phase == "ready" and ready == "True":
-        states["targetModelState"], status["transitionStatus"] = "Loaded", "UpToDate"
-        status["copies"] = {"failedCopies": 0, "totalCopies": stable.replicas if stable else 0}
-    else:
-        states["targetModelState"], status["transitionStatus"] = "Loading", "InProgress"
-    status["states"] = states
-    if predictor.last_failure:
-        status["lastFailureInfo"] = dict(predictor.last_failure)
-    return status

@@ -19,8 +19,10 @@ from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve.revisions import RevisionRun
 from include.sandbox.kserve.standard import machine
 from include.sandbox.kserve.standard.gateway import ROUTES, accept
+from include.sandbox.kserve.standard.http_routes import http_routes
+from include.sandbox.kserve.standard.status import status_of
 from include.sandbox.kserve.worker import ServiceWorker, Surroundings
-from include.sandbox.services.router import Backend, Ingress
+from include.sandbox.services.routing import Backend, Ingress
 from include.sandbox.services.triton import TritonPorts
 
 log = logging.getLogger(__name__)
@@ -140,7 +142,7 @@ class StandardWorker(ServiceWorker):
     def _tell(self, service: Mapping[str, Any]) -> dict[str, Any]:
         """Write and return the status, which says of canaries what the spec says, whatever Envoy does."""
         accepted = self._is_accepted()
-        status = machine.status_of(self.predictor, **self.about(service), ingress_ready=accepted)
+        status = status_of(self.predictor, **self.about(service), ingress_ready=accepted)
         self.tell(status)
         return status
 
@@ -169,9 +171,7 @@ class StandardWorker(ServiceWorker):
         """Write the HTTPRoutes; each keeps its generation where nothing changes."""
         if not self._settings.gateway_api:
             return
-        for wanted in machine.http_routes(
-            self.predictor, service, self._settings.domain, self._settings.gateway
-        ):
+        for wanted in http_routes(self.predictor, service, self._settings.domain, self._settings.gateway):
             try:
                 self._store.merge_patch(ROUTES, self.namespace, wanted["metadata"]["name"], wanted)
             except ApiError as error:

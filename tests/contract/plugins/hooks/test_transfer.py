@@ -16,9 +16,10 @@ from slipway.registry.registry import ModelRegistry
 from slipway.registry.verification import verify_version
 
 from include.model_release.errors import StoreUnavailableError
-from tests.contract.plugins.conftest import Publication, aws_connection
-from tests.contract.plugins.registry.test_publisher import KEY, beside, left_over, prepared, publish
+from tests.support.store.connections import aws_connection
 from tests.support.store.fault_proxy import FAULTS, Faults, fault_proxy
+from tests.support.store.publication import Publication
+from tests.support.store.publishing import KEY, beside, left_over, prepared, publish
 
 Prepare = Callable[..., Publication]
 BODY = bytes(range(256)) * 20_000  # 5 MB: several chunks
@@ -124,7 +125,7 @@ def test_condition_that_stays_undecided_is_never_an_answer(
     store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where S3 never says who was first, nobody is told that he was, nor that he was not."""
-    monkeypatch.setattr("slipway.hooks.s3_store._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("slipway.hooks.s3_errors._FIRST_PAUSE_S", 0.001)
     faults.plan = ["409"] * 100
     with pytest.raises(StoreUnavailableError, match="ConditionalRequestConflict"):
         faulty.write_once("k", BODY)

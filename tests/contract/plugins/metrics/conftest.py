@@ -21,10 +21,13 @@ from typing import Any
 
 import pytest
 
-from include.sandbox.services.router import Backend, Ingress, Router, Routing, envoy_argv
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer, end_with_parent
+from include.sandbox.host.child_process import end_with_parent
+from include.sandbox.services.router import Router, envoy_argv
+from include.sandbox.services.routing import Backend, Ingress, Routing
+from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.clients import HOST, ask_grpc, ask_http, grpc_client, wait_for
 from tests.support.serving.models import table_model, write_repository
+from tests.support.serving.triton_install import triton_install
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.
 _home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
@@ -187,7 +190,7 @@ def envoy_before(
 @pytest.fixture(scope="module")
 def world(prometheus_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Two Tritons behind an Envoy: stable doubles, the candidate trebles, both fail when asked to."""
-    install = TritonInstall.prepare()
+    install = triton_install()
     with ExitStack() as stack:
         servers: dict[str, TritonServer] = {}
         for name, factor in ((STABLE, 2.0), (CANDIDATE, 3.0)):

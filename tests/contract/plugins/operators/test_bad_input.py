@@ -1,6 +1,6 @@
 """What an operator does when what it needs is away: the task is tried again, and production is left as it is.
 
-Other bad input is tried where it is read: forms in tests/dags, requests in test_admission.py, messages in
+Other bad input is tried where it is read: forms in tests/dags, requests in admission/test_request.py, messages in
 test_intake_operator.py, models and golden sets in tests/contract/pods.
 """
 
@@ -41,7 +41,7 @@ from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import SlipwayError, TransientError
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.spec.release_file import parse_release_spec
-from tests.contract.plugins.conftest import LOOPBACK, aws_connection, free_port, triton_connection
+from tests.support.store.connections import LOOPBACK, aws_connection, free_port, triton_connection
 
 RELEASE_FILE = "model: digits\nsource: {format: onnx}\nrollout: {ready_timeout_s: 1}\n"
 CONFIG = {"name": "digits", "version_policy": {"specific": {"versions": [2]}}}

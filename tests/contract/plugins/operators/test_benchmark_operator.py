@@ -20,10 +20,10 @@ from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.services.triton import TritonServer
-from tests.contract.plugins.conftest import triton_connection
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.release.pod_steps import first_event, pod_cluster, task_context
 from tests.support.serving.tables import DOUBLE, running_tables
+from tests.support.store.connections import triton_connection
 
 pytestmark = pytest.mark.timeout(240)
 MANIFEST_SHA256 = "7" * 64

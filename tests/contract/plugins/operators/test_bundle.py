@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
@@ -16,30 +15,13 @@ from slipway.registry.registry import ModelRegistry
 
 from include.model_release.errors import LoadRefusedError, ModelInvalidError, SlipwayError
 from include.model_release.triton_config.ensemble import bundle_config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from tests.support.pods.support import npz
+from tests.support.release.ensemble_release import ENSEMBLE, ROLLOUT, ROWS, land, published
 from tests.support.release.release_steps import CONTEXT, Release
 from tests.support.serving.ensembles import ensemble_files, python_files
 
 pytestmark = pytest.mark.timeout(180)
 
-ROWS = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32)
-ROLLOUT = "validation: {output: y, label: label, accuracy_min: 0}\n"
-ENSEMBLE = f"model: prices\nsource: {{format: repository}}\nconversion: {{target: ensemble}}\n{ROLLOUT}"
 PYTHON = f"model: scale\nsource: {{format: python}}\nconversion: {{target: python}}\n{ROLLOUT}"
-
-
-def land(release: Release, files: dict[str, bytes]) -> None:
-    """Training leaves the files, and rows with the label that a model which keeps their order would give."""
-    release.land(files, npz(x=ROWS, label=np.ones(len(ROWS), np.int64)))
-
-
-def published(release: Release, files: dict[str, bytes]) -> Release:
-    """The release, gone all the way to the published version."""
-    land(release, files)
-    release.convert()
-    release.publish()
-    return release
 
 
 def answers(hook: TritonHook, name: str, version: int) -> list[float]:
@@ -73,8 +55,7 @@ def test_ensemble_from_training_to_staging(store: ModelStoreHook, hook: TritonHo
         *("prices/7/members.json", "scale/7/model.py", "lookup/7/model.onnx"),
         *(f"{name}/config.pbtxt" for name in ("lookup", "prices", "scale")),
     }
-    texts = ModelRegistry(store).config_texts(manifest)
-    configs = {name: from_pbtxt(text) for name, text in texts.items()}
+    configs = ModelRegistry(store).configs(manifest)
     assert bundle_config_sha256(configs) == manifest.config_sha256
     steps = configs["prices"]["ensemble_scheduling"]["step"]
     assert [(step["model_name"], step["model_version"]) for step in steps] == [("scale", 7), ("lookup", 7)]

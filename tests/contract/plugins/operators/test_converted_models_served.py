@@ -25,9 +25,9 @@ from include.model_release.spec.conversion.targets import ParityRule
 from include.sandbox.services.triton import TritonServer
 from slipway_pod.parity.outputs import compare_output
 from slipway_pod.parity.rules import Rule
-from tests.contract.plugins.conftest import aws_connection, make_bucket
 from tests.support.release.release_steps import CONTEXT, Release, staging_server
 from tests.support.serving.converted_models import CASES, QUEUE_DELAY_S, Case, Trained
+from tests.support.store.connections import aws_connection, make_bucket
 
 pytestmark = pytest.mark.timeout(180)
 

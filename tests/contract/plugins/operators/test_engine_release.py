@@ -20,7 +20,6 @@ from slipway.release_run import ReleaseRun, StableVersion
 from include.model_release.errors import GateRefusedError, LoadRefusedError, ModelInvalidError
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
-from include.model_release.triton_config.pbtxt import from_pbtxt
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
 _BASE = "max_batch_size: 16 instance_group { kind: KIND_GPU } optimization { cuda { graphs: true } }"
@@ -95,7 +94,7 @@ def test_an_engine_is_published_with_its_machine(converted: ModelStoreHook, buck
         "ranker/1/model.plan",
         "ranker/warmup/first.0.bin",
     }
-    config = from_pbtxt(ModelRegistry(converted).config_text(manifest))
+    config = ModelRegistry(converted).configs(manifest)[manifest.model]
     assert config["backend"] == "tensorrt"
     assert config["max_batch_size"] == 16
     assert config["optimization"] == {"cuda": {"graphs": True}}
@@ -111,7 +110,7 @@ def test_an_engine_needs_no_word_on_its_platform(converted: ModelStoreHook, buck
     spec = apply_overrides(_SPEC, {"serving": {"hardware": _HARDWARE}}, "the test")
     release_run = _release_run(bucket).model_copy(update={"spec": spec})
     manifest = _published(converted, release_run)
-    config = from_pbtxt(ModelRegistry(converted).config_text(manifest))
+    config = ModelRegistry(converted).configs(manifest)[manifest.model]
     assert (config["platform"], config["backend"]) == ("tensorrt_plan", "tensorrt")
     assert config["default_model_filename"] == "model.plan"
     assert config["instance_group"] == [{"kind": "KIND_GPU", "count": 1}]
@@ -237,7 +236,7 @@ def test_one_version_holds_an_engine_for_each_kind_of_gpu(two_engines: ModelStor
     publish.run({})  # type: ignore[typeddict-item]
     manifest = ModelRegistry(two_engines).require("ranker", 1)
     assert [engine.gpu for engine in manifest.engines] == ["NVIDIA L4", "NVIDIA H100"]
-    config = from_pbtxt(ModelRegistry(two_engines).config_text(manifest))
+    config = ModelRegistry(two_engines).configs(manifest)[manifest.model]
     assert config["cc_model_filenames"] == {"8.9": "model.plan", "9.0": "model_9.0.plan"}
     repository = "models/ranker/1/repository/ranker/1/"
     assert two_engines.read(f"{repository}model.plan") == b"engine for NVIDIA L4"

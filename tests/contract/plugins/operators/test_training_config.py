@@ -22,9 +22,9 @@ from slipway.release_run import ReleaseRun
 from include.model_release.errors import InputMissingError, ModelInvalidError
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.models import table_model
+from tests.support.serving.triton_install import triton_install
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -97,7 +97,7 @@ def served(store: ModelStoreHook, model: str, folder: Path) -> Iterator[triton_h
     """A Triton over the published repository, as an InferenceService's storageUri names it."""
     ports = TritonPorts.free()
     server = TritonServer(
-        TritonInstall.prepare(venv=build_image("triton")),
+        triton_install(),
         f"s3://{store.client.meta.endpoint_url}/{store.bucket}/models/{model}/1/repository",
         ports,
         environment={

@@ -19,18 +19,13 @@ from slipway.registry.signing import SigningKey, sign
 from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES
 from include.model_release.value_types import canonical_json
 from include.sandbox.host.images import build_image
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
-from tests.contract.plugins.conftest import Publication
-from tests.contract.plugins.registry.test_signing import key_of
+from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.cluster.emulator import NAMESPACE, Emulator, pod
 from tests.support.cluster.emulator import wait_until as cluster_wait
-from tests.support.pods.verified_download import (
-    CREDENTIALS,
-    POD_SCRIPTS,
-    Initializer,
-    own_s3,
-    put_version,
-)
+from tests.support.pods.verified_download import CREDENTIALS, POD_SCRIPTS, Initializer, own_s3, put_version
+from tests.support.serving.triton_install import triton_install
+from tests.support.store.publication import Publication
+from tests.support.store.signing_keys import key_of
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -317,7 +312,7 @@ def test_triton_serves_what_is_there(image: Path, tmp_path: Path) -> None:
         source = put_version(client, {"digits/1/model.py": ECHO, "digits/config.pbtxt": ECHO_CONFIG})
         initializer = Initializer(image, endpoint, tmp_path / "models")
         assert initializer.run(source) == (0, "")
-    install = TritonInstall.prepare(venv=build_image("triton"))
+    install = triton_install()
     ports = TritonPorts.free()
     server = TritonServer(install, initializer.destination, ports, log_path=tmp_path / "triton.log")
     server.start()

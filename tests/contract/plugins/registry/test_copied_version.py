@@ -32,8 +32,8 @@ from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, File
 from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.model_release.value_types import canonical_json
-from tests.contract.plugins.conftest import Publication
-from tests.contract.plugins.registry.test_signing import key_of
+from tests.support.store.publication import Publication
+from tests.support.store.signing_keys import key_of
 
 CONFIG = b'name: "digits"'
 Prepare = Callable[..., Publication]
@@ -240,7 +240,7 @@ def test_large_attachment_in_a_small_ones_place_is_not_read(signed: ModelStoreHo
         ModelRegistry(signed).golden_set(ModelRegistry(signed).require("digits", 3))
 
 
-@pytest.mark.parametrize("config", [b"\xff\xfe", b'name: "digits\x00'])
+@pytest.mark.parametrize("config", [b"\xff\xfe", b'name: "digits\x00', b"#" * 300_000, b"input {" * 10_000])
 def test_configuration_that_is_no_text_is_a_models_fault(
     store: ModelStoreHook, prepare_version: Prepare, config: bytes
 ) -> None:
@@ -249,7 +249,7 @@ def test_configuration_that_is_no_text_is_a_models_fault(
     ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
     manifest = ModelRegistry(store).require("digits", 1)
     with pytest.raises(SlipwayError):
-        from_pbtxt(ModelRegistry(store).config_text(manifest))
+        ModelRegistry(store).configs(manifest)
     (finding,) = verify_version(store, "digits", 1)
     assert finding.key.endswith("config.pbtxt")
 
@@ -258,8 +258,8 @@ def test_not_utf8_names_the_file(store: ModelStoreHook, prepare_version: Prepare
     """The error says which configuration it is and where it breaks off."""
     one = prepare_version(config=b"\xff\xfe")
     ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
-    with pytest.raises(ModelInvalidError, match=r"digits/config\.pbtxt.*UTF-8, at 0"):
-        ModelRegistry(store).config_texts(ModelRegistry(store).require("digits", 1))
+    with pytest.raises(ModelInvalidError, match=r"digits/config\.pbtxt cannot be read.*utf-8.*position 0"):
+        ModelRegistry(store).configs(ModelRegistry(store).require("digits", 1))
 
 
 def test_manifest_with_misplaced_files_is_not_published(

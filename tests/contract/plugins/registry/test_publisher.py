@@ -7,61 +7,27 @@ import hashlib
 import io
 import itertools
 import threading
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from boto3.s3.transfer import TransferConfig
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry, StoredSource
-from slipway.registry.signing import sign
 from slipway.registry.verification import verify_version
 
 from include.model_release.errors import SlipwayError, VersionConflictError
-from include.model_release.publishing.intent import PartsDigest
-from include.model_release.publishing.manifest import SBOM_FILE, FileEntry
+from include.model_release.publishing.manifest import FileEntry
+from include.model_release.publishing.publication import PartsDigest
 from include.model_release.spec.release_file import Encryption, Publishing
-from include.model_release.triton_config.canonical import config_sha256
-from include.model_release.triton_config.pbtxt import from_pbtxt
-from tests.contract.plugins.conftest import Publication
-from tests.contract.plugins.registry.test_signing import new_key
 from tests.support.store.interleaving import Killed, MortalStore, Turns
+from tests.support.store.publication import Publication
+from tests.support.store.publishing import KEY, Prepare, beside, left_over, patient, prepared, publish
 
-Prepare = Callable[..., Publication]
-CONFIG = b'name: "digits"'
-KEY = new_key()
 _versions = itertools.count(100)
-patient = settings(
-    max_examples=12,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-
-
-def prepared(prepare: Prepare, version: int, **changes: Any) -> Publication:
-    """A version whose configuration can be read."""
-    one = prepare(version, config=CONFIG, **changes)
-    digest = config_sha256(from_pbtxt(CONFIG.decode()))
-    return Publication(one.manifest.model_copy(update={"config_sha256": digest}), one.sources, one.golden)
-
-
-def publish(store: ModelStoreHook, one: Publication, workers: int = 1, **options: Any) -> bool:
-    """Publish by one worker, so that requests have an order."""
-    return ModelRegistry(store, workers=workers).publish(one.manifest, one.sources, one.golden, **options)
-
-
-def beside(one: Publication) -> dict[str, Any]:
-    """What lies beside the repository: a signature, which is another each time, and a list of packages."""
-    return {"sign": partial(sign, key=KEY), "attachments": {SBOM_FILE: StoredSource(one.golden)}}
-
-
-def left_over(store: ModelStoreHook, version: int) -> list[str]:
-    """What lies in work/ for publishing alone."""
-    return [entry.key for entry in store.entries(f"work/digits/{version}/publish/")]
 
 
 @patient

@@ -13,7 +13,7 @@ from slipway.registry.registry import ModelRegistry, golden_key
 
 from include.model_release.errors import InputMissingError, StoreUnavailableError, VersionConflictError
 from include.model_release.publishing.manifest import FileEntry, Manifest
-from tests.contract.plugins.conftest import Publication
+from tests.support.store.publication import Publication
 
 MODEL_KEY = "models/digits/1/repository/digits/1/model.onnx"
 MANIFEST_KEY = "models/digits/1/manifest.json"
@@ -32,14 +32,14 @@ def content(store: ModelStoreHook, prefix: str = "models/") -> dict[str, bytes |
 
 def test_published_version_is_whole(store: ModelStoreHook, prepare_version: Prepare) -> None:
     """After publishing, repository, golden set and manifest lie where clients and gates look for them."""
-    publication = prepare_version()
+    publication = prepare_version(config=b'name: "digits"')
     assert publish(store, publication) is True
     published = content(store)
     manifest = Manifest.from_bytes(published.pop(MANIFEST_KEY) or b"")
     assert published.pop("models/digits/1/publication.json")
     assert published == {
         "models/digits/1/golden.npz": b"a golden set",
-        "models/digits/1/repository/digits/config.pbtxt": b"name",
+        "models/digits/1/repository/digits/config.pbtxt": b'name: "digits"',
         MODEL_KEY: b"an onnx model",
     }
     registry = ModelRegistry(store)
@@ -47,7 +47,7 @@ def test_published_version_is_whole(store: ModelStoreHook, prepare_version: Prep
     assert manifest.attachments == {"golden.npz": FileEntry.of(b"a golden set")}
     assert manifest.model_copy(update={"attachments": {}}) == publication.manifest
     assert content(store, "work/digits/1/publish/") == {}, "nothing is left of the way there"
-    assert registry.config_text(publication.manifest) == "name"
+    assert registry.configs(publication.manifest) == {"digits": {"name": "digits"}}
     assert registry.golden_set(publication.manifest) == b"a golden set"
     assert registry.storage_uri("digits", 1) == f"s3://{store.bucket}/models/digits/1/repository"
 
@@ -135,7 +135,7 @@ READS: dict[str, tuple[str, Callable[[ModelRegistry, Publication], object]]] = {
     "golden set": ("golden.npz", lambda registry, one: registry.golden_set(one.manifest)),
     "configuration": (
         "repository/digits/config.pbtxt",
-        lambda registry, one: registry.config_text(one.manifest),
+        lambda registry, one: registry.configs(one.manifest),
     ),
     "model": (
         "repository/digits/1/model.onnx",

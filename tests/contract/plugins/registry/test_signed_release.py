@@ -30,10 +30,10 @@ from include.model_release.errors import (
 )
 from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.spec.release_file import Signing
-from tests.contract.plugins.registry.test_signing import key_of, pem
+from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.release.release_steps import load_of
 from tests.support.release.scale_release import MODEL, convert, release_run_of, run, state_of
-from tests.support.rollout.knative_model import KnativeModel
+from tests.support.store.signing_keys import key_of, pem
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 pytestmark = pytest.mark.timeout(120)

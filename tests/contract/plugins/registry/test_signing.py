@@ -9,10 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from model_signing.verifying import Config as StandardVerifier
 from slipway.hooks.s3_store import ModelStoreHook
@@ -22,31 +20,10 @@ from slipway.registry.signing import SigningKey, load_signing_key, require_signa
 from include.model_release.errors import SigningRefusedError, UserError
 from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.spec.release_file import Signing
-from tests.contract.plugins.conftest import Publication
+from tests.support.store.publication import Publication
+from tests.support.store.signing_keys import key_of, pem
 
 Prepare = Callable[..., Publication]
-
-
-def pem(key: Any, passphrase: bytes | None = None) -> bytes:
-    """A private key as PEM."""
-    lock = serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
-    return bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock))
-
-
-def new_key() -> SigningKey:
-    """A key of its own, both halves."""
-    private = ec.generate_private_key(ec.SECP256R1())
-    public = private.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return SigningKey(public_pem=public, private_pem=pem(private))
-
-
-def key_of(folder: Path, curve: ec.EllipticCurve | None = None, name: str = "key") -> SigningKey:
-    """A new key, read from a file as a release names it."""
-    path = folder / f"{name}.pem"
-    path.write_bytes(pem(ec.generate_private_key(curve or ec.SECP256R1())))
-    return load_signing_key(Signing(private_key_file=str(path)))
 
 
 def download(store: ModelStoreHook, folder: Path) -> Path:

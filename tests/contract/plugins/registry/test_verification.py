@@ -20,8 +20,8 @@ from include.model_release.publishing.manifest import FileEntry
 from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.ensemble import bundle_config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
-from tests.contract.plugins.conftest import Publication
-from tests.contract.plugins.registry.test_signing import key_of
+from tests.support.store.publication import Publication
+from tests.support.store.signing_keys import key_of
 
 ROOT = "models/digits/1/"
 CONFIG = b'name: "digits"'

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from slipway.hooks.inference_service import KServeHook
-from slipway.traffic.reconciler import observe_service, reconcile
+from slipway.traffic.reconciler import observe_service
 
 from include.model_release.errors import ForeignChangeError
 from include.model_release.rollout.next_action import (
     FirstDeploy,
-    Goal,
     Patch,
     Promote,
     RollBack,
@@ -27,233 +20,151 @@ from include.model_release.rollout.next_action import (
     next_action,
 )
 from include.model_release.rollout.preflight import ClusterConfig, preflight
-from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.rollout.standard.view import backend_name, predictor_name
-from tests.contract.sandbox.serving.conftest import Envoy, running_envoy
-from tests.support.cluster.emulator import Emulator, wait_until
-from tests.support.serving.clients import HOST, Load, ask_http
-from tests.support.serving.published import BETTER, BROKEN, GOOD, published_versions
+from tests.support.serving.clients import ask_http
+from tests.support.serving.published import BETTER, BROKEN, GOOD
+from tests.support.serving.serving_stack import NAME, ServingStack, manifest
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
 
-NAMESPACE, NAME = "models", "table"
-TRITON = (Path(__file__).resolve().parents[4] / ".sandbox" / "images" / "triton").resolve()
 STABLE = backend_name(NAME, "")
 CANDIDATE = backend_name(NAME, predictor_name(BETTER))
 
 
-def manifest(uri: str, **predictor: Any) -> dict[str, Any]:
-    """Return an InferenceService in Standard mode."""
-    return {
-        "apiVersion": "serving.kserve.io/v1beta1",
-        "kind": "InferenceService",
-        "metadata": {
-            "name": NAME,
-            "namespace": NAMESPACE,
-            "annotations": {"serving.kserve.io/deploymentMode": "Standard"},
-        },
-        "spec": {
-            "predictor": {
-                "minReplicas": 1,
-                "model": {"modelFormat": {"name": "triton"}, "storageUri": uri},
-                **predictor,
-            }
-        },
-    }
-
-
-@dataclass
-class World:
-    """The emulated cluster, its router, and the hook on the InferenceService."""
-
-    emulator: Emulator
-    envoy: Envoy
-    hook: KServeHook
-
-    async def reach(self, goal: Goal) -> Reconciliation:
-        """Drive the InferenceService to a goal."""
-        return await asyncio.to_thread(reconcile, self.hook, goal, timeout_s=60)
-
-    def patch(self, spec: dict[str, Any]) -> None:
-        """Patch the spec as somebody would who does not look."""
-        assert self.hook.patch({"metadata": {}, "spec": spec})
-
-    def traffic(self) -> dict[str, int]:
-        """The traffic that is seen, without what has none."""
-        observed = observe_service(self.hook)
-        assert observed is not None
-        return {name: percent for name, percent in observed.traffic.items() if percent}
-
-    async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for a condition."""
-        await asyncio.to_thread(wait_until, condition, what, 30)
-
-    def load(self) -> Load:
-        """Clients that ask without a pause."""
-        return Load(self.envoy.ingress_port)
-
-
-@pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """S3 with the published versions; yields the AWS_* environment that reads it."""
-    with published_versions(tmp_path_factory.mktemp("versions")) as environment:
-        yield environment
-
-
-@pytest_asyncio.fixture
-async def world(
-    bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> AsyncIterator[World]:
-    """A cluster in which nothing is deployed yet; a parameter adds to the settings of its KServe."""
-    async with running_envoy(tmp_path) as envoy:
-        emulator = Emulator(
-            tmp_path / "cluster",
-            node_env=bucket,
-            namespaces=[NAMESPACE, "kserve"],
-            kserve={
-                "router_dir": str(envoy.router.directory),
-                "router_admin_url": envoy.router.admin_url,
-                "domain": HOST.removeprefix(f"{NAME}.{NAMESPACE}."),
-                "gateway_lag_s": 0.3,
-                **getattr(request, "param", {}),
-            },
-        )
-        (emulator.folder / "images" / "triton").symlink_to(TRITON)
-        connection = {"conn_type": "kubernetes", "extra": {"kube_config_path": str(emulator.kubeconfig)}}
-        monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
-        await asyncio.to_thread(emulator.start)
-        try:
-            yield World(emulator, envoy, KServeHook(NAME, NAMESPACE))
-        finally:
-            await asyncio.to_thread(emulator.stop)
-
-
-async def test_whole_canary_is_promoted_and_fails_no_request(world: World) -> None:
+async def test_whole_canary_is_promoted_and_fails_no_request(serving_stack: ServingStack) -> None:
     """First version, a canary at 20 and 50 %, its promotion: users get what the routes say, and every answer."""
-    first = await world.reach(FirstDeploy(manifest(GOOD)))
+    first = await serving_stack.reach(FirstDeploy(manifest(GOOD)))
     assert first.observed is not None
     assert first.observed.traffic == {STABLE: 100}
-    with world.load() as load:
-        await world.reach(StartCanary(BETTER, 20, release_id="table-2", version=2))
-        assert world.traffic() == {STABLE: 80, CANDIDATE: 20}
-        await world.until(lambda: load.answers["http 3"] > 20, "answers of the candidate")
-        await world.reach(ShiftWeight(50, BETTER))
-        assert world.traffic() == {STABLE: 50, CANDIDATE: 50}
-        turn = await world.reach(Promote(BETTER))
+    with serving_stack.load() as load:
+        await serving_stack.reach(StartCanary(BETTER, 20, release_id="table-2", version=2))
+        assert serving_stack.traffic() == {STABLE: 80, CANDIDATE: 20}
+        await serving_stack.until(lambda: load.answers["http 3"] > 20, "answers of the candidate")
+        await serving_stack.reach(ShiftWeight(50, BETTER))
+        assert serving_stack.traffic() == {STABLE: 50, CANDIDATE: 50}
+        turn = await serving_stack.reach(Promote(BETTER))
         asked = sum(load.answers.values())
-        await world.until(lambda: sum(load.answers.values()) > asked + 50, "answers after the promotion")
+        await serving_stack.until(
+            lambda: sum(load.answers.values()) > asked + 50, "answers after the promotion"
+        )
     assert load.failures == []
     assert turn.observed is not None
     assert turn.observed.traffic == {CANDIDATE: 100}
-    assert await asyncio.to_thread(ask_http, world.envoy.ingress_port) == (200, 3.0)
+    assert await asyncio.to_thread(ask_http, serving_stack.envoy.ingress_port) == (200, 3.0)
 
 
-async def test_canary_is_rolled_back_and_fails_no_request(world: World) -> None:
+async def test_canary_is_rolled_back_and_fails_no_request(serving_stack: ServingStack) -> None:
     """From 50 % back to the stable version alone, under load; nothing of the canary is left in the object."""
-    await world.reach(FirstDeploy(manifest(GOOD)))
-    with world.load() as load:
-        await world.reach(StartCanary(BETTER, 50))
-        await world.until(lambda: load.answers["http 3"] > 20, "answers of the candidate")
-        turn = await world.reach(RollBack(GOOD, BETTER))
+    await serving_stack.reach(FirstDeploy(manifest(GOOD)))
+    with serving_stack.load() as load:
+        await serving_stack.reach(StartCanary(BETTER, 50))
+        await serving_stack.until(lambda: load.answers["http 3"] > 20, "answers of the candidate")
+        turn = await serving_stack.reach(RollBack(GOOD, BETTER))
         load.answers.clear()
-        await world.until(lambda: load.answers["http 2"] > 50, "answers after the rollback")
+        await serving_stack.until(lambda: load.answers["http 2"] > 50, "answers after the rollback")
         assert load.answers["http 3"] == 0
     assert load.failures == []
     assert turn.observed is not None
     assert turn.observed.traffic == {STABLE: 100}
-    assert "canary" not in (world.hook.get() or {})["spec"]
+    assert "canary" not in (serving_stack.hook.get() or {})["spec"]
 
 
-async def test_promoted_version_is_rolled_back_and_fails_no_request(world: World) -> None:
+async def test_promoted_version_is_rolled_back_and_fails_no_request(serving_stack: ServingStack) -> None:
     """The version before comes up beside the one to leave, takes everyone, and becomes the stable one."""
-    await world.reach(FirstDeploy(manifest(GOOD)))
-    await world.reach(StartCanary(BETTER, 50))
-    await world.reach(Promote(BETTER))
-    with world.load() as load:
-        turn = await world.reach(RollBack(GOOD, BETTER))
+    await serving_stack.reach(FirstDeploy(manifest(GOOD)))
+    await serving_stack.reach(StartCanary(BETTER, 50))
+    await serving_stack.reach(Promote(BETTER))
+    with serving_stack.load() as load:
+        turn = await serving_stack.reach(RollBack(GOOD, BETTER))
     assert load.failures == []
     assert turn.observed is not None
     assert turn.observed.traffic == {backend_name(NAME, predictor_name(GOOD)): 100}
-    assert await asyncio.to_thread(ask_http, world.envoy.ingress_port) == (200, 2.0)
+    assert await asyncio.to_thread(ask_http, serving_stack.envoy.ingress_port) == (200, 2.0)
 
 
-async def test_removing_a_canary_at_once_fails_requests(world: World) -> None:
+async def test_removing_a_canary_at_once_fails_requests(serving_stack: ServingStack) -> None:
     """The obvious rollback deletes the canary's Deployment before the route leads away from it."""
-    await world.reach(FirstDeploy(manifest(GOOD)))
-    await world.reach(StartCanary(BETTER, 50))
-    with world.load() as load:
-        await world.until(lambda: load.answers["http 3"] > 20, "answers of the candidate")
-        world.patch({"canary": None})
-        await world.until(lambda: world.traffic() == {STABLE: 100}, "the stable version alone")
+    await serving_stack.reach(FirstDeploy(manifest(GOOD)))
+    await serving_stack.reach(StartCanary(BETTER, 50))
+    with serving_stack.load() as load:
+        await serving_stack.until(lambda: load.answers["http 3"] > 20, "answers of the candidate")
+        serving_stack.patch({"canary": None})
+        await serving_stack.until(
+            lambda: serving_stack.traffic() == {STABLE: 100}, "the stable version alone"
+        )
     assert load.failures
 
 
-async def test_percent_of_the_other_mode_sends_everyone_to_the_new_version(world: World) -> None:
+async def test_percent_of_the_other_mode_sends_everyone_to_the_new_version(
+    serving_stack: ServingStack,
+) -> None:
     """`canaryTrafficPercent` is ignored: 10 % becomes everybody; our canary is refused while it stands there."""
-    await world.reach(FirstDeploy(manifest(GOOD)))
-    world.patch({"predictor": {"canaryTrafficPercent": 10, "model": {"storageUri": BETTER}}})
-    port = world.envoy.ingress_port
-    await world.until(lambda: ask_http(port) == (200, 3.0), "the new version's answer")
+    await serving_stack.reach(FirstDeploy(manifest(GOOD)))
+    serving_stack.patch({"predictor": {"canaryTrafficPercent": 10, "model": {"storageUri": BETTER}}})
+    port = serving_stack.envoy.ingress_port
+    await serving_stack.until(lambda: ask_http(port) == (200, 3.0), "the new version's answer")
     assert {ask_http(port) for _ in range(20)} == {(200, 3.0)}
     with pytest.raises(ForeignChangeError, match="silently ignored"):
-        await world.reach(StartCanary(GOOD, 10))
+        await serving_stack.reach(StartCanary(GOOD, 10))
 
 
-async def test_candidate_that_does_not_load_gets_nobody(world: World) -> None:
+async def test_candidate_that_does_not_load_gets_nobody(serving_stack: ServingStack) -> None:
     """The spec gives it 20 %, the status repeats that, and the routes lead everyone to the stable version."""
-    await world.reach(FirstDeploy(manifest(GOOD)))
-    assert world.hook.patch(_start_patch(world, BROKEN))
-    await world.until(lambda: bool(_echo(world)), "the controller's note of it")
-    assert _echo(world) == [{"name": predictor_name(BROKEN), "ready": False, "trafficPercent": 20}]
-    assert world.traffic() == {STABLE: 100}
-    await world.reach(RollBack(GOOD, BROKEN))
-    assert world.traffic() == {STABLE: 100}
+    await serving_stack.reach(FirstDeploy(manifest(GOOD)))
+    assert serving_stack.hook.patch(_start_patch(serving_stack, BROKEN))
+    await serving_stack.until(lambda: bool(_echo(serving_stack)), "the controller's note of it")
+    assert _echo(serving_stack) == [{"name": predictor_name(BROKEN), "ready": False, "trafficPercent": 20}]
+    assert serving_stack.traffic() == {STABLE: 100}
+    await serving_stack.reach(RollBack(GOOD, BROKEN))
+    assert serving_stack.traffic() == {STABLE: 100}
 
 
-def _start_patch(world: World, uri: str) -> dict[str, Any]:
-    action = next_action(StartCanary(uri, 20), observe_service(world.hook))
+def _start_patch(serving_stack: ServingStack, uri: str) -> dict[str, Any]:
+    action = next_action(StartCanary(uri, 20), observe_service(serving_stack.hook))
     assert isinstance(action, Patch)
     return dict(action.body)
 
 
-def _echo(world: World) -> list[dict[str, Any]]:
-    service = world.hook.get()
+def _echo(serving_stack: ServingStack) -> list[dict[str, Any]]:
+    service = serving_stack.hook.get()
     assert service is not None
     found: list[dict[str, Any]] = service["status"].get("canaryStatuses", [])
     return found
 
 
-@pytest.mark.parametrize("world", [{"enable_gateway_api": False}], indirect=True)
-async def test_no_canary_where_no_route_carries_weights(world: World) -> None:
+@pytest.mark.parametrize("serving_stack", [{"enable_gateway_api": False}], indirect=True)
+async def test_no_canary_where_no_route_carries_weights(serving_stack: ServingStack) -> None:
     """Without Gateway API the version is served, but there is no HTTPRoute, and a canary is refused with the reason."""
-    await asyncio.to_thread(world.hook.create, manifest(GOOD))
-    port = world.envoy.ingress_port
-    await world.until(lambda: ask_http(port) == (200, 2.0), "the version to be served")
-    assert world.hook.routes() == []
-    (problem,) = preflight(manifest(GOOD), config=world.hook.cluster_config())
+    await asyncio.to_thread(serving_stack.hook.create, manifest(GOOD))
+    port = serving_stack.envoy.ingress_port
+    await serving_stack.until(lambda: ask_http(port) == (200, 2.0), "the version to be served")
+    assert serving_stack.hook.routes() == []
+    (problem,) = preflight(manifest(GOOD), config=serving_stack.hook.cluster_config())
     assert "enableGatewayApi" in problem
     with pytest.raises(ForeignChangeError, match="enableGatewayApi"):
-        await world.reach(StartCanary(BETTER, 20))
+        await serving_stack.reach(StartCanary(BETTER, 20))
 
 
-async def test_restarted_cluster_goes_on_with_the_canary(world: World) -> None:
+async def test_restarted_cluster_goes_on_with_the_canary(serving_stack: ServingStack) -> None:
     """After a crash of the whole cluster the weights are what they were as soon as the servers are back."""
-    await world.reach(FirstDeploy(manifest(GOOD)))
-    await world.reach(StartCanary(BETTER, 20))
-    world.emulator.kill()
-    await asyncio.to_thread(world.emulator.start)
-    await world.reach(ShiftWeight(20, BETTER))
-    port = world.envoy.ingress_port
-    await world.until(
+    await serving_stack.reach(FirstDeploy(manifest(GOOD)))
+    await serving_stack.reach(StartCanary(BETTER, 20))
+    serving_stack.emulator.kill()
+    await asyncio.to_thread(serving_stack.emulator.start)
+    await serving_stack.reach(ShiftWeight(20, BETTER))
+    port = serving_stack.envoy.ingress_port
+    await serving_stack.until(
         lambda: {ask_http(port) for _ in range(30)} == {(200, 2.0), (200, 3.0)}, "both versions"
     )
 
 
-async def test_withdrawn_service_leaves_no_route(world: World) -> None:
+async def test_withdrawn_service_leaves_no_route(serving_stack: ServingStack) -> None:
     """Deleting the first version takes its HTTPRoutes and its answers away."""
-    await world.reach(FirstDeploy(manifest(GOOD)))
-    assert len(world.hook.routes()) == 2
-    assert world.hook.cluster_config() == ClusterConfig(gateway_api=True, creates_routes=True)
-    await world.reach(Withdraw(GOOD))
-    await world.until(lambda: world.hook.routes() == [], "the routes to be gone")
-    await world.until(lambda: ask_http(world.envoy.ingress_port)[0] == 404, "the host name to be unknown")
+    await serving_stack.reach(FirstDeploy(manifest(GOOD)))
+    assert len(serving_stack.hook.routes()) == 2
+    assert serving_stack.hook.cluster_config() == ClusterConfig(gateway_api=True, creates_routes=True)
+    await serving_stack.reach(Withdraw(GOOD))
+    await serving_stack.until(lambda: serving_stack.hook.routes() == [], "the routes to be gone")
+    await serving_stack.until(
+        lambda: ask_http(serving_stack.envoy.ingress_port)[0] == 404, "the host name to be unknown"
+    )

@@ -19,12 +19,15 @@ from include.model_release.triton_config.build import build_config
 from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.sandbox.demo.counts import CandidateSpan
 from include.sandbox.demo.images import live_images
-from include.sandbox.demo.protocols import DigitsClient, GrpcDigitsClient, HttpDigitsClient
-from include.sandbox.demo.traffic import TrafficClient
+from include.sandbox.demo.traffic import TrafficClient, digit_requests
 from include.sandbox.demo.training import train
-from include.sandbox.host.images import build_image
-from include.sandbox.services.router import Backend, Ingress, Router, Routing, envoy_argv
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer, end_with_parent
+from include.sandbox.host.child_process import end_with_parent
+from include.sandbox.load.clients import Outcome, clients
+from include.sandbox.services.router import Router, envoy_argv
+from include.sandbox.services.routing import Backend, Ingress, Routing
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
+from tests.support.serving.triton_install import triton_install
 
 AUTHORITY = "digits.models.sandbox.slipway"
 REVISIONS = {2: "digits-predictor-00002", 3: "digits-predictor-00003"}
@@ -42,8 +45,7 @@ class Digits:
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Digits]:
     """Version 2 has all the traffic at first; `shift(percent)` gives version 3 its share."""
     folder = tmp_path_factory.mktemp("digits")
-    build_image("triton")
-    install = TritonInstall.prepare()
+    install = triton_install()
     with ExitStack() as stack:
         servers = {version: started(install, folder / str(version), version, stack) for version in REVISIONS}
         ingress, admin = free_ports(2)
@@ -104,29 +106,26 @@ def until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("kind", [HttpDigitsClient, GrpcDigitsClient])
-def test_either_protocol_finds_the_service_by_its_name(
-    digits: Digits, kind: Callable[[str, int, str, str, float], DigitsClient]
-) -> None:
+async def ask_once(port: int, authority: str, protocol: str) -> Outcome:
+    """Send the first image over one protocol."""
+    async with clients(port, authority, "digits", digit_requests(live_images())) as over:
+        return await next(one for one in over if one.protocol == protocol).ask(0)
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+async def test_either_protocol_finds_the_service_by_its_name(digits: Digits, protocol: str) -> None:
     """HTTP by its Host header and gRPC by its authority reach the service; another name reaches nothing."""
-    image, drawn = live_images().images.pixels[0], live_images().images.label[0]
-    client = kind("127.0.0.1", digits.port, AUTHORITY, "digits", 10.0)
-    answer = client.ask(image)
-    client.close()
-    assert (answer.error, answer.version, answer.digit) == (None, "2", drawn)
-    stranger = kind("127.0.0.1", digits.port, "cats.models.sandbox.slipway", "digits", 10.0)
-    assert stranger.ask(image).error
-    stranger.close()
+    drawn = live_images().images.label[0]
+    answer = await ask_once(digits.port, AUTHORITY, protocol)
+    assert (answer.error, answer.version, answer.value) == (None, "2", drawn)
+    assert answer.revision == REVISIONS[2]
+    assert (await ask_once(digits.port, "cats.models.sandbox.slipway", protocol)).error
 
 
-@pytest.mark.parametrize("kind", [HttpDigitsClient, GrpcDigitsClient])
-def test_a_server_that_is_not_there_is_an_answer_with_an_error(
-    kind: Callable[[str, int, str, str, float], DigitsClient],
-) -> None:
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+async def test_a_server_that_is_not_there_is_an_answer_with_an_error(protocol: str) -> None:
     """A refused connection is counted like any failure, and raises nothing."""
-    client = kind("127.0.0.1", free_ports(1)[0], AUTHORITY, "digits", 2.0)
-    answer = client.ask(live_images().images.pixels[0])
-    client.close()
+    answer = await ask_once(free_ports(1)[0], AUTHORITY, protocol)
     assert answer.error
     assert answer.revision is None
 

@@ -17,7 +17,7 @@ from include.model_release.canary.judge import AnalysisPolicy
 from include.model_release.canary.recordings import replay as judged_again
 from include.model_release.publishing.manifest import FileEntry, Provenance
 from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.lab.world import Lab
+from include.sandbox.lab.serving_stack import Lab
 
 if TYPE_CHECKING:
     from slipway.release_run import ReleaseRun

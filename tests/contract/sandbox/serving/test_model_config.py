@@ -17,7 +17,8 @@ from include.model_release.triton_config.build import build_model_config
 from include.model_release.triton_config.canonical import canonical_config, config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from include.model_release.triton_config.warmup import make_warmup
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -15,10 +15,12 @@ from aiohttp.test_utils import TestServer
 from include.model_release.errors import ServerUnavailableError, SlipwayError
 from include.model_release.metrics.queries import QUERY_SETS
 from include.sandbox.host.settings import PROJECT_ROOT
-from include.sandbox.services.router import Backend, Ingress, Mirror, Router, Routing, envoy_program
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
-from tests.contract.sandbox.serving.conftest import Envoy
+from include.sandbox.services.router import Router, envoy_program
+from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.clients import HOST, Load, ask_grpc, ask_http, body_of, grpc_client
+from tests.support.serving.envoy import Envoy
 from tests.support.serving.models import table_model, write_repository
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.asyncio]

@@ -16,7 +16,8 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError
-from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.clients import wait_for
 from tests.support.serving.models import table_model, write_repository
 
@@ -135,7 +136,7 @@ def test_busy_port_is_named(install: TritonInstall, repository: Path, server: Tr
 
 def test_missing_environment_is_named(tmp_path: Path) -> None:
     """Without the image's environment the error says how to build it."""
-    with pytest.raises(SlipwayError, match=r"python -m include\.sandbox\.images triton"):
+    with pytest.raises(SlipwayError, match=r"python -m include\.sandbox\.host\.images triton"):
         TritonInstall.prepare(tmp_path / "install", tmp_path / "no-venv")
 
 
@@ -158,6 +159,7 @@ def test_ends_with_its_parent(install: TritonInstall, repository: Path, tmp_path
     ports = TritonPorts.free()
     server = TritonServer(install, repository, ports)
     command = [sys.executable, "-m", "include.sandbox.services.triton", "--repository", str(repository)]
+    command += ["--venv", str(install.venv)]
     command += [f"--http-port={ports.http}", f"--grpc-port={ports.grpc}", f"--metrics-port={ports.metrics}"]
     program = (
         "import subprocess, sys, time; "

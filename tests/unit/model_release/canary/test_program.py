@@ -12,7 +12,7 @@ from include.model_release.canary.__main__ import main
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Window
 from include.model_release.canary.recordings import read_policy
 from include.model_release.errors import SlipwayError
-from tests.support.canary.story import Traffic
+from include.sandbox.lab.simulation.recorded_canary import Traffic
 
 _PROGRAM = (sys.executable, "-m", "include.model_release.canary")
 _GOOD = {"seconds": 10, "stable": {"requests": 950, "errors": 4}, "candidate": {"requests": 50, "errors": 0}}

@@ -8,8 +8,8 @@ import pytest
 
 from include.model_release.errors import ModelInvalidError
 from include.model_release.publishing.conversion_result import parse_converted
-from include.model_release.publishing.intent import PartsDigest
 from include.model_release.publishing.manifest import FileEntry
+from include.model_release.publishing.publication import PartsDigest
 
 DIGEST = "a" * 64
 SIGNATURE: dict[str, Any] = {

@@ -20,36 +20,12 @@ from include.model_release.publishing.manifest import (
     differences,
     require_same_content,
 )
-from include.model_release.tensors import ModelSignature, TensorSpec
-
-_SIGNATURE = ModelSignature(
-    inputs=(TensorSpec(name="pixels", datatype="FP32", shape=(-1, 64)),),
-    outputs=(TensorSpec(name="probabilities", datatype="FP32", shape=(-1, 10)),),
-)
-_CONFIG_HASH = "c" * 64
-
-
-def _manifest(**changes: Any) -> Manifest:
-    fields: dict[str, Any] = {
-        "model": "digits",
-        "version": 2,
-        "created_at": datetime(2026, 11, 21, tzinfo=UTC),
-        "files": {
-            "digits/config.pbtxt": FileEntry.of(b"config"),
-            "digits/2/model.onnx": FileEntry.of(b"model"),
-        },
-        "config_sha256": _CONFIG_HASH,
-        "signature": _SIGNATURE,
-        "source": Provenance(dataset_version="2026-11", accuracy=0.97, framework="scikit-learn 1.7"),
-        "tools": {"onnx": "1.20"},
-        "project_version": "0.1.0",
-    }
-    return Manifest.model_validate(fields | changes)
-
+from include.model_release.tensors import ModelSignature
+from tests.support.store.manifests import SIGNATURE, make_manifest
 
 _PATHS = st.from_regex(r"[a-z0-9]{1,5}(/[a-z0-9]{1,5}){0,2}", fullmatch=True)
 _MANIFESTS = st.builds(
-    lambda version, files, at, tools: _manifest(version=version, files=files, created_at=at, tools=tools),
+    lambda version, files, at, tools: make_manifest(version=version, files=files, created_at=at, tools=tools),
     st.integers(1, 10**6),
     st.dictionaries(_PATHS, st.binary(max_size=4).map(FileEntry.of), min_size=1, max_size=4),
     st.datetimes(timezones=st.just(UTC)),
@@ -73,14 +49,14 @@ def test_the_digest_speaks_of_content_alone(one: Manifest, other: Manifest) -> N
 
 def test_time_tools_and_provenance_do_not_change_the_digest() -> None:
     """The same bytes made later by other tools are the same content: to publish them again is a no-op."""
-    again = _manifest(
+    again = make_manifest(
         created_at=datetime(2027, 1, 1, tzinfo=UTC),
         tools={},
         project_version="9",
         source=Provenance(accuracy=0.5),
     )
-    assert again.content_digest() == _manifest().content_digest()
-    require_same_content(_manifest(), again)
+    assert again.content_digest() == make_manifest().content_digest()
+    require_same_content(make_manifest(), again)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +64,13 @@ def test_time_tools_and_provenance_do_not_change_the_digest() -> None:
     [
         ({"files": {"digits/config.pbtxt": FileEntry.of(b"config")}}, "digits/2/model.onnx is gone"),
         ({"config_sha256": "d" * 64}, "the configuration differs"),
-        ({"signature": ModelSignature(inputs=(), outputs=_SIGNATURE.outputs)}, "input `pixels` .* is gone"),
+        ({"signature": ModelSignature(inputs=(), outputs=SIGNATURE.outputs)}, "input `pixels` .* is gone"),
         (
-            {"files": {**_manifest().files, "digits/2/model.onnx": FileEntry.of(b"other")}},
+            {"files": {**make_manifest().files, "digits/2/model.onnx": FileEntry.of(b"other")}},
             "digits/2/model.onnx was 5 bytes",
         ),
         (
-            {"files": {**_manifest().files, "digits/labels.txt": FileEntry.of(b"")}},
+            {"files": {**make_manifest().files, "digits/labels.txt": FileEntry.of(b"")}},
             "digits/labels.txt is new",
         ),
     ],
@@ -102,13 +78,13 @@ def test_time_tools_and_provenance_do_not_change_the_digest() -> None:
 def test_other_content_under_the_same_version_is_refused(changes: dict[str, Any], words: str) -> None:
     """Other files, configuration or signature are named, and the remedy is the next number."""
     with pytest.raises(VersionConflictError, match=words) as caught:
-        require_same_content(_manifest(), _manifest(**changes))
+        require_same_content(make_manifest(), make_manifest(**changes))
     assert caught.value.remedy == "Publish under a new number, such as 3."
 
 
 def test_a_file_is_checked_before_it_is_used() -> None:
     """Bytes other than those that were published, and files that were not, are refused."""
-    manifest = _manifest()
+    manifest = make_manifest()
     check_file(manifest, "digits/2/model.onnx", b"model")
     with pytest.raises(VersionConflictError, match="is not what was published"):
         check_file(manifest, "digits/2/model.onnx", b"mode")
@@ -119,9 +95,9 @@ def test_a_file_is_checked_before_it_is_used() -> None:
 def test_times_are_kept_in_utc() -> None:
     """A time in another zone is kept as UTC, and a time without a zone is refused."""
     at = datetime(2026, 11, 21, 2, tzinfo=timezone(timedelta(hours=2)))
-    assert _manifest(created_at=at) == _manifest()
+    assert make_manifest(created_at=at) == make_manifest()
     with pytest.raises(ValueError, match="time zone"):
-        _manifest(created_at=datetime(2026, 11, 21, tzinfo=UTC).replace(tzinfo=None))
+        make_manifest(created_at=datetime(2026, 11, 21, tzinfo=UTC).replace(tzinfo=None))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +106,7 @@ def test_times_are_kept_in_utc() -> None:
 def test_paths_stay_inside_the_repository(path: str) -> None:
     """A manifest cannot name a file outside its repository."""
     with pytest.raises(ValueError, match="relative path"):
-        _manifest(files={path: FileEntry.of(b"")})
+        make_manifest(files={path: FileEntry.of(b"")})
 
 
 @pytest.mark.parametrize(
@@ -138,12 +114,15 @@ def test_paths_stay_inside_the_repository(path: str) -> None:
     [
         (b"", "at the whole"),
         (b"[]", "at the whole"),
-        (_manifest().to_bytes()[:-20], "at the whole"),
-        (json.dumps({**json.loads(_manifest().to_bytes()), "schema_version": 3}).encode(), "schema_version"),
-        (json.dumps({**json.loads(_manifest().to_bytes()), "extra": 2}).encode(), "at extra"),
-        (json.dumps({**json.loads(_manifest().to_bytes()), "version": "2"}).encode(), "at version"),
+        (make_manifest().to_bytes()[:-20], "at the whole"),
         (
-            json.dumps({**json.loads(_manifest().to_bytes()), "config_sha256": "C" * 64}).encode(),
+            json.dumps({**json.loads(make_manifest().to_bytes()), "schema_version": 3}).encode(),
+            "schema_version",
+        ),
+        (json.dumps({**json.loads(make_manifest().to_bytes()), "extra": 2}).encode(), "at extra"),
+        (json.dumps({**json.loads(make_manifest().to_bytes()), "version": "2"}).encode(), "at version"),
+        (
+            json.dumps({**json.loads(make_manifest().to_bytes()), "config_sha256": "C" * 64}).encode(),
             "config_sha256",
         ),
     ],
@@ -158,7 +137,7 @@ def test_what_is_no_manifest_is_refused(content: bytes, words: str) -> None:
 def test_manifest_of_schema_1_is_read() -> None:
     """A manifest from before schema 2 is read, its golden set found, and the same bytes now are no other content."""
     golden = FileEntry.of(b"golden")
-    old = json.loads(_manifest(source=Provenance(files={"golden.npz": golden})).to_bytes()) | {
+    old = json.loads(make_manifest(source=Provenance(files={"golden.npz": golden})).to_bytes()) | {
         "schema_version": 1
     }
     for field in ("attachments", "engines", "project_commit"):
@@ -166,4 +145,4 @@ def test_manifest_of_schema_1_is_read() -> None:
     manifest = Manifest.from_bytes(json.dumps(old).encode())
     assert attachment(manifest, "golden.npz") == golden
     assert attachment(manifest, "model.sig") is None
-    assert differences(manifest, _manifest()) == []
+    assert differences(manifest, make_manifest()) == []

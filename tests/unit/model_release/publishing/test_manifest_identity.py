@@ -11,22 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import UserError, VersionConflictError
-from include.model_release.publishing.intent import Publication
-from include.model_release.publishing.manifest import MANIFEST_LIMIT_BYTES, FileEntry, Manifest
+from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.publishing.manifest_identity import require_identity, signed_sha256
-from tests.unit.model_release.publishing.test_manifest import _manifest
-
-ENTRY = FileEntry.of(b"")
-OWN = {"digits/config.pbtxt": ENTRY, "digits/2/model.onnx": ENTRY}
-DOCUMENT: dict[str, Any] = json.loads(_manifest(attachments={"golden.npz": ENTRY}).to_bytes())
+from include.model_release.publishing.publication import Publication
+from tests.support.store.manifests import DOCUMENT, ENTRY, HOSTILE, OWN, make_manifest
 
 
 @pytest.mark.parametrize(("model", "version"), [("digits", 9), ("fraud", 2)])
 def test_manifest_of_another_version_is_refused(model: str, version: int) -> None:
     """A manifest that lies in another model's or version's place says so itself, and is refused."""
-    require_identity(_manifest(), "digits", 2)
+    require_identity(make_manifest(), "digits", 2)
     with pytest.raises(VersionConflictError, match="is the manifest of another version") as caught:
-        require_identity(_manifest(), model, version, "s3://b/models/manifest.json")
+        require_identity(make_manifest(), model, version, "s3://b/models/manifest.json")
     assert (caught.value.expected, caught.value.found) == (f"{model} version {version}", "digits version 2")
 
 
@@ -40,7 +36,7 @@ def test_manifest_of_another_version_is_refused(model: str, version: int) -> Non
 )
 def test_files_of_a_version_are_its_own(files: dict[str, FileEntry]) -> None:
     """Beside the version's folder lie configurations, what they name, and an ensemble's members of this version."""
-    require_identity(_manifest(files=files), "digits", 2)
+    require_identity(make_manifest(files=files), "digits", 2)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +57,7 @@ def test_files_of_a_version_are_its_own(files: dict[str, FileEntry]) -> None:
 )
 def test_files_of_another_version_are_refused(changes: dict[str, Any], words: str) -> None:
     """A manifest whose name was changed, or that names another version's files, does not pass as this version's."""
-    manifest = _manifest(**changes)
+    manifest = make_manifest(**changes)
     with pytest.raises(VersionConflictError, match=words):
         require_identity(manifest, manifest.model, manifest.version)
 
@@ -78,40 +74,6 @@ def test_everything_but_the_signatures_entry_is_signed() -> None:
     assert signed_sha256(again) in digests, "how it is laid out does not count"
     later = {**DOCUMENT, "a_field_of_a_later_schema": None}
     assert signed_sha256(json.dumps(later).encode()) not in digests, "nor is anything left out unseen"
-
-
-def changed(field: str, value: str) -> bytes:
-    """A manifest in which one field is this JSON."""
-    marked = json.dumps({**DOCUMENT, field: "MARK"})
-    return marked.replace('"MARK"', value).encode()
-
-
-def sized(size: str) -> bytes:
-    """A manifest whose file has this size."""
-    return changed("files", f'{{"digits/2/a": {{"size_bytes": {size}, "sha256": "{"0" * 64}"}}}}')
-
-
-HOSTILE = {
-    "not UTF-8": b"\xff\xfe{}",
-    "deep": b"[" * 500_000,
-    "deep metadata": changed("source", '{"metadata": {"a": ' + "[" * 100_000 + "]" * 100_000 + "}}"),
-    "accuracy not a number": changed("source", '{"accuracy": NaN}'),
-    "infinite accuracy": changed("source", '{"accuracy": Infinity}'),
-    "number too large for JSON": changed("source", '{"metadata": {"a": 1e999}}'),
-    "not a number in metadata": changed("source", '{"metadata": {"a": [{"b": NaN}]}}'),
-    "half a character": changed("source", '{"metadata": {"a": "\\ud800"}}'),
-    "size of 10^30": sized("1" + "0" * 30),
-    "size of 10^10000": sized("1" + "0" * 10_000),
-    "negative size": sized("-1"),
-    "time before UTC": changed("created_at", '"0001-01-01T00:00:00+14:00"'),
-    "time after UTC": changed("created_at", '"9999-12-31T23:59:59-14:00"'),
-    "path upwards": changed("files", json.dumps({"../../x": ENTRY.model_dump()})),
-    "long path": changed("files", json.dumps({"a" * 1000: ENTRY.model_dump()})),
-    "15,000 unknown keys": json.dumps({**DOCUMENT, **{f"key {n}": n for n in range(15_000)}}).encode(),
-    "30,000 files": changed("files", json.dumps({f"digits/2/{n}": ENTRY.model_dump() for n in range(30_000)})),
-    "a long name": json.dumps({**DOCUMENT, "x" * 4_000_000: 1}).encode(),
-    "above the limit": b" " * (MANIFEST_LIMIT_BYTES + 1),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("read", [Manifest.from_bytes, Publication.from_bytes], ids=["manifest", "decision"])

@@ -24,9 +24,9 @@ from include.model_release.rollout.next_action import (
     next_action,
 )
 from include.model_release.rollout.observation import Observed
-from tests.support.rollout.foresight import ClusterModel, ConflictError, futures, worst_share
-from tests.support.rollout.knative_model import live_model
-from tests.support.rollout.standard_model import StandardModel, standard_live
+from include.sandbox.lab.simulation.cluster_model import ClusterModel, ConflictError, futures, worst_share
+from include.sandbox.lab.simulation.knative_model import live_model
+from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
 GOOD, BAD = "s3://b/v2", "s3://b/v3"
 BACK = RollBack(GOOD, BAD)

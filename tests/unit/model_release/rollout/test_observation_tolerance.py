@@ -19,8 +19,8 @@ from include.model_release.rollout.next_action import (
     next_action,
     observe,
 )
-from tests.support.rollout.knative_model import live_model
-from tests.support.rollout.standard_model import standard_live
+from include.sandbox.lab.simulation.knative_model import live_model
+from include.sandbox.lab.simulation.standard_model import standard_live
 
 V2, V3 = "s3://b/v2", "s3://b/v3"
 BACK = RollBack(V2, V3)

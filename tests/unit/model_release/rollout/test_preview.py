@@ -22,9 +22,9 @@ from include.model_release.rollout.next_action import (
 )
 from include.model_release.rollout.standard.candidate_route import candidate_route, is_own, route_name
 from include.model_release.rollout.standard.view import backend_name, predictor_name
-from tests.support.rollout.foresight import futures, worst_share
-from tests.support.rollout.knative_model import KnativeModel, live_model
-from tests.support.rollout.standard_model import StandardModel, standard_live
+from include.sandbox.lab.simulation.cluster_model import futures, worst_share
+from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
+from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
 V2, V3 = "s3://b/v2", "s3://b/v3"
 SHOW = ShowCandidate(V3, release_id="digits-3", version=3)

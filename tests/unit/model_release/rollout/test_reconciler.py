@@ -35,7 +35,7 @@ from include.model_release.rollout.reconciler import (
     Step,
     Waited,
 )
-from tests.support.rollout.knative_model import ConflictError, KnativeModel
+from include.sandbox.lab.simulation.knative_model import ConflictError, KnativeModel
 
 STABLE, CANDIDATE = "s3://bucket/models/digits/2/repository", "s3://bucket/models/digits/3/repository"
 AWAY = ClusterUnavailableError("the API does not answer")

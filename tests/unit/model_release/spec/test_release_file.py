@@ -20,20 +20,14 @@ from include.model_release.spec.release_file import (
     load_release_spec,
     parse_release_spec,
 )
+from tests.support.spec.refusals import ENSEMBLE, LLM, MINIMAL, PYTHON, refusal
 
-_MINIMAL = "model: digits\nsource: {}\n"
 _RELEASES = Path(__file__).parents[4] / "include" / "releases"
-
-
-def _refusal(text: str) -> SpecError:
-    with pytest.raises(SpecError) as caught:
-        parse_release_spec(text, "digits.yaml")
-    return caught.value
 
 
 def test_model_and_source_are_enough() -> None:
     """All the rest has a default; the InferenceService is called as the model."""
-    spec = parse_release_spec(_MINIMAL, "digits.yaml")
+    spec = parse_release_spec(MINIMAL, "digits.yaml")
     assert spec.rollout.inference_service == "digits"
     assert spec.benchmark.image == "slipway/perf-analyzer:0.1.0"
     assert [step.weight for step in spec.rollout.steps] == [5, 25, 50, 99]
@@ -47,7 +41,7 @@ def test_the_release_files_of_the_project_are_valid(path: Path) -> None:
 
 def test_a_typo_in_a_key_names_file_line_key_and_the_nearest_key() -> None:
     """`max_batchsize` is answered with file, line, the whole key and `max_batch_size`."""
-    error = _refusal(_MINIMAL + "serving:\n  platform: onnxruntime_onnx\n  max_batchsize: 8\n")
+    error = refusal(MINIMAL + "serving:\n  platform: onnxruntime_onnx\n  max_batchsize: 8\n")
     assert error.what == "digits.yaml, line 5: unknown key `serving.max_batchsize`"
     assert error.remedy == "Did you mean `serving.max_batch_size`?"
     assert "dynamic_batching" in (error.expected or "")
@@ -55,8 +49,8 @@ def test_a_typo_in_a_key_names_file_line_key_and_the_nearest_key() -> None:
 
 def test_a_typo_inside_a_list_is_found_too() -> None:
     """A wrong key in the second step is named with its position."""
-    error = _refusal(
-        _MINIMAL + "rollout:\n  steps:\n    - {weight: 5, bake_s: 60}\n    - {wieght: 9, bake_s: 60}\n"
+    error = refusal(
+        MINIMAL + "rollout:\n  steps:\n    - {weight: 5, bake_s: 60}\n    - {wieght: 9, bake_s: 60}\n"
     )
     assert "line 6: unknown key `rollout.steps[1].wieght`" in str(error)
     assert "`rollout.steps[1].weight`" in str(error)
@@ -64,29 +58,29 @@ def test_a_typo_inside_a_list_is_found_too() -> None:
 
 def test_a_key_at_the_wrong_place_is_sent_to_the_right_one() -> None:
     """A key that is valid elsewhere is answered with where it belongs."""
-    assert _refusal(_MINIMAL + "max_batch_size: 8\n").remedy == "Did you mean `serving.max_batch_size`?"
+    assert refusal(MINIMAL + "max_batch_size: 8\n").remedy == "Did you mean `serving.max_batch_size`?"
 
 
 def test_an_unlike_key_is_to_be_removed() -> None:
     """A key that resembles nothing gets no far-fetched suggestion."""
-    assert _refusal(_MINIMAL + "zzz: 8\n").remedy == "Remove the key."
+    assert refusal(MINIMAL + "zzz: 8\n").remedy == "Remove the key."
 
 
 def test_several_problems_are_reported_at_once() -> None:
     """The first problem leads and the others are named with their lines."""
-    text = str(_refusal(_MINIMAL + "servng: {}\nvalidation: {accuracy_min: 2}\n"))
+    text = str(refusal(MINIMAL + "servng: {}\nvalidation: {accuracy_min: 2}\n"))
     assert "line 3: unknown key `servng`" in text
     assert "1 more problem (line 4: `validation.accuracy_min` has a wrong value)" in text
 
 
 def test_a_missing_key_is_named() -> None:
     """Without `source` the error says that it is missing."""
-    assert "the key `source` is missing" in str(_refusal("model: digits\n"))
+    assert "the key `source` is missing" in str(refusal("model: digits\n"))
 
 
 def test_an_unknown_target_lists_the_supported_ones() -> None:
     """A conversion target that is not supported is refused with the list of those that are."""
-    error = _refusal(_MINIMAL + "conversion: {target: tflite}\n")
+    error = refusal(MINIMAL + "conversion: {target: tflite}\n")
     assert (
         error.expected
         == "one of onnx, sklearn, xgboost, lightgbm, pytorch, python, ensemble, tensorrt, tensorrt_llm"
@@ -127,7 +121,7 @@ def test_an_unknown_target_lists_the_supported_ones() -> None:
 )
 def test_wrong_values_are_refused_in_plain_words(text: str, words: str) -> None:
     """Wrong types, ranges and combinations are refused, and the message says what was expected."""
-    error = _refusal(_MINIMAL + text)
+    error = refusal(MINIMAL + text)
     assert words in str(error)
     assert "line 3" in str(error) or "release file" in str(error)
 
@@ -135,24 +129,24 @@ def test_wrong_values_are_refused_in_plain_words(text: str, words: str) -> None:
 @pytest.mark.parametrize("name", ["../model.onnx", "a/b.onnx", "..", ".hidden", ""])
 def test_file_names_cannot_leave_their_folder(name: str) -> None:
     """`source.model_file` is a plain name, never a path."""
-    assert "plain name" in str(_refusal(f"model: digits\nsource: {{model_file: {name!r}}}\n"))
+    assert "plain name" in str(refusal(f"model: digits\nsource: {{model_file: {name!r}}}\n"))
 
 
 def test_text_models_get_their_generator_image() -> None:
     """With genai_perf the image's default follows the generator."""
-    spec = parse_release_spec(_MINIMAL + "benchmark: {generator: genai_perf, genai: {}}", "f.yaml")
+    spec = parse_release_spec(MINIMAL + "benchmark: {generator: genai_perf, genai: {}}", "f.yaml")
     assert spec.benchmark.image == "slipway/genai-perf:0.1.0"
 
 
 def test_a_small_batch_limit_shrinks_the_default_of_validation() -> None:
     """A model with a small batch limit needs no second key to be validated in batches that fit."""
-    spec = parse_release_spec(_MINIMAL + "serving: {max_batch_size: 8}", "f.yaml")
+    spec = parse_release_spec(MINIMAL + "serving: {max_batch_size: 8}", "f.yaml")
     assert spec.validation.batch_size == 8
 
 
 def test_resources_become_those_of_kubernetes() -> None:
     """GPUs appear under nvidia.com/gpu only when asked for, and CPU is requested but not limited."""
-    text = _MINIMAL + "conversion: {resources: {cpu: 2, memory: 4Gi, gpu: 1}}"
+    text = MINIMAL + "conversion: {resources: {cpu: 2, memory: 4Gi, gpu: 1}}"
     spec = parse_release_spec(text, "f.yaml")
     assert spec.conversion.resources.to_kubernetes() == {
         "requests": {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "1"},
@@ -173,7 +167,7 @@ def test_tolerations_leave_out_what_is_not_said() -> None:
 
 def test_overrides_replace_lists_and_merge_mappings() -> None:
     """A run's parameters change what they name and nothing else."""
-    spec = parse_release_spec(_MINIMAL, "f.yaml")
+    spec = parse_release_spec(MINIMAL, "f.yaml")
     changed = apply_overrides(
         spec,
         {"rollout": {"steps": [{"weight": 50, "bake_s": 20}], "approval": {"before_canary": True}}},
@@ -187,14 +181,14 @@ def test_overrides_replace_lists_and_merge_mappings() -> None:
 
 def test_wrong_overrides_name_their_source() -> None:
     """A fault in a run's parameters is told of the parameters, without a line."""
-    spec = parse_release_spec(_MINIMAL, "f.yaml")
+    spec = parse_release_spec(MINIMAL, "f.yaml")
     with pytest.raises(SpecError, match=r"^the run's parameters: unknown key `rollout.stps`"):
         apply_overrides(spec, {"rollout": {"stps": []}}, "the run's parameters")
 
 
 def test_a_file_for_another_model_is_refused(tmp_path: Path) -> None:
     """The file's name and its `model` must agree."""
-    (tmp_path / "cats.yaml").write_text(_MINIMAL)
+    (tmp_path / "cats.yaml").write_text(MINIMAL)
     with pytest.raises(SpecError, match="about another model"):
         load_model_spec(tmp_path, "cats")
     with pytest.raises(UnknownModelError, match="one of cats"):
@@ -244,8 +238,8 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_files_are_checked_by_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The program accepts good files, tells the fault of bad ones, and its exit code says which it was."""
     good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
-    good.write_text(_MINIMAL)
-    bad.write_text(_MINIMAL + "servng: {}")
+    good.write_text(MINIMAL)
+    bad.write_text(MINIMAL + "servng: {}")
     assert main([str(good)]) == 0
     assert main([str(good), str(bad)]) == 1
     assert "Did you mean `serving`?" in capsys.readouterr().err
@@ -253,206 +247,14 @@ def test_files_are_checked_by_the_program(tmp_path: Path, capsys: pytest.Capture
 
 def test_a_spec_cannot_be_changed() -> None:
     """A spec is a value: assigning to it fails."""
-    spec = parse_release_spec(_MINIMAL, "f.yaml")
+    spec = parse_release_spec(MINIMAL, "f.yaml")
     with pytest.raises(ValueError, match="frozen"):
         spec.model = "other"
     assert isinstance(spec, ReleaseSpec)
 
 
-def test_metrics_are_scraped_unless_told_otherwise() -> None:
-    """Without a word the router's endpoints are read directly."""
-    assert parse_release_spec(_MINIMAL, "digits.yaml").rollout.metrics.source == "scrape"
-
-
-def test_a_selector_may_be_one_or_several() -> None:
-    """One selector is written as text, several as a list, none as an empty list."""
-    metrics = (
-        "{source: prometheus, queries: istio, overrides: {requests: 'a{r=\"{revision}\"}', "
-        "errors: ['b{r=\"{revision}\"}', 'c{r=\"{revision}\"}'], latency: []}}"
-    )
-    spec = parse_release_spec(_MINIMAL + f"rollout: {{metrics: {metrics}}}\n", "digits.yaml")
-    overrides = spec.rollout.metrics.overrides
-    assert overrides.requests == ('a{r="{revision}"}',)
-    assert overrides.errors == ('b{r="{revision}"}', 'c{r="{revision}"}')
-    assert overrides.latency == ()
-    assert overrides.watched is None
-    assert ReleaseSpec.model_validate_json(spec.model_dump_json()) == spec
-
-
-_OWN = "requests: 'a{r=\"{revision}\"}', errors: 'b{r=\"{revision}\"}'"
-
-
 @pytest.mark.parametrize(
-    ("metrics", "what"),
-    [
-        ("{queries: istio}", "`queries` needs `source: prometheus`"),
-        (f"{{overrides: {{{_OWN}}}}}", "`overrides` needs `source: prometheus`"),
-        ("{lookback_s: 90}", "`lookback_s` needs `source: prometheus`"),
-        ("{source: prometheus}", "needs `queries`, or `overrides`"),
-        ("{source: prometheus, queries: istio, overrides: {requests: []}}", "must be asked for"),
-        ("{source: prometheus, queries: linkerd}", "one of knative, knative_otel, istio"),
-        ("{source: prometheus, queries: istio, lookback_s: 30, staleness_s: 31}", "not even asked for"),
-        (
-            f"{{source: prometheus, overrides: {{{_OWN}, latency: 'c{{r=\"{{revision}}\"}}'}}}}",
-            "needs `latency_unit`",
-        ),
-        (
-            "{source: prometheus, queries: istio, overrides: {errors: 'b{r=\"{revison}\"}'}}",
-            "{inference_service}, {model}, {namespace}, {revision}; {revison} is not",
-        ),
-        (
-            "{source: prometheus, queries: istio, overrides: {requests: 'sum(a{r=\"{revision}\"})'}}",
-            "a plain selector",
-        ),
-        (
-            "{source: prometheus, queries: istio, overrides: {request: 'a{r=\"{revision}\"}'}}",
-            "Did you mean `rollout.metrics.overrides.requests`?",
-        ),
-    ],
-)
-def test_metrics_that_cannot_be_read_are_refused(metrics: str, what: str) -> None:
-    """A source that lacks its queries, queries without their source, and wrong selectors are explained."""
-    assert what in str(_refusal(_MINIMAL + f"rollout: {{metrics: {metrics}}}\n"))
-
-
-_PYTHON = "model: digits\nsource: {format: python}\nconversion: {target: python}\n"
-_LLM = "model: chat\nsource: {format: checkpoint}\n"
-_ENSEMBLE = "model: digits\nsource: {format: repository}\nconversion: {target: ensemble}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "location", "required"),
-    [
-        (_MINIMAL, "model.onnx", ("model.onnx", "golden.npz")),
-        (_PYTHON, "", ("config.pbtxt", "model.py", "golden.npz")),
-        (
-            _PYTHON.replace("python}", "python, folder: code}", 1),
-            "code/",
-            ("code/config.pbtxt", "code/model.py", "golden.npz"),
-        ),
-        (_PYTHON.replace("python}", "python, archive: m.tgz}", 1), "m.tgz", ("m.tgz", "golden.npz")),
-        (_ENSEMBLE, "repository/", ("golden.npz",)),
-        (_ENSEMBLE.replace("repository}", "repository, folder: unit}"), "unit/", ("golden.npz",)),
-    ],
-)
-def test_source_says_where_it_lies_and_what_must_be_there(
-    text: str, location: str, required: tuple[str, ...]
-) -> None:
-    """From the format follows where the source is looked for and which files must have arrived."""
-    source = parse_release_spec(text, "digits.yaml").source
-    assert (source.location, source.required_files()) == (location, required)
-    assert source.is_folder is (not location or location.endswith("/"))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("model: digits\nsource: {format: python}\n", "is made of `source.format: onnx`, not of `python`"),
-        (_MINIMAL + "conversion: {target: ensemble}\n", "is made of `source.format: repository`"),
-        (_ENSEMBLE.replace("repository}", "repository, model_file: a.onnx}"), "name a `folder`"),
-        (_ENSEMBLE.replace("repository}", "repository, archive: a.rar}"), "must end with one of .tar"),
-        (_ENSEMBLE.replace("repository}", "repository, archive: a.zip, folder: a}"), "either `folder` or"),
-        ("model: chat\nsource: {format: checkpoint, archive: a.tar}\n", "name a `folder`"),
-        ("model: digits\nsource: {folder: a}\n", "name it as `model_file`"),
-        (_PYTHON.replace("target: python", "target: python, precision: fp32"), "only another `target`"),
-        (_PYTHON.replace("target: python", "target: python, try_imprt: true"), "`conversion.try_import`"),
-    ],
-)
-def test_source_and_target_that_do_not_fit_are_refused(text: str, words: str) -> None:
-    """A target that is not made of the format, and keys that say nothing for it, are errors that say why."""
-    assert words in str(_refusal(text))
-
-
-def _target(name: str, more: str = "") -> str:
-    return f"model: digits\nsource: {{format: {name}}}\nconversion: {{target: {name}{more}}}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "program", "image", "location", "first"),
-    [
-        (_MINIMAL, "onnx", "onnx", "model.onnx", ["--precision", "fp32"]),
-        (_target("sklearn"), "estimator", "sklearn", "model.skops", ["--library", "sklearn"]),
-        (_target("xgboost"), "estimator", "sklearn", "model.ubj", ["--library", "xgboost"]),
-        (_target("lightgbm"), "estimator", "sklearn", "model.txt", ["--library", "lightgbm"]),
-        (_target("pytorch"), "pytorch", "pytorch", "model.pt", ["--format", "torchscript"]),
-        (_PYTHON, "python", "python", "", ["--max-size-mib", "2048"]),
-        (_ENSEMBLE, "ensemble", "ensemble", "repository/", ["--max-size-mib", "8192"]),
-        (
-            _MINIMAL + "conversion: {target: tensorrt}\n",
-            "tensorrt",
-            "tensorrt",
-            "model.onnx",
-            ["--precision", "fp16"],
-        ),
-        (
-            "model: chat\nsource: {format: checkpoint}\nconversion: {target: tensorrt_llm}\n",
-            "tensorrt_llm",
-            "tensorrt-llm",
-            "checkpoint/",
-            ["--precision", "bf16"],
-        ),
-    ],
-)
-def test_each_target_has_its_program_image_source_and_arguments(
-    text: str, program: str, image: str, location: str, first: list[str]
-) -> None:
-    """A release file can ask for each target with two words, and the rest follows."""
-    spec = parse_release_spec(text, "digits.yaml")
-    assert spec.conversion.program == f"convert_{program}.py"
-    assert spec.conversion.image == f"slipway/{image}:0.1.0"
-    assert spec.source.location == location
-    assert spec.conversion.converter_arguments(str)[:2] == first
-
-
-def test_what_a_conversion_reads_must_have_arrived() -> None:
-    """A module's file and calibration rows are asked for at admission, those of a variant too."""
-    torch = _target("pytorch", ", format: state_dict, trusted: true, module: 'net:Net', module_file: net.py")
-    assert parse_release_spec(torch, "digits.yaml").required_files() == ("model.pt", "golden.npz", "net.py")
-    rows = "quantization: {method: static, calibration_file: rows.npz}"
-    quick = _MINIMAL + "conversion: {variants: {quick: {precision: int8, " + rows + "}, whole: {}}}\n"
-    assert parse_release_spec(quick, "digits.yaml").required_files() == (
-        "model.onnx",
-        "golden.npz",
-        "rows.npz",
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (_MINIMAL + "conversion: {target: tensorrt, resources: {gpu: 0}}\n", "`resources.gpu: 0` is too few"),
-        (
-            _LLM + "conversion: {target: tensorrt_llm, tp_size: 4, pp_size: 2, resources: {gpu: 4}}\n",
-            "needs 8",
-        ),
-        (_MINIMAL + "conversion: {target: tensorrt, memory_mib: 16385}\n", "`resources.memory: 16Gi`"),
-        (_MINIMAL + "conversion: {timeout_s: 86401}\n", "`conversion.timeout_s` has a wrong value"),
-        (_MINIMAL + "conversion: {startup_timeout_s: 3601}\n", "`conversion.startup_timeout_s`"),
-    ],
-)
-def test_a_pod_that_could_not_do_its_work_is_refused(text: str, words: str) -> None:
-    """Too few GPUs, a tool's limit above its pod's, and more time than the task has, are errors in the file."""
-    assert words in str(_refusal(text))
-
-
-def test_a_limit_of_memory_within_the_pods_is_kept() -> None:
-    """What the release file says goes to the program; left out, it is seven eighths of the pod's memory."""
-    for more, mib in (("memory_mib: 16384", "16384"), ("resources: {memory: 8Gi}", "7168")):
-        spec = parse_release_spec(_MINIMAL + f"conversion: {{target: tensorrt, {more}}}\n", "digits.yaml")
-        given = spec.conversion.converter_arguments(str)
-        assert given[given.index("--memory-mib") + 1] == mib
-
-
-def test_an_own_image_is_kept() -> None:
-    """The image follows from the target only where none is named."""
-    own = _PYTHON.replace("target: python", "target: python, try_import: true, image: 'a/b:1'")
-    conversion = parse_release_spec(own, "digits.yaml").conversion
-    assert conversion.image == "a/b:1"
-    assert "--try-import" in conversion.converter_arguments(str)
-
-
-@pytest.mark.parametrize(
-    "text", [_MINIMAL, _PYTHON, _ENSEMBLE, _LLM + "conversion: {target: tensorrt_llm, tp_size: 2}\n"]
+    "text", [MINIMAL, PYTHON, ENSEMBLE, LLM + "conversion: {target: tensorrt_llm, tp_size: 2}\n"]
 )
 def test_release_file_survives_being_written_out_in_full(text: str) -> None:
     """A release file with all its defaults written out, as a release run carries it, means the same."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +15,9 @@ from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
 from include.model_release.triton_config.canonical import canonical_config, config_sha256, is_set
-from include.model_release.triton_config.fields import MESSAGES, ROOT
+from include.model_release.triton_config.fields import ROOT, fields_of
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
-from tests.support.triton_config.strategy import as_dict, model_configs
+from tests.support.triton_config.strategy import as_dict, model_configs, reachable
 
 _FEW = settings(max_examples=150, deadline=None)
 # Lists that are sets to Triton, written here once more and by hand.
@@ -35,12 +37,23 @@ def test_every_list_is_one_or_the_other() -> None:
     """Whether order counts is decided for each list that ModelConfig has, and the code decides as is written here."""
     lists = {
         (message, name)
-        for message, fields in MESSAGES.items()
-        for name, kind in fields.items()
+        for message in reachable()
+        for name, kind in fields_of(message).items()
         if kind.form == "list"
     }
     assert {name for _, name in lists} == _SETS | _SEQUENCES
     assert {name for message, name in lists if is_set(message, name, {})} == _SETS
+
+
+_RECORDED = Path(__file__).parents[3] / "support" / "triton_config" / "recorded" / "canonical.jsonl"
+
+
+@pytest.mark.parametrize("line", _RECORDED.read_text().splitlines())
+def test_a_recorded_configuration_keeps_its_canonical_form_and_its_hash(line: str) -> None:
+    """Hashes lie in manifests: configurations of all kinds mean what they meant when these were written."""
+    recorded = json.loads(line)
+    assert canonical_config(recorded["config"]) == recorded["canonical"]
+    assert config_sha256(recorded["config"]) == recorded["sha256"]
 
 
 @_FEW
@@ -98,7 +111,7 @@ _NO_VALUE = ("runtime", "zero_data", "random_data")
 
 def _leaves(value: dict[str, Any], message: str, path: tuple[Any, ...]) -> Any:
     for name, item in value.items():
-        kind = MESSAGES[message][name]
+        kind = fields_of(message)[name]
         entries: list[tuple[tuple[Any, ...], Any]] = [((*path, name), item)]
         if kind.form == "map":
             entries = [((*path, name, key), below) for key, below in item.items()]

@@ -1,55 +1,44 @@
-"""The table of ModelConfig's fields, held against the protocol's own descriptors."""
+"""The fields of ModelConfig, as they were written down by hand before they were read from the descriptors."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from tritonclient.grpc import model_config_pb2
+import pytest
 
-from include.model_release.triton_config.fields import MESSAGES, FieldKind, with_numbers
-from tests.support.triton_config.strategy import is_map
+from include.model_release.triton_config.fields import FieldKind, fields_of, with_numbers
+from tests.support.triton_config.strategy import reachable
 
-_SCALARS = {
-    FieldDescriptor.CPPTYPE_STRING: ("text", ""),
-    FieldDescriptor.CPPTYPE_BOOL: ("bool", False),
-    FieldDescriptor.CPPTYPE_FLOAT: ("float", 0.0),
-    FieldDescriptor.CPPTYPE_DOUBLE: ("double", 0.0),
-}
+# A message, and below it its fields: `[]` is a list, `{}` a map, `?` a member of a oneof, `enum=` tells the zero value.
+_RECORDED = Path(__file__).parents[3] / "support" / "triton_config" / "recorded" / "fields.txt"
+_MESSAGES = re.findall(r"^(\S+)\n((?: .*\n)*)", _RECORDED.read_text(), re.MULTILINE)
 
 
-def _short(descriptor: Descriptor) -> str:
-    return str(descriptor.full_name).removeprefix("inference.")
+@pytest.mark.parametrize(("message", "written"), _MESSAGES)
+def test_every_field_that_was_known_is_still_of_its_kind(message: str, written: str) -> None:
+    """The canonical form hangs on each field's form, kind, zero value and oneof."""
+    kinds = fields_of(message)
+    assert (
+        dict(pair.split(":", 1) for pair in written.split()).items()
+        <= {name: _written(kind) for name, kind in kinds.items()}.items()
+    )
 
 
-def _kind(field: FieldDescriptor) -> FieldKind:
-    form: Any = "map" if is_map(field) else "list" if field.is_repeated else "one"
-    value = field.message_type.fields_by_name["value"] if form == "map" else field
-    in_oneof = field.containing_oneof is not None
-    if value.message_type is not None:
-        return FieldKind(form, "", _short(value.message_type), None, in_oneof)
-    if value.enum_type is not None:
-        return FieldKind(form, "enum", "", value.enum_type.values[0].name, in_oneof)
-    scalar, zero = _SCALARS.get(value.cpp_type, ("int", 0))
-    return FieldKind(form, scalar, "", zero, in_oneof)
+def _written(kind: FieldKind) -> str:
+    scalar = f"enum={kind.zero}" if kind.scalar == "enum" else kind.scalar
+    return (kind.message or scalar) + {"one": "", "list": "[]", "map": "{}"}[kind.form] + "?" * kind.in_oneof
 
 
-def _reachable() -> dict[str, dict[str, FieldKind]]:
-    found: dict[str, dict[str, FieldKind]] = {}
-    waiting = [model_config_pb2.ModelConfig.DESCRIPTOR]
-    while waiting:
-        message = waiting.pop()
-        found[_short(message)] = {field.name: _kind(field) for field in message.fields}
-        for field in message.fields:
-            below = field.message_type.fields_by_name["value"] if is_map(field) else field
-            if below.message_type is not None and _short(below.message_type) not in found:
-                waiting.append(below.message_type)
-    return found
+def test_every_message_is_known() -> None:
+    """What ModelConfig can hold was all written down, and is found again."""
+    assert {message for message, _ in _MESSAGES} <= reachable()
 
 
-def test_the_table_is_the_protocol() -> None:
-    """Every message that ModelConfig can hold, with all its fields and their kinds, and nothing else."""
-    assert {name: dict(fields) for name, fields in MESSAGES.items()} == _reachable()
+def test_a_message_that_is_none_is_an_error() -> None:
+    """A name that Triton's protocol does not have is a mistake of the code."""
+    with pytest.raises(KeyError):
+        fields_of("ModelFoo")
 
 
 def test_a_users_own_keys_are_no_fields() -> None:

@@ -24,6 +24,7 @@ from include.model_release.metrics.samples import Window
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
 from include.model_release.spec.rollout.golden_replay import TopUp
 from include.model_release.tensors import ModelSignature, TensorSpec
+from include.model_release.triton_config.pbtxt import from_pbtxt
 
 STABLE, CANDIDATE = "http://prev-digits.example", "http://latest-digits.example"
 Answer = Callable[[str], Awaitable[web.Response]]
@@ -59,9 +60,9 @@ class RegistryDouble:
             source=Provenance(files={}),
         )
 
-    def config_texts(self, manifest: Manifest) -> dict[str, str]:
+    def configs(self, manifest: Manifest) -> dict[str, dict[str, Any]]:
         """The configuration that was published."""
-        return {"digits": self.config}
+        return {"digits": from_pbtxt(self.config)}
 
     def golden_set(self, manifest: Manifest) -> bytes:
         """The npz."""

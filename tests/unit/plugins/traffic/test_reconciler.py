@@ -13,8 +13,8 @@ from include.model_release.errors import TimedOutError
 from include.model_release.rollout import reconciler as rules
 from include.model_release.rollout.next_action import RollBack, StartCanary, next_action
 from include.model_release.rollout.reconciler import Reconciliation
-from tests.support.rollout.standard_model import StandardModel
-from tests.unit.model_release.rollout.standard.test_forward_and_back import V2, V3, patched, standard_live
+from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
+from tests.support.rollout.standard_steps import V2, V3, patched
 
 
 class UnnotedCanary:

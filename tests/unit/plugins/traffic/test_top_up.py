@@ -11,8 +11,8 @@ from slipway.traffic import step_watcher
 from slipway.traffic.step_watcher import StepWatch
 
 from include.model_release.metrics.samples import Reading
+from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.plugins.watching import HEALTHY, PLAN, kinds, pause, told, until, watch
-from tests.support.rollout.knative_model import KnativeModel
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,
     JournalDouble,

@@ -15,8 +15,7 @@ from include.model_release.publishing.manifest import SIGNATURE_FILE, FileEntry,
 from include.model_release.publishing.manifest_identity import require_identity, signed_sha256
 from slipway_pod.errors import PodError
 from slipway_pod.verification.version_manifest import Version, parse_manifest, parse_source
-from tests.unit.model_release.publishing.test_manifest import _manifest
-from tests.unit.model_release.publishing.test_manifest_identity import DOCUMENT, ENTRY, HOSTILE, OWN
+from tests.support.store.manifests import DOCUMENT, ENTRY, HOSTILE, OWN, make_manifest
 
 VERSION = Version("s3://b/models/digits/2/repository", "digits", 2)
 PATHS = st.sampled_from(
@@ -99,13 +98,13 @@ def test_error_is_typed(content: bytes) -> None:
 
 def test_the_same_is_signed() -> None:
     """What a signature covers is the same digest here and there, whatever the layout."""
-    signed = _manifest(files=OWN, attachments={"golden.npz": ENTRY, SIGNATURE_FILE: FileEntry.of(b"sig")})
+    signed = make_manifest(files=OWN, attachments={"golden.npz": ENTRY, SIGNATURE_FILE: FileEntry.of(b"sig")})
     for document in (signed.to_bytes(), json.dumps(json.loads(signed.to_bytes())).encode()):
         manifest = parse_manifest(document, VERSION)
         assert manifest.signed_sha256 == signed_sha256(document)
         assert manifest.signature is not None
         assert manifest.signature.size_bytes == 3
-    without = parse_manifest(_manifest(files=OWN, attachments={"golden.npz": ENTRY}).to_bytes(), VERSION)
+    without = parse_manifest(make_manifest(files=OWN, attachments={"golden.npz": ENTRY}).to_bytes(), VERSION)
     assert without.signed_sha256 == manifest.signed_sha256
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from include.model_release.record.fold import Event, EventWriter, fold
+from include.model_release.record.events import Event, EventWriter
+from include.model_release.record.fold import fold
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.chapters import CHAPTERS, Told
-from include.sandbox.demo.counts import Failure, Snapshot, Traffic
+from include.sandbox.demo.counts import Snapshot, Traffic
+from include.sandbox.load.answers import Answer
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 0, tzinfo=UTC)
 """Chapters begin a hundred seconds apart, from here on."""
@@ -88,11 +90,12 @@ def as_told(version: int, events: Sequence[Event], run_state: str = "success") -
     return Told(CHAPTERS[version - 1], run, events, fold(events) if events else None)
 
 
-def failed(version: int, seconds: float, revision: str | None) -> Failure:
-    return Failure(at(version, seconds).timestamp(), "http", revision, "HTTP 500: no")
+def failed(version: int, seconds: float, revision: str | None) -> Answer:
+    moment = at(version, seconds).timestamp()
+    return Answer(moment, moment, moment, "http", revision, "HTTP 500: no")
 
 
-def counted(failures: Sequence[Failure]) -> Traffic:
+def counted(failures: Sequence[Answer]) -> Traffic:
     """What clients counted from second 60 on: version 1, then 2 with a while of 3 beside it, 2 at the end."""
     revisions = {f"digits-predictor-0000{version}": str(version) for version in (1, 2, 3)}
     answers: dict[str, int] = {}

@@ -14,11 +14,47 @@ from include.model_release.errors import ServerUnavailableError, TimedOutError, 
 from include.sandbox.demo.airflow_client import AirflowClient, SignInRefusedError
 
 RUN = {
+    "dag_display_name": "model_release",
+    "dag_versions": [],
+    "run_after": "2026-01-02T03:04:05Z",
+    "run_type": "manual",
     "dag_id": "model_release",
     "dag_run_id": "digits-2",
     "state": "running",
     "start_date": "2026-01-02T03:04:05.500000Z",
     "end_date": None,
+}
+
+DAG = {
+    "dag_display_name": "model_release",
+    "dag_id": "model_release",
+    "file_token": "token",
+    "fileloc": "model_release.py",
+    "has_import_errors": False,
+    "has_task_concurrency_limits": False,
+    "is_backfillable": True,
+    "is_paused": False,
+    "is_stale": False,
+    "max_active_tasks": 16,
+    "max_consecutive_failed_dag_runs": 0,
+    "owners": ["airflow"],
+    "tags": [],
+    "timetable_partitioned": False,
+    "timetable_periodic": False,
+}
+TASK = {
+    "dag_display_name": "model_release",
+    "dag_id": "model_release",
+    "dag_run_id": "digits-2",
+    "executor_config": "{}",
+    "id": "01998b3c-0000-7000-8000-000000000000",
+    "map_index": -1,
+    "max_tries": 0,
+    "pool": "default_pool",
+    "pool_slots": 1,
+    "run_after": "2026-01-02T03:04:05Z",
+    "task_display_name": "admit",
+    "try_number": 1,
 }
 
 Reply = Callable[[str, str, Any], tuple[int, Any]]
@@ -42,6 +78,7 @@ class FakeApi:
                 )
                 content = json.dumps(document).encode()
                 self.send_response(status)
+                self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -158,8 +195,8 @@ def test_nobody_listening_names_address_and_remedy() -> None:
 
 def test_unpausing_waits_for_the_dag_to_be_parsed(api: FakeApi) -> None:
     """A DAG that is not known yet is asked for again."""
-    answers = iter([404, 200])
-    api.reply = lambda *_: (next(answers), {"detail": "not found"})
+    answers = iter([(404, {"detail": "not found"}), (200, DAG)])
+    api.reply = lambda *_: next(answers)
     client_of(api).unpause("model_release")
     assert api.calls[-1] == (
         "PATCH",
@@ -178,7 +215,7 @@ def test_a_dag_that_never_comes_is_named(api: FakeApi) -> None:
 def test_seconds_are_counted_from_start_to_end(api: FakeApi) -> None:
     """A finished run knows how long it took; a running one does not yet."""
     finished = {**RUN, "state": "success", "end_date": "2026-01-02T03:04:15.500000Z"}
-    api.reply = lambda *_: (200, {"dag_runs": [RUN, finished]})
+    api.reply = lambda *_: (200, {"dag_runs": [RUN, finished], "total_entries": 2})
     running, done = client_of(api).runs("model_release")
     assert running.seconds is None
     assert (done.seconds, done.is_finished) == (10.0, True)
@@ -188,9 +225,14 @@ def test_tasks_are_listed_with_their_seconds(api: FakeApi) -> None:
     """A task that has not run has taken no time."""
     api.reply = lambda *_: (
         200,
-        {"task_instances": [{"task_id": "admit", "state": "success", "duration": 1.5},
-                            {"task_id": "convert", "state": None, "duration": None}]},
-    )  # fmt: skip
+        {
+            "task_instances": [
+                {**TASK, "task_id": "admit", "state": "success", "duration": 1.5},
+                {**TASK, "task_id": "convert", "state": None, "duration": None},
+            ],
+            "total_entries": 2,
+        },
+    )
     tasks = client_of(api).task_runs("model_release", "digits-2")
     assert [(task.task_id, task.state, task.seconds) for task in tasks] == [
         ("admit", "success", 1.5),

@@ -1,56 +1,48 @@
-"""What a traffic client wrote, read back, and whose fault its failures were."""
+"""What clients were answered, counted, and which version their failures were due to."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from include.sandbox.demo.counts import (
-    CandidateSpan,
-    Failure,
-    Snapshot,
-    Traffic,
-    failure_line,
-    read_traffic,
-    snapshot_line,
-)
+from include.sandbox.demo.counts import CandidateSpan, Snapshot, Traffic, count
+from include.sandbox.load.answers import Answer
 
 VERSIONS = {"digits-predictor-00001": "1", "digits-predictor-00002": "2"}
 
 
-def failure(at: float, revision: str | None) -> Failure:
-    return Failure(at=at, protocol="http", revision=revision, error="HTTP 500")
+def failure(at: float, revision: str | None) -> Answer:
+    return Answer(at, at, at, "http", revision, "HTTP 500")
 
 
-def traffic(*failures: Failure) -> Traffic:
+def good(at: float, version: str, *, protocol: str = "http", right: bool = True) -> Answer:
+    return Answer(at - 0.01, at - 0.01, at, protocol, f"digits-predictor-0000{version}", None, version, right)
+
+
+def traffic(*failures: Answer) -> Traffic:
     return Traffic(
         [Snapshot(100.0, 10, len(failures), 0, {"http": 10}, {"1": 5, "2": 5}, VERSIONS)], failures
     )
 
 
-def test_what_was_written_is_read_back(tmp_path: Path) -> None:
-    """Snapshots and failures survive the file."""
-    expected = traffic(failure(3.0, None))
-    path = tmp_path / "traffic.jsonl"
-    lines = [failure_line(expected.failures[0]), snapshot_line(expected.snapshots[0])]
-    path.write_text("\n".join(lines) + "\n")
-    assert read_traffic(path) == Traffic(list(expected.snapshots), list(expected.failures))
+def test_every_answer_is_counted_once() -> None:
+    """Good, wrong and failed answers all show up in the counts, each with its protocol, version and revision."""
+    bad = failure(102.5, "digits-predictor-00002")
+    counted = count([good(100.0, "1"), bad, good(101.0, "2", protocol="grpc"), good(103.0, "1", right=False)])
+    assert counted.last == Snapshot(103.0, 4, 1, 1, {"http": 3, "grpc": 1}, {"1": 2, "2": 1}, VERSIONS)
+    assert counted.failures == [bad]
 
 
-@pytest.mark.parametrize("rest", ['{"kind": "fail', "", "null", "[1]", '{"kind": "other"}'])
-def test_a_line_that_is_no_entry_is_left_out(tmp_path: Path, rest: str) -> None:
-    """A client killed in the middle of a line loses that line and no other."""
-    path = tmp_path / "traffic.jsonl"
-    path.write_text(failure_line(failure(1.0, None)) + "\n" + rest)
-    assert len(read_traffic(path).failures) == 1
+def test_there_is_a_snapshot_for_each_second() -> None:
+    """The first one is empty, each has the counts until then, the last one has all; quiet seconds have one too."""
+    counted = count([good(100.01, "1"), good(100.5, "1"), good(103.5, "2")])
+    assert [round(one.at - 100.0, 3) for one in counted.snapshots] == [0.0, 1.0, 2.0, 3.0, 3.5]
+    assert [one.requests for one in counted.snapshots] == [0, 2, 2, 2, 3]
 
 
-def test_nothing_written_is_nothing_counted(tmp_path: Path) -> None:
-    """A client that never began counts zero, without a first answer."""
-    empty = read_traffic(tmp_path / "none.jsonl")
-    assert empty.last.requests == 0
-    assert empty.first_answer_at is None
+def test_nothing_answered_is_nothing_counted() -> None:
+    """Clients that never got an answer count zero."""
+    assert count([]) == Traffic()
+    assert count([]).last.requests == 0
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,10 @@ def test_unknown_image(tmp_path: Path) -> None:
 def test_the_projects_images_are_known() -> None:
     """Every image of the project is known, and the requirements carry hashes and no package index."""
     assert images.known_images() == [
-        "compare",
         "ensemble",
         "genai-perf",
         "guard",
+        "mirror-comparison",
         "onnx",
         "perf-analyzer",
         "python",

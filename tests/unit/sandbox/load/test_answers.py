@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from include.sandbox.load.answers import Answer, Harm, failed_elsewhere, harm_by, rate_rps, read_answers
+from include.sandbox.load.answers import Answer, AnswerFile, Harm, failed_elsewhere, harm_by, rate_rps
 
 STABLE, CANDIDATE = "moody-predictor-00001", "moody-predictor-00002"
 
@@ -70,4 +70,26 @@ def test_answers_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     written = [answer(1.0, STABLE), answer(2.0, None, "no “route”")]
     path = tmp_path / "answers.jsonl"
     path.write_text("\n".join(one.to_line() for one in written) + '\n{"due": 3.0, "se', encoding="utf-8")
-    assert read_answers(path) == written
+    file = AnswerFile(path)
+    assert file.new_answers() == written
+    assert file.new_answers() == []
+
+
+def test_answers_are_read_on_from_where_reading_ended(tmp_path: Path) -> None:
+    """What is written later comes with the next call, a line that was begun only once it is whole."""
+    first, second = answer(1.0, STABLE), answer(2.0, CANDIDATE)
+    path = tmp_path / "answers.jsonl"
+    file = AnswerFile(path)
+    assert file.new_answers() == []
+    path.write_text(first.to_line() + "\n" + second.to_line()[:9], encoding="utf-8")
+    assert file.new_answers() == [first]
+    path.write_text(first.to_line() + "\n" + second.to_line() + "\n", encoding="utf-8")
+    assert file.new_answers() == [second]
+
+
+@pytest.mark.parametrize("line", ['{"due": 3.0, "se', "", "null", "[1]", '{"due": 3.0}'])
+def test_a_line_that_is_no_answer_is_left_out(line: str, tmp_path: Path) -> None:
+    """A client killed in the middle of a line loses that line and no other."""
+    path = tmp_path / "answers.jsonl"
+    path.write_text(answer(1.0, STABLE).to_line() + "\n" + line + "\n", encoding="utf-8")
+    assert len(AnswerFile(path).new_answers()) == 1

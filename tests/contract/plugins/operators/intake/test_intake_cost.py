@@ -20,7 +20,6 @@ from moto.s3.models import FakeKey, s3_backends
 from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.errors import TransientError
-from tests.contract.plugins.conftest import LOOPBACK, aws_connection, make_bucket
 from tests.support.release.intake_steps import (
     EVENT,
     SWEEP,
@@ -32,6 +31,7 @@ from tests.support.release.intake_steps import (
     upload_again,
     was_started,
 )
+from tests.support.store.connections import LOOPBACK, aws_connection, make_bucket
 
 MODELS, VERSIONS, EVENTS = 20, 10, 30
 

@@ -11,13 +11,15 @@ import pytest_asyncio
 from slipway.hooks.s3_store import ModelStoreHook
 
 from include.sandbox.cluster.storage.store import ObjectStore
+from include.sandbox.host.images import build_image
 from include.sandbox.kserve.controller import KServeSettings
 from include.sandbox.kserve.revisions import RunPolicy
-from tests.contract.plugins.operators.test_bundle import ENSEMBLE, Release, published
-from tests.contract.sandbox.serving.conftest import running_envoy
-from tests.contract.sandbox.serving.test_kserve import FIRST, NAME, NAMESPACE, SECOND, Cluster
+from tests.support.release.ensemble_release import ENSEMBLE, published
+from tests.support.release.release_steps import Release
 from tests.support.serving.clients import HOST, ask_http
 from tests.support.serving.ensembles import ensemble_files
+from tests.support.serving.envoy import running_envoy
+from tests.support.serving.kserve_cluster import FIRST, NAME, NAMESPACE, SECOND, Cluster
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.asyncio]
 
@@ -37,6 +39,7 @@ async def cluster(store: ModelStoreHook, tmp_path: Path) -> AsyncIterator[Cluste
     async with running_envoy(tmp_path) as envoy:
         settings = KServeSettings(
             state_dir=tmp_path / "kserve",
+            triton_venv=build_image("triton"),
             router_dir=envoy.router.directory,
             router_admin_url=envoy.router.admin_url,
             domain=HOST.removeprefix(f"{NAME}.{NAMESPACE}."),

@@ -26,8 +26,8 @@ from include.model_release.errors import InputMissingError, SlipwayError
 from include.model_release.record.events import SEQ_LIMIT
 from include.model_release.rollout.next_action import StartCanary
 from include.model_release.spec.release_file import parse_release_spec
-from tests.contract.plugins.conftest import LOOPBACK, aws_connection
-from tests.support.rollout.knative_model import KnativeModel
+from include.sandbox.lab.simulation.knative_model import KnativeModel
+from tests.support.store.connections import LOOPBACK, aws_connection
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 Restore = Callable[..., None]

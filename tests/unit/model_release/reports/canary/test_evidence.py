@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryStep, Sample, Window
-from include.model_release.record.fold import RecordError
-from include.model_release.reports.canary.evidence import canary_evidence, recordings, windows_jsonl
+from include.model_release.record.events import RecordError
+from include.model_release.reports.canary.document import CanaryEvidence, Recomputed, Run
+from include.model_release.reports.canary.evidence import canary_evidence
+from include.model_release.reports.canary.recording import recordings, windows_jsonl
 from include.model_release.reports.canary.timeline import LEAST_REQUESTS, TimeAxis, points_of
-from tests.support.canary.story import STABLE_URI, STEPS, Story, Traffic
+from include.sandbox.lab.simulation.recorded_canary import STABLE_URI, STEPS, Story, Traffic
 
 _SHORT = (CanaryStep(5, 30), CanaryStep(50, 30))
 
@@ -89,8 +91,19 @@ STORIES: list[Callable[[], Story]] = [
 
 def document_of(story: Story, **more: Any) -> dict[str, Any]:
     """The document, as it is read back from JSON."""
-    found = canary_evidence(story.events, story.policy, **more)
+    found = canary_evidence(story.events, story.policy, **more).to_document()
     return dict(json.loads(json.dumps(found, allow_nan=False)))
+
+
+def read_back(story: Story) -> CanaryEvidence:
+    """The evidence, as it is read back from the store."""
+    return CanaryEvidence.from_document(document_of(story))
+
+
+def only_run(story: Story) -> Run:
+    """The only run of the evidence."""
+    (run,) = read_back(story).runs
+    return run
 
 
 # --- every verdict again ---
@@ -107,7 +120,7 @@ def test_the_program_gives_every_verdict_of_the_record_again(
     again = []
     for run in document["runs"]:
         path = tmp_path / "windows.jsonl"
-        path.write_text(windows_jsonl(document, run["number"]))
+        path.write_text(windows_jsonl(CanaryEvidence.from_document(document), run["number"]))
         ran = subprocess.run(
             [sys.executable, "-m", "include.model_release.canary", str(path)], capture_output=True, text=True
         )
@@ -148,14 +161,14 @@ def test_a_window_that_was_changed_is_found() -> None:
     events = copy.deepcopy(story.events)
     judged = [event for event in events if event.kind == "window_judged"]
     judged[6].data["verdict"]["window"]["candidate"]["errors"] += 1
-    run = canary_evidence(events, story.policy)["runs"][0]
-    assert run["recomputed"] == {"agrees": False, "first_difference": 7}
+    run = canary_evidence(events, story.policy).runs[0]
+    assert run.recomputed == Recomputed(agrees=False, first_difference=7)
 
 
 def test_another_policy_is_found() -> None:
     """Judged by a policy that was not the canary's, the verdicts come out otherwise, and the document says so."""
-    run = canary_evidence(good().events, AnalysisPolicy(error_margin_percent=20.0))["runs"][0]
-    assert run["recomputed"] == {"agrees": False, "first_difference": 1}
+    run = canary_evidence(good().events, AnalysisPolicy(error_margin_percent=20.0)).runs[0]
+    assert run.recomputed == Recomputed(agrees=False, first_difference=1)
 
 
 def test_a_record_without_sources_is_one_of_users() -> None:
@@ -190,10 +203,10 @@ def test_replays_stand_apart_from_users() -> None:
 
 def test_replays_are_not_drawn_as_traffic() -> None:
     """The charts' points are users' alone; the axis knows when there were replays beside them."""
-    [run] = document_of(topped_up())["runs"]
+    run = only_run(topped_up())
     axis = TimeAxis.of(run)
-    points, _ = points_of(run["windows"], axis)
-    assert sum(point.candidate.requests for point in points) == run["totals"]["candidate_requests"]
+    points, _ = points_of(run.windows, axis)
+    assert sum(point.candidate.requests for point in points) == run.totals.candidate_requests
     assert len(axis.replayed_s) >= 1
 
 
@@ -272,15 +285,15 @@ def test_a_rollback_by_others_tells_when_weight_0_was_seen() -> None:
 
 def test_a_canary_begun_anew_has_a_run_for_each_judge() -> None:
     """The runs are apart: the first is superseded, the second begins at the weight that the first had."""
-    document = document_of(begun_anew())
-    first, second = document["runs"]
+    evidence = read_back(begun_anew())
+    first, second = document_of(begun_anew())["runs"]
     assert (first["superseded"], second["superseded"]) == (True, False)
     assert len(first["windows"]) == 15
     assert second["weights"][0]["weight"] == first["weights"][-1]["weight"] == 25
     assert [step["weight"] for step in second["steps"]] == [5, 25, 50, 99]
-    files = recordings(document)
+    files = recordings(evidence)
     assert [*files] == ["canary.jsonl", "canary-run-1.jsonl"]
-    assert files["canary.jsonl"] == windows_jsonl(document, 2)
+    assert files["canary.jsonl"] == windows_jsonl(evidence, 2)
     assert len(files["canary-run-1.jsonl"].splitlines()) == 1 + 2 + 15
 
 
@@ -324,7 +337,7 @@ def test_releases_without_a_canary_have_a_document_too() -> None:
     for story, runs in ((refused, 0), (first, 1)):
         document = document_of(story)
         assert len(document["runs"]) == runs
-        assert json.loads(windows_jsonl(document)) == {"policy": story.policy.to_dict()}
+        assert json.loads(windows_jsonl(read_back(story))) == {"policy": story.policy.to_dict()}
     assert document["runs"][0]["steps"] == []
     assert [weight["weight"] for weight in document["runs"][0]["weights"]] == [0, 100]
 
@@ -332,7 +345,7 @@ def test_releases_without_a_canary_have_a_document_too() -> None:
 def test_a_run_that_is_not_there_is_an_error() -> None:
     """Asking for the windows of a run that never was names the runs there are."""
     with pytest.raises(RecordError, match="from 1 to 1"):
-        windows_jsonl(document_of(good()), 2)
+        windows_jsonl(read_back(good()), 2)
 
 
 def test_a_record_with_a_gap_is_an_error() -> None:
@@ -366,14 +379,14 @@ def test_points_hold_every_request_once(rps: float) -> None:
         max_blind_windows=9,
         max_bake_s=3600.0,
     )
-    run = document_of(story)["runs"][0]
+    run = only_run(story)
     axis = TimeAxis.of(run)
-    points, pooled = points_of(run["windows"], axis)
+    points, pooled = points_of(run.windows, axis)
     assert pooled
     assert len(points) <= 160 + 3
     for revision in ("stable", "candidate"):
         counted = sum(getattr(point, revision).requests for point in points)
-        assert counted == run["totals"][f"{revision}_requests"]
+        assert counted == getattr(run.totals, f"{revision}_requests")
     edges = [*axis.marks_s[1:], *(began for began, _ in axis.blind_s)]
     assert all(not point.began_s < edge < point.ended_s for point in points for edge in edges)
     few = [point for point in points if point.fewest < LEAST_REQUESTS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,12 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.record.fold import Event, fold
+from include.model_release.record.events import Event
+from include.model_release.record.fold import fold
 from include.model_release.reports.canary import evidence as evidence_module
-from include.model_release.reports.canary.evidence import canary_evidence, recordings
+from include.model_release.reports.canary.document import CanaryEvidence
+from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.reports.canary.recording import recordings
 from include.model_release.reports.canary.timeline import TimeAxis, extremes, points_of
-from tests.support.canary.story import CANDIDATE_URI, STABLE_URI, Story, Traffic
+from include.sandbox.lab.simulation.recorded_canary import CANDIDATE_URI, STABLE_URI, Story, Traffic
 
 _PAGE_BYTES = 300_000
 
@@ -46,13 +49,13 @@ def watch(story: Story, blind: Iterable[bool]) -> None:
         )
 
 
-def document_of(story: Story) -> dict[str, Any]:
+def document_of(story: Story) -> CanaryEvidence:
     """The evidence of the story's last release."""
     return canary_evidence(story.events, story.policy)
 
 
 @pytest.fixture(scope="module")
-def flickering() -> dict[str, Any]:
+def flickering() -> CanaryEvidence:
     """A canary of 2,000 windows of which every other one was blind."""
     story = Story()
     begin(story)
@@ -60,21 +63,21 @@ def flickering() -> dict[str, Any]:
     return document_of(story)
 
 
-def test_a_source_that_comes_and_goes_does_not_swell_the_page(flickering: dict[str, Any]) -> None:
+def test_a_source_that_comes_and_goes_does_not_swell_the_page(flickering: CanaryEvidence) -> None:
     """A thousand blind stretches are drawn as few, and each caption says so; the data has every window."""
     page = render_canary_html(flickering)
     assert len(page) < _PAGE_BYTES
     assert page.count("There are too many stretches to draw each") >= 5
-    assert len(flickering["runs"][0]["windows"]) == 2000
+    assert len(flickering.runs[0].windows) == 2000
     # The policy, the step, and the windows.
     assert recordings(flickering)["canary.jsonl"].count("\n") == 2002
 
 
-def test_points_lose_no_request_where_windows_are_blind_again_and_again(flickering: dict[str, Any]) -> None:
+def test_points_lose_no_request_where_windows_are_blind_again_and_again(flickering: CanaryEvidence) -> None:
     """There are no more points than can be drawn, and together they hold what users sent."""
-    run = flickering["runs"][0]
-    points, pooled = points_of(run["windows"], TimeAxis.of(run))
-    sent = [window["window"]["candidate"]["requests"] for window in run["windows"] if not window["blind"]]
+    run = flickering.runs[0]
+    points, pooled = points_of(run.windows, TimeAxis.of(run))
+    sent = [window.window.candidate.requests for window in run.windows if window.window is not None]
     assert sum(point.candidate.requests for point in points) == sum(sent)
     assert pooled
     assert len(points) <= 600
@@ -87,7 +90,7 @@ def test_few_blind_stretches_are_drawn_as_they_were() -> None:
     begin(story)
     watch(story, [number % 10 == 9 for number in range(200)])
     document = document_of(story)
-    axis = TimeAxis.of(document["runs"][0])
+    axis = TimeAxis.of(document.runs[0])
     assert len(axis.blind_s) == 20
     assert axis.joined_s is None
     assert "too many stretches" not in render_canary_html(document)
@@ -103,7 +106,7 @@ def test_very_many_decisions_are_shown_by_their_ends() -> None:
         story.tell("weight_observed", weight=weight, traffic={"c": weight})
     document = document_of(story)
     page = render_canary_html(document)
-    assert len(document["runs"][0]["decisions"]) == 1001
+    assert len(document.runs[0].decisions) == 1001
     assert len(re.findall("<li><time", page)) == 200
     assert "801 decisions between are not shown here; canary.json has them all." in page
     assert "<ol class=decisions start=902>" in page
@@ -135,7 +138,7 @@ def test_very_long_words_are_cut() -> None:
     page = render_canary_html(document)
     assert len(page) < _PAGE_BYTES
     assert "<b><b>" not in page
-    assert document["runs"][0]["decisions"][-1]["words"].count("<b>") == 400_000
+    assert document.runs[0].decisions[-1].words.count("<b>") == 400_000
 
 
 def test_evidence_of_an_early_release_is_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +158,7 @@ def test_evidence_of_an_early_release_is_one_pass(monkeypatch: pytest.MonkeyPatc
     for release_id in ("manual__1", "again-7", "again-39"):
         folded.clear()
         found = canary_evidence(story.events, story.policy, release_id=release_id)
-        assert found["release_id"] == release_id
+        assert found.release_id == release_id
         assert sum(folded) <= 2 * len(story.events)
 
 
@@ -169,12 +172,10 @@ def test_an_attempt_is_told_as_it_stood_at_its_own_end() -> None:
     story.release_again("next")
     story.release_again("manual__1")
     story.release_again("last")
-    assert (
-        canary_evidence(story.events[:-2], story.policy, release_id="manual__1")["outcome"] == "rolled_back"
-    )
+    assert canary_evidence(story.events[:-2], story.policy, release_id="manual__1").outcome == "rolled_back"
     again = canary_evidence(story.events, story.policy, release_id="manual__1")
-    assert again["outcome"] == "open"
-    assert datetime.fromisoformat(again["until"]) > until
+    assert again.outcome == "open"
+    assert again.until > until
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False), max_size=200), st.integers(1, 20))

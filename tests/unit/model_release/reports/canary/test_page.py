@@ -2,127 +2,41 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
+from include.model_release.reports.canary.document import CanaryEvidence, Recomputed
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
-from tests.support.canary.story import STABLE_URI, STEPS, Story, Traffic
-from tests.unit.model_release.reports.validation.test_page import _parsed
-
-
-def good() -> Story:
-    story = Story()
-    story.canary(Traffic())
-    story.promote()
-    return story
-
-
-def failing() -> Story:
-    story = Story(AnalysisPolicy(error_ceiling_percent=10, latency_ceiling_ms=500))
-    story.canary(Traffic(candidate_errors=0.05, bad_after_s=150))
-    story.restore()
-    return story
-
-
-def blind() -> Story:
-    story = Story()
-    story.canary(Traffic(blind_s=[(60, 81), (200, 9999)]))
-    story.restore()
-    return story
-
-
-def begun_anew() -> Story:
-    story = Story()
-    story.canary(Traffic(seed=2), windows=15)
-    story.canary(Traffic(seed=3))
-    story.promote()
-    return story
-
-
-def one_window() -> Story:
-    story = Story()
-    story.canary(Traffic(), windows=1)
-    return story
-
-
-def one_blind_window() -> Story:
-    story = Story()
-    story.canary(Traffic(blind_s=[(0, 99)]), windows=1)
-    return story
-
-
-def no_traffic() -> Story:
-    story = Story()
-    story.canary(Traffic(rps=0.0), windows=4)
-    return story
-
-
-def hundreds_of_windows() -> Story:
-    story = Story()
-    story.canary(Traffic(rps=5), [CanaryStep(10, 2000), CanaryStep(50, 2000)], max_bake_s=9000)
-    return story
-
-
-def topped_up() -> Story:
-    story = Story()
-    steps = [CanaryStep(5, 30), CanaryStep(50, 30)]
-    story.canary(Traffic(rps=0.2), steps, replays=Traffic(rps=10, seed=8), on_inconclusive="top_up")
-    story.promote()
-    return story
-
-
-def no_window() -> Story:
-    story = Story()
-    story.tell("stage_started", stage="canary")
-    story.tell("weight_intended", weight=5, storage_uri="x", stable_storage_uri=STABLE_URI)
-    return story
-
-
-def refused() -> Story:
-    story = Story()
-    story.tell("release_finished", outcome="refused", refused_by="validate", reason="It is too inaccurate.")
-    return story
-
-
-STORIES: list[Callable[[], Story]] = [
-    good,
-    failing,
-    blind,
+from include.sandbox.lab.simulation.recorded_canary import Story, Traffic
+from tests.support.reports.canary_pages import (
+    STORIES,
     begun_anew,
-    one_window,
-    one_blind_window,
-    no_traffic,
+    blind,
+    document_of,
+    failing,
+    good,
     hundreds_of_windows,
-    topped_up,
+    no_traffic,
     no_window,
+    one_blind_window,
+    one_window,
+    page_of,
     refused,
-]
-
-
-@functools.cache
-def document_of(told: Callable[[], Story]) -> dict[str, Any]:
-    story = told()
-    return canary_evidence(story.events, story.policy, planned=STEPS)
-
-
-@functools.cache
-def page_of(told: Callable[[], Story]) -> str:
-    return render_canary_html(document_of(told))
+    topped_up,
+)
+from tests.support.reports.html import parse_page
 
 
 def words_of(page: str) -> str:
-    return " ".join(" ".join(_parsed(page).text).split())
+    return " ".join(" ".join(parse_page(page).text).split())
 
 
 def pictures_of(page: str) -> list[ElementTree.Element]:
@@ -136,11 +50,11 @@ def pictures_of(page: str) -> list[ElementTree.Element]:
 def test_the_page_tells_what_matters() -> None:
     """Outcome, reason, counts, steps reached or not, decisions and how to compute it again are on the page."""
     words = words_of(page_of(failing))
-    last = document_of(failing)["runs"][0]["windows"][-1]
+    last = document_of(failing).runs[0].windows[-1]
     for expected in (
         "✗ rolled back",
         "Users are back on the stable version.",
-        last["reason"],
+        last.reason,
         "The step at 25 % failed after",
         "For this reason a rollback was begun.",
         "not reached",
@@ -196,9 +110,10 @@ def test_a_rollback_for_another_reason_than_the_verdict_is_told() -> None:
 
 def test_verdicts_that_do_not_come_out_again_are_told() -> None:
     """Where judging again gave another verdict, the page names the window instead of vouching for it."""
-    document = dict(document_of(good))
-    document["runs"] = [{**document["runs"][0], "recomputed": {"agrees": False, "first_difference": 7}}]
-    words = words_of(render_canary_html(document))
+    document = document_of(good)
+    differs = Recomputed(agrees=False, first_difference=7)
+    runs = [document.runs[0].model_copy(update={"recomputed": differs})]
+    words = words_of(render_canary_html(document.model_copy(update={"runs": runs})))
     assert "window 7 came out otherwise than recorded" in words
     assert "all came out the same" not in words
 
@@ -210,7 +125,7 @@ def test_verdicts_that_do_not_come_out_again_are_told() -> None:
 def test_the_page_loads_nothing_and_runs_nothing(told: Callable[[], Story]) -> None:
     """No script, no link, no image, no outside address: the page can be opened years later, offline."""
     page = page_of(told)
-    assert not _parsed(page).tags & {"script", "link", "img", "iframe", "object", "style-sheet", "image"}
+    assert not parse_page(page).tags & {"script", "link", "img", "iframe", "object", "style-sheet", "image"}
     reason = "http://127.0.0.1:9901"  # what the blind source said
     assert "://" not in page.replace(reason, "")
     assert all(place.startswith("url(#") for place in re.findall(r"url\([^)]*", page))
@@ -299,7 +214,7 @@ def test_the_same_document_gives_the_same_bytes() -> None:
 
 def test_the_size_of_a_page_does_not_grow_with_its_windows() -> None:
     """Four hundred windows are taken together: the page stays below what a browser draws at once."""
-    assert document_of(hundreds_of_windows)["runs"][0]["totals"]["windows"] >= 400
+    assert document_of(hundreds_of_windows).runs[0].totals.windows >= 400
     assert len(page_of(hundreds_of_windows)) < 300_000
 
 
@@ -308,7 +223,7 @@ def test_drawing_leaves_no_trace() -> None:
     program = (
         "import sys\n"
         "from include.model_release.reports.canary.page import render_canary_html\n"
-        "from tests.unit.model_release.reports.canary.test_page import document_of, good\n"
+        "from tests.support.reports.canary_pages import document_of, good\n"
         "assert 'matplotlib' not in sys.modules\n"
         "import matplotlib\n"
         # To look at the backend imports pyplot.
@@ -330,7 +245,7 @@ _NASTY = st.text(alphabet=st.sampled_from("<>&\"'x/= "), max_size=20)
 @given(_NASTY, _NASTY, _NASTY)
 def test_no_text_becomes_markup(model: str, reason: str, author: str) -> None:
     """Whatever names, reasons and authors hold, the page's elements stay the same."""
-    document = document_of(begun_anew)
+    document = document_of(begun_anew).to_document()
     window = {**document["runs"][-1]["windows"][-1], "reason": reason}
     runs = [
         {
@@ -340,6 +255,6 @@ def test_no_text_becomes_markup(model: str, reason: str, author: str) -> None:
         }
         for run in document["runs"]
     ]
-    plain = _parsed(page_of(begun_anew)).tags
+    plain = parse_page(page_of(begun_anew)).tags
     changed = {**document, "model": model, "release_id": author, "reason": reason, "runs": runs}
-    assert _parsed(render_canary_html(changed)).tags == plain
+    assert parse_page(render_canary_html(CanaryEvidence.from_document(changed))).tags == plain

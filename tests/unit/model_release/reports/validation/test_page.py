@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,81 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.reports.validation.page import render_report_html
-
-_REPORT: dict[str, Any] = {
-    "model": "digits",
-    "version": 3,
-    "stable_version": 2,
-    "created_at": "2026-11-21T03:00:00+00:00",
-    "outcome": "refused",
-    "reasons": ["accuracy is at least 90.0%"],
-    "numbers": {
-        "rows": 360,
-        "accuracy": 0.85,
-        "accuracy_min": 0.9,
-        "agreement": 0.93,
-        "agreement_min": 0.9,
-        "not_finite_rows": 0,
-    },
-    "expectations": [
-        {
-            "type": "expect_x",
-            "kwargs": {},
-            "meaning": "every row was answered",
-            "success": True,
-            "observed": 360,
-        },
-        {
-            "type": "expect_y",
-            "kwargs": {},
-            "meaning": "accuracy is enough",
-            "success": False,
-            "observed": 0.85,
-        },
-    ],
-    "confusion": {"classes": [0, 1], "counts": [[170, 10], [0, 180]]},
-    "worst": [{"row": 7, "label": 1, "predicted": -1, "confidence": None, "stable": 1}],
-    "signature": {"inputs": [{"name": "pixels", "datatype": "FP32", "shape": [-1, 64]}], "outputs": []},
-}
-_VOID = {"meta", "br"}
-
-
-class _Balance(HTMLParser):
-    """Checks that every element that is opened is closed, in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: set[str] = set()
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
-def _parsed(page: str) -> _Balance:
-    parser = _Balance()
-    parser.feed(page)
-    parser.close()
-    assert parser.open == []
-    return parser
+from tests.support.reports.documents import VALIDATION
+from tests.support.reports.html import parse_page
 
 
 def test_the_page_says_why_nothing_was_compared() -> None:
     """A stable version that was left out is no version that does not exist; why it was stands on the page."""
-    report = {**_REPORT, "stable_version": None, "not_compared": "version 2 is an engine <for> TensorRT 8"}
-    text = " ".join(_parsed(render_report_html(report)).text)
+    report = {**VALIDATION, "stable_version": None, "not_compared": "version 2 is an engine <for> TensorRT 8"}
+    text = " ".join(parse_page(render_report_html(report)).text)
     assert "not compared with the stable version" in text
     assert "Not compared: version 2 is an engine <for> TensorRT 8" in text
     assert "no stable version to compare with" not in text
@@ -94,7 +25,7 @@ def test_the_page_says_why_nothing_was_compared() -> None:
 
 def test_the_page_tells_what_matters() -> None:
     """Outcome, both versions, the numbers, each expectation and the examples are on the page."""
-    text = " ".join(_parsed(render_report_html(_REPORT)).text)
+    text = " ".join(parse_page(render_report_html(VALIDATION)).text)
     for words in (
         "refused in validation",
         "version 2",
@@ -109,8 +40,8 @@ def test_the_page_tells_what_matters() -> None:
 
 def test_the_page_loads_nothing_and_runs_nothing() -> None:
     """No script, no link, no image, no outside address: the page can be opened years later, offline."""
-    page = render_report_html(_REPORT)
-    assert not _parsed(page).tags & {"script", "link", "img", "iframe", "object"}
+    page = render_report_html(VALIDATION)
+    assert not parse_page(page).tags & {"script", "link", "img", "iframe", "object"}
     assert "://" not in page
     assert "url(" not in page
     assert "@import" not in page
@@ -118,14 +49,14 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
 
 def test_the_page_is_made_for_light_dark_and_print() -> None:
     """The style has colours for both schemes and rules for paper."""
-    page = render_report_html(_REPORT)
+    page = render_report_html(VALIDATION)
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
 
 
 def test_the_pictures_are_valid_and_described() -> None:
     """Each picture is well-formed SVG with words for those who cannot see it."""
-    pictures = re.findall(r"<svg.*?</svg>", render_report_html(_REPORT), re.DOTALL)
+    pictures = re.findall(r"<svg.*?</svg>", render_report_html(VALIDATION), re.DOTALL)
     assert len(pictures) == 3
     for picture in pictures:
         assert ElementTree.fromstring(picture).attrib["aria-label"]  # noqa: S314 - our own page
@@ -137,30 +68,30 @@ _NASTY = st.text(alphabet=st.sampled_from("<>&\"'x/= "), max_size=20)
 @given(_NASTY, _NASTY, _NASTY)
 def test_no_text_becomes_markup(model: str, meaning: str, tensor: str) -> None:
     """Whatever names and texts hold, the page's elements stay the same."""
-    plain = _parsed(render_report_html(_REPORT))
+    plain = parse_page(render_report_html(VALIDATION))
     report = {
-        **_REPORT,
+        **VALIDATION,
         "model": model,
         "reasons": [meaning],
         "expectations": [{"type": tensor, "meaning": meaning, "success": True, "observed": tensor}],
         "signature": {"inputs": [{"name": tensor, "datatype": meaning, "shape": [1]}]},
     }
-    assert _parsed(render_report_html(report)).tags == plain.tags
+    assert parse_page(render_report_html(report)).tags == plain.tags
 
 
-@pytest.mark.parametrize("missing", sorted(_REPORT))
+@pytest.mark.parametrize("missing", sorted(VALIDATION))
 def test_a_missing_part_is_left_out(missing: str) -> None:
     """A report without one of its parts still gives a page."""
-    _parsed(render_report_html({key: value for key, value in _REPORT.items() if key != missing}))
-    _parsed(render_report_html({}))
+    parse_page(render_report_html({key: value for key, value in VALIDATION.items() if key != missing}))
+    parse_page(render_report_html({}))
 
 
 def test_a_regression_is_shown_by_its_errors() -> None:
     """Figures that are no shares stand beside their limits; an example shows its error; -1 is a number here."""
     numbers = {"rows": 3, "mae": 1.25, "mae_max": 1, "r2": 0.5, "r2_min": None, "not_finite_rows": 1}
     worst = [{"row": 2, "label": 4.0, "predicted": -1.0, "error": -5.0, "stable": None}]
-    page = render_report_html({**_REPORT, "kind": "regression", "numbers": numbers, "worst": worst})
-    text = " ".join(_parsed(page).text)
+    page = render_report_html({**VALIDATION, "kind": "regression", "numbers": numbers, "worst": worst})
+    text = " ".join(parse_page(page).text)
     for words in ("Mean absolute error", "1.25", "at most 1", "R²", "no limit", "The largest errors"):
         assert words in text
     assert "1 with answers that are not finite" in text
@@ -173,17 +104,19 @@ def test_texts_are_shown_beside_each_other_and_never_become_markup() -> None:
     numbers = {"rows": 2, "score": 0.5, "score_min": 0.9, "match": "exact", "unanswered_rows": 1}
     example = {"row": 0, "asked": "<script>q</script>", "label": "a\nb", "score": 0.5, "stable": "theirs"}
     worst = [{**example, "predicted": "<i>mine</i>"}, {**example, "predicted": None}]
-    parsed = _parsed(
-        render_report_html({**_REPORT, "kind": "text", "numbers": numbers, "worst": worst, "confusion": None})
+    page = parse_page(
+        render_report_html(
+            {**VALIDATION, "kind": "text", "numbers": numbers, "worst": worst, "confusion": None}
+        )
     )
-    text = " ".join(parsed.text)
+    text = " ".join(page.text)
     for words in ("<script>q</script>", "<i>mine</i>", "theirs", "none", "Likeness", "(exact)", "1 without"):
         assert words in text
-    assert not parsed.tags & {"script", "i"}
+    assert not page.tags & {"script", "i"}
 
 
 def test_a_pass_says_so() -> None:
     """A version that passed is told as passed, without reasons against it."""
-    text = " ".join(_parsed(render_report_html({**_REPORT, "outcome": "pass", "reasons": []})).text)
+    text = " ".join(parse_page(render_report_html({**VALIDATION, "outcome": "pass", "reasons": []})).text)
     assert "passed validation" in text
     assert "Not met" not in text

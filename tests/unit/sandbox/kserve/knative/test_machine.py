@@ -9,8 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine as knative
 from include.sandbox.kserve.knative.machine import Predictor
+from include.sandbox.kserve.knative.status import status_of
 
 
 @dataclass
@@ -53,7 +55,7 @@ class World:
         """One reconciliation."""
         accepted = knative.accept(self.predictor, self.service)
         percent = self.service["spec"]["predictor"].get("canaryTrafficPercent")
-        tags = self.service["metadata"]["annotations"].get(knative.TAG_ROUTING_ANNOTATION) == "true"
+        tags = self.service["metadata"]["annotations"].get(TAG_ROUTING_ANNOTATION) == "true"
         self.predictor = knative.settle(accepted, percent, tag_latest=tags)
         return self
 
@@ -81,7 +83,7 @@ class World:
         self, previous: Mapping[str, Any] | None = None, now: str = "2026-11-20T10:00:00Z"
     ) -> dict[str, Any]:
         """The status that would be written."""
-        return knative.status_of(
+        return status_of(
             self.predictor,
             name="digits",
             namespace="models",
@@ -291,7 +293,7 @@ def test_transition_times_last_while_the_status_does() -> None:
 
 def test_tag_routing_gives_the_latest_its_own_url() -> None:
     """With tag routing on, the candidate can be asked under its own URL."""
-    world = stable_world().annotate(**{knative.TAG_ROUTING_ANNOTATION: "true"})
+    world = stable_world().annotate(**{TAG_ROUTING_ANNOTATION: "true"})
     world.apply(uri="s3://b/2", percent=0).becomes(3, "ready")
     latest = world.status()["components"]["predictor"]["traffic"][0]
     assert (latest["tag"], latest["percent"]) == ("latest", 0)

@@ -17,14 +17,8 @@ from include.sandbox.kserve.settings import KServeSettings
 from include.sandbox.kserve.standard import machine
 from include.sandbox.kserve.standard.worker import StandardWorker
 from include.sandbox.kserve.worker import ServiceWorker, Surroundings
-from include.sandbox.services.router import (
-    Backend,
-    Ingress,
-    Mirror,
-    Routing,
-    cluster_documents,
-    route_document,
-)
+from include.sandbox.services.envoy_config import cluster_documents, route_document
+from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
 
 MIRROR = Mirror(9000, 9001)
 OLD, NEW = "digits-predictor-00001", "digits-predictor-00002"

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from include.sandbox.kserve.standard import machine as standard
+from include.sandbox.kserve.standard.http_routes import http_routes
 from include.sandbox.kserve.standard.machine import Backend, Predictor
+from include.sandbox.kserve.standard.status import status_of
 
 V1, V2 = "s3://b/v1", "s3://b/v2"
 STABLE, CANARY = "digits-predictor", "digits-c-predictor"
@@ -68,7 +70,7 @@ def test_a_canary_that_is_not_ready_has_no_place_in_the_route() -> None:
     """Its percent stays with stable, while the status repeats it."""
     after = reconciled(live(), service([canary(20)]), pods_come_up=False)
     assert after.users() == {V1: 100}
-    status = standard.status_of(after, name="digits", namespace="m", domain="d", previous={}, now="now")
+    status = status_of(after, name="digits", namespace="m", domain="d", previous={}, now="now")
     assert status["canaryStatuses"] == [{"name": "c", "ready": False, "trafficPercent": 20}]
     conditions = {one["type"]: (one["status"], one.get("reason")) for one in status["conditions"]}
     assert conditions["CanaryPredictorReady"] == ("False", "CanariesNotReady")
@@ -202,7 +204,7 @@ def test_both_routes_carry_the_same_references() -> None:
     """The predictor's route and the service's own keep their names, whatever the predictor is called."""
     promoted = service(name="c")
     after = reconciled(Predictor(), promoted)
-    routes = standard.http_routes(after, promoted, "example.org", "kserve/gateway")
+    routes = http_routes(after, promoted, "example.org", "kserve/gateway")
     assert [one["metadata"]["name"] for one in routes] == ["digits-predictor", "digits"]
     for one in routes:
         (rule,) = one["spec"]["rules"]
@@ -215,7 +217,7 @@ def test_a_first_version_that_does_not_load_is_told() -> None:
         standard.reconcile(Predictor(), service()), STABLE, 1, phase="failed", message="no model", exit_code=1
     )
     after = standard.reconcile(failed, service())
-    status = standard.status_of(after, name="digits", namespace="m", domain="d", previous={}, now="now")
+    status = status_of(after, name="digits", namespace="m", domain="d", previous={}, now="now")
     assert status["modelStatus"]["transitionStatus"] == "BlockedByFailedLoad"
     assert status["modelStatus"]["lastFailureInfo"]["message"] == "no model"
     mended = standard.reconcile(standard.with_pods(after, STABLE, 1, phase="ready"), service())

@@ -1,0 +1,70 @@
+"""What was decided and done in a canary, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from include.model_release.canary.verdict_text import duration
+from include.model_release.record.fold import Event
+from include.model_release.reports.canary.document import Decision
+
+_WEIGHT_0 = "No traffic was seen on the candidate any more: users are on the stable version."
+_STEP_ENDS = {
+    "pass": ("step_passed", "passed"),
+    "fail": ("step_failed", "failed"),
+    "inconclusive": ("step_undecided", "ended undecided"),
+}
+
+
+def decisions_of(events: Sequence[Event]) -> list[Decision]:
+    """Return what was decided and done, in order of time, each in words and with its reason."""
+    found: list[Decision] = []
+    told = None
+    for event in events:
+        reason = event.data.get("reason")
+        said = _said(event, told)
+        told = reason or told
+        if said is not None:
+            kind, by, words = said
+            found.append(Decision(at=event.at, kind=kind, by=by, words=words, reason=reason))
+    found += [
+        Decision(at=at, kind="weight_0_seen", by=None, words=_WEIGHT_0, reason=None)
+        for at in weight_0_told(events)
+    ]
+    return sorted(found, key=lambda decision: decision.at)
+
+
+def weight_0_told(events: Sequence[Event]) -> list[datetime]:
+    """Return when weight 0 was seen, where only the event `rolled_back` tells it."""
+    if any(event.kind == "weight_observed" and event.data["weight"] == 0 for event in events):
+        return []
+    told = [event.data.get("weight_0_at") for event in events if event.kind == "rolled_back"]
+    return [datetime.fromisoformat(at).astimezone(UTC) for at in told if at][:1]
+
+
+def _said(event: Event, told: str | None) -> tuple[str, str | None, str] | None:
+    """Return kind, author and words of the decision that an event stands for; None for all else.
+
+    `told` is the reason that was given last; the same is not said twice.
+    """
+    data = event.data
+    match event.kind:
+        case "weight_observed" if data["weight"] == 0:
+            return "weight_0_seen", None, _WEIGHT_0
+        case "weight_observed":
+            return "weight_reached", None, f"{data['weight']} % of the traffic was seen on the candidate."
+        case "step_finished":
+            kind, words = _STEP_ENDS.get(data["verdict"], _STEP_ENDS["inconclusive"])
+            watched = f"The step at {data['weight']} % {words} after {duration(data['seconds'])}."
+            return kind, "judge", f"{watched} {data['reason']}"
+        case "rollback_started" if data["reason"] == told:
+            return "rollback_started", data["by"], "For this reason a rollback was begun."
+        case "rollback_started":
+            return "rollback_started", data["by"], f"A rollback was begun: {data['reason']}"
+        case "rolled_back":
+            return "rolled_back", None, "The stable version has all traffic again."
+        case "promoted":
+            return "promoted", None, "The candidate was promoted: it is the stable version now."
+        case _:
+            return None

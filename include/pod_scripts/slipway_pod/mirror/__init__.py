@@ -1,1 +1,0 @@
-"""Mirrored requests: read, asked of both versions, and the answers compared."""

@@ -1,0 +1,13 @@
+"""The annotations of an InferenceService that mean something to KServe."""
+
+from __future__ import annotations
+
+DEPLOYMENT_MODE_ANNOTATION = "serving.kserve.io/deploymentMode"
+TAG_ROUTING_ANNOTATION = "serving.kserve.io/enable-tag-routing"
+# KServe's defaults of inferenceservice-config's serviceAnnotationDisallowedList.
+UNPROPAGATED_ANNOTATIONS = (
+    "autoscaling.knative.dev/min-scale",
+    "autoscaling.knative.dev/max-scale",
+    "internal.serving.kserve.io/storage-initializer-sourceuri",
+    "kubectl.kubernetes.io/last-applied-configuration",
+)

@@ -1,0 +1,264 @@
+"""A small model of KServe's Knative mode: only what decides which revision gets which share.
+
+Three controllers act one step at a time, in any order, each on what it last saw:
+- KServe's reads the InferenceService (perhaps an old copy) and its status, writes the Knative Service's
+  template and targets, and copies the Knative Service's status back;
+- Knative's configuration controller makes a revision whenever the template changes, and revisions become
+  ready or fail;
+- Knative's route controller resolves the targets to revisions; what it wrote is what users get.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from include.model_release.rollout.fields import TAG_ROUTING
+from include.model_release.rollout.observation import Observed, observe
+from include.sandbox.lab.simulation.cluster_model import ConflictError
+
+Json = dict[str, Any]
+
+# A newly made InferenceService needs these steps, in this order, until nothing changes.
+STEPS = ("sync", "kserve", "configuration", "ready", "route")
+
+
+@dataclass
+class KnativeModel:
+    """One InferenceService `digits` and what Knative makes of it.
+
+    `own_generation` tells whether status.observedGeneration is the InferenceService's own (as it should be)
+    or copied from the Knative Service (as KServe does). `annotations_reach_revisions` is KServe's default.
+    `unloadable` URIs never get ready.
+    """
+
+    own_generation: bool = True
+    annotations_reach_revisions: bool = True
+    unloadable: frozenset[str] = frozenset()
+
+    spec: Json = field(default_factory=dict)
+    transformer: Json = field(default_factory=dict)
+    annotations: Json = field(default_factory=dict)
+    generation: int = 1
+    resource_version: int = 1
+    seen: tuple[Json, Json, int] | None = None
+    component: dict[str, str] = field(default_factory=dict)
+    status_traffic: list[Json] = field(default_factory=list)
+    observed_generation: int | None = None
+    template: tuple[str, str] | None = None
+    targets: list[Json] = field(default_factory=list)
+    service_generation: int = 0
+    handled_generation: int = 0
+    revisions: list[tuple[str, tuple[str, str]]] = field(default_factory=list)
+    up: set[str] = field(default_factory=set)
+    routed: list[Json] = field(default_factory=list)
+
+    # --- the API ---
+
+    def create(self, manifest: Json) -> None:
+        """Create the InferenceService."""
+        self.spec = copy.deepcopy(manifest["spec"]["predictor"])
+        self.transformer = copy.deepcopy(manifest["spec"].get("transformer", {}))
+        self.annotations = dict(manifest["metadata"].get("annotations", {}))
+
+    def patch(self, body: Json) -> None:
+        """Apply a merge patch as the API server does: 409 on another resourceVersion, generation only for the
+        spec.
+        """
+        wanted = body["metadata"].get("resourceVersion")
+        if wanted is not None and wanted != str(self.resource_version):
+            raise ConflictError
+        before = copy.deepcopy((self.spec, self.transformer))
+        _merge(self.spec, body.get("spec", {}).get("predictor", {}))
+        _merge(self.transformer, body.get("spec", {}).get("transformer", {}))
+        _merge(self.annotations, body["metadata"].get("annotations", {}))
+        self.generation += (self.spec, self.transformer) != before
+        self.resource_version += 1
+
+    def read(self) -> Observed:
+        """Read the InferenceService as a client does."""
+        return observe(self.as_object())
+
+    def as_object(self) -> Json:
+        """Return the InferenceService as the API shows it."""
+        loaded = self.component.get("latestCreatedRevision") == self.component.get("latestReadyRevision")
+        failed = any(
+            name == self.component.get("latestCreatedRevision") and key[0] in self.unloadable
+            for name, key in self.revisions
+        )
+        transition = "UpToDate" if loaded else "BlockedByFailedLoad" if failed else "InProgress"
+        return {
+            "metadata": {
+                "name": "digits",
+                "namespace": "models",
+                "uid": "u",
+                "resourceVersion": str(self.resource_version),
+                "generation": self.generation,
+                "annotations": dict(self.annotations),
+            },
+            "spec": {
+                "predictor": copy.deepcopy(self.spec),
+                **({"transformer": copy.deepcopy(self.transformer)} if self.transformer else {}),
+            },
+            "status": {
+                "observedGeneration": self.observed_generation,
+                "conditions": [{"type": "Ready", "status": "True" if loaded else "Unknown"}],
+                "modelStatus": {
+                    "transitionStatus": transition,
+                    "lastFailureInfo": {"reason": "ModelLoadFailed"},
+                },
+                "components": {
+                    "predictor": {
+                        **self.component,
+                        "traffic": [_told(target) for target in self.status_traffic],
+                    }
+                },
+            },
+        }
+
+    # --- what users get ---
+
+    def share(self, uri: str) -> int:
+        """Return the percent of users who get a revision that serves `uri`."""
+        serving = dict(self.revisions)
+        return sum(target["percent"] for target in self.routed if serving[target["revisionName"]][0] == uri)
+
+    def users(self) -> dict[str, int]:
+        """Return the percent of users by URI."""
+        return {uri: share for uri in {key[0] for _, key in self.revisions} if (share := self.share(uri))}
+
+    # --- controllers ---
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What may happen next; the newest revision may be ready before an older one."""
+        return (*STEPS, "ready_newest")
+
+    def key(self) -> str:
+        """Return what decides everything that can still happen, without the counters."""
+        state = {name: value for name, value in vars(self).items() if name not in _COUNTERS}
+        state["up"] = sorted(self.up)
+        state["component"] = sorted(self.component.items())
+        return repr(sorted(state.items()))
+
+    def step(self, name: str) -> None:
+        """Let one controller do one thing; nothing to do is fine."""
+        getattr(self, f"_{name}")()
+
+    def settle(self, rounds: int = 12) -> None:
+        """Let all controllers run until nothing is left to do."""
+        for _ in range(rounds):
+            for name in STEPS:
+                self.step(name)
+
+    def _sync(self) -> None:
+        self.seen = (copy.deepcopy(self.spec), dict(self.annotations), self.generation)
+
+    def _kserve(self) -> None:
+        if self.seen is None:
+            return
+        spec, annotations, generation = self.seen
+        percent, rolled_out = (
+            spec.get("canaryTrafficPercent"),
+            self.component.get("latestRolledoutRevision", ""),
+        )
+        tag = {"tag": "latest"} if annotations.get(TAG_ROUTING) == "true" else {}
+        targets: list[Json] = [{"latestRevision": True, "percent": 100, **tag}]
+        if percent is not None and rolled_out:
+            targets = [{"latestRevision": True, "percent": percent, **tag}]
+            if percent < 100:
+                targets.append({"revisionName": rolled_out, "percent": 100 - percent, "tag": "prev"})
+        reaching = repr(sorted(annotations.items())) if self.annotations_reach_revisions else ""
+        template = (spec["model"]["storageUri"], reaching)
+        if (template, targets) != (self.template, self.targets):
+            self.template, self.targets = template, targets
+            self.service_generation += 1
+        before = (dict(self.component), copy.deepcopy(self.status_traffic), self.observed_generation)
+        self._propagate()
+        self.observed_generation = generation if self.own_generation else self.handled_generation
+        self.resource_version += before != (self.component, self.status_traffic, self.observed_generation)
+
+    def _propagate(self) -> None:
+        """Copy the Knative Service's status, with KServe's book-keeping of what is rolled out."""
+        created, ready = self._latest_created(), self._latest_ready()
+        status = self.component
+        sums: dict[str, int] = {}
+        for target in self.routed:
+            sums[target["revisionName"]] = sums.get(target["revisionName"], 0) + target["percent"]
+        for target in self.routed:
+            if target["revisionName"] != ready or not target.get("latestRevision"):
+                continue
+            rolled_out, previous = (
+                status.get("latestRolledoutRevision", ""),
+                status.get("previousRolledoutRevision", ""),
+            )
+            if rolled_out != ready:
+                if target["percent"] == 100:
+                    status["previousRolledoutRevision"], status["latestRolledoutRevision"] = rolled_out, ready
+            elif ready == created and target["percent"] < 100 and sums[ready] == 100 and previous:
+                status["latestRolledoutRevision"] = previous
+        status["latestCreatedRevision"], status["latestReadyRevision"] = created, ready
+        self.status_traffic = copy.deepcopy(self.routed)
+
+    def _configuration(self) -> None:
+        if self.template is not None and (not self.revisions or self.revisions[-1][1] != self.template):
+            self.revisions.append((f"digits-predictor-{len(self.revisions) + 1:05d}", self.template))
+
+    def _ready(self) -> None:
+        for name, (uri, _) in self.revisions:
+            if name not in self.up and uri not in self.unloadable:
+                self.up.add(name)
+                return
+
+    def _ready_newest(self) -> None:
+        for name, (uri, _) in reversed(self.revisions):
+            if name not in self.up and uri not in self.unloadable:
+                self.up.add(name)
+                return
+
+    def _route(self) -> None:
+        ready = self._latest_ready()
+        if not ready:
+            return
+        self.routed = [
+            {**target, "revisionName": ready if target.get("latestRevision") else target["revisionName"]}
+            for target in self.targets
+        ]
+        self.handled_generation = self.service_generation
+
+    def _latest_created(self) -> str:
+        return self.revisions[-1][0] if self.revisions else ""
+
+    def _latest_ready(self) -> str:
+        return next((name for name, _ in reversed(self.revisions) if name in self.up), "")
+
+
+def _told(target: Json) -> Json:
+    """Return a line of the traffic as the status has it: a tag has a host of its own."""
+    url = {"url": f"http://{target['tag']}-digits-predictor.models.example.org"} if "tag" in target else {}
+    return {**target, **url}
+
+
+def _merge(target: Json, patch: Json) -> None:
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict):
+            _merge(target.setdefault(key, {}), value)
+        else:
+            target[key] = value
+
+
+def live_model(**settings: Any) -> KnativeModel:
+    """Return an InferenceService on which v1 and then v2 were rolled out; v2 has all users."""
+    model = KnativeModel(**settings)
+    model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": "s3://b/v1"}}}})
+    model.settle()
+    model.patch({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": "s3://b/v2"}}}})
+    model.settle()
+    return model
+
+
+# They number what happened and decide nothing; with them no two states would be the same.
+_COUNTERS = frozenset({"resource_version", "service_generation", "handled_generation", "observed_generation"})

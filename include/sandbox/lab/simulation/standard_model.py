@@ -1,0 +1,201 @@
+"""A small model of KServe's Standard mode: the emulator's state machine, driven one step at a time.
+
+KServe's controller works on one InferenceService at a time: it reads it (`sync`, perhaps an old copy, and perhaps
+after it died half way), makes Deployments (`reconcile`), writes the HTTPRoutes (`route`) and then the status
+(`status`). A Gateway takes the routes when it likes (`gateway`); what it took last is what users get. Pods become
+ready or never do.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from include.model_release.rollout.observation import Observed, observe
+from include.sandbox.cluster.merge import merge_patched
+from include.sandbox.kserve.standard import machine as standard
+from include.sandbox.kserve.standard.http_routes import http_routes
+from include.sandbox.kserve.standard.status import status_of
+from include.sandbox.lab.simulation.cluster_model import ConflictError
+
+Json = dict[str, Any]
+
+# A newly made InferenceService needs these steps, in this order, until nothing changes.
+STEPS = ("sync", "reconcile", "route", "status", "gateway", "ready")
+
+
+@dataclass
+class StandardModel:
+    """One InferenceService `digits` and what KServe makes of it.
+
+    `unloadable` URIs never get ready. `weighs` is False for KServe 0.20, which makes canaries but writes no
+    weights, and `gateway_api` for a cluster without HTTPRoutes.
+    """
+
+    unloadable: frozenset[str] = frozenset()
+    weighs: bool = True
+    gateway_api: bool = True
+
+    spec: Json = field(default_factory=dict)
+    annotations: Json = field(default_factory=lambda: {"serving.kserve.io/deploymentMode": "Standard"})
+    labels: Json = field(default_factory=dict)
+    generation: int = 1
+    resource_version: int = 1
+    own_routes: dict[str, Json] = field(default_factory=dict)
+    seen: Json | None = None
+    stage: int = 0
+    state: standard.Predictor = field(default_factory=standard.Predictor)
+    status: Json = field(default_factory=dict)
+    route_generation: int = 0
+    taken: tuple[standard.Backend, ...] = ()
+    taken_generation: int = 0
+
+    # --- the API ---
+
+    def create(self, manifest: Json) -> None:
+        """Create the InferenceService."""
+        self.spec = copy.deepcopy(manifest["spec"])
+        self.annotations |= manifest["metadata"].get("annotations", {})
+
+    def patch(self, body: Json) -> None:
+        """Apply a merge patch as the API server does: 409 on another resourceVersion, generation only for the
+        spec.
+        """
+        wanted = body["metadata"].get("resourceVersion")
+        if wanted is not None and wanted != str(self.resource_version):
+            raise ConflictError
+        before = self.spec
+        self.spec = merge_patched(self.spec, body.get("spec", {}))
+        self.annotations = merge_patched(self.annotations, body["metadata"].get("annotations", {}))
+        self.generation += self.spec != before
+        self.resource_version += 1
+
+    def expose(self, route: Json) -> None:
+        """Create an HTTPRoute, or replace it; its Gateway takes it at once."""
+        condition = {"type": "Accepted", "status": "True"}
+        self.own_routes[route["metadata"]["name"]] = {
+            **copy.deepcopy(route),
+            "status": {"parents": [{"conditions": [condition]}]},
+        }
+
+    def read(self) -> Observed:
+        """Read the InferenceService and its HTTPRoutes as a client does."""
+        return observe(self.as_object(), self.routes())
+
+    def as_object(self) -> Json:
+        """Return the InferenceService as the API shows it."""
+        return {
+            "metadata": {
+                "name": "digits",
+                "namespace": "models",
+                "uid": "u",
+                "resourceVersion": str(self.resource_version),
+                "generation": self.generation,
+                "annotations": dict(self.annotations),
+                "labels": dict(self.labels),
+            },
+            "spec": copy.deepcopy(self.spec),
+            "status": copy.deepcopy(self.status),
+        }
+
+    def routes(self) -> list[Json]:
+        """Return the HTTPRoutes as the API shows them."""
+        if not self.gateway_api:
+            return []
+        service = self.as_object()
+        found = http_routes(self.state, service, "example.org", "kserve/gateway")
+        for one in found:
+            one["metadata"]["generation"] = self.route_generation
+            condition = {"type": "Accepted", "status": "True", "observedGeneration": self.taken_generation}
+            one["status"] = {"parents": [{"conditions": [condition]}]} if self.taken else {}
+        return [*found, *copy.deepcopy(list(self.own_routes.values()))]
+
+    # --- what users get ---
+
+    def users(self) -> dict[str, int]:
+        """Return the percent of users by URI; what leads to nothing that answers is under ""."""
+        return replace(self.state, routed=self.taken).users()
+
+    def led_to(self) -> dict[str, int]:
+        """Return the percent of users by Deployment, as the Gateway took it last."""
+        return replace(self.state, routed=self.taken).shares()
+
+    def share(self, uri: str) -> int:
+        """Return the percent of users who get `uri`."""
+        return self.users().get(uri, 0)
+
+    def replicas(self, backend: str) -> int:
+        """Return the replicas of a Deployment, 0 where there is none."""
+        workload = self.state.workload(backend)
+        return workload.replicas if workload else 0
+
+    # --- controllers ---
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What may happen next."""
+        return STEPS
+
+    def step(self, name: str) -> None:
+        """Let one of them do one thing; nothing to do is fine."""
+        getattr(self, f"_{name}")()
+
+    def settle(self, rounds: int = 4) -> None:
+        """Let all of them run until nothing is left to do."""
+        for _ in range(rounds):
+            for name in STEPS:
+                self.step(name)
+
+    def key(self) -> str:
+        """Return what decides everything that can still happen, without the counters."""
+        seen = self.seen and self.seen["spec"]
+        taken_now = self.taken_generation == self.route_generation
+        state = replace(self.state, generation=0, last_failure=None)
+        return repr([self.spec, seen, self.stage, state, self.taken, taken_now, self.annotations])
+
+    def _sync(self) -> None:
+        self.seen, self.stage = self.as_object(), 1
+
+    def _reconcile(self) -> None:
+        if self.stage == 1 and self.seen is not None:
+            self.state, self.stage = standard.reconcile(self.state, self.seen), 2
+
+    def _route(self) -> None:
+        if self.stage != 2 or self.seen is None:
+            return
+        after = standard.route(self.state, self.seen, gateway_api=self.gateway_api and self.weighs)
+        self.route_generation += after.routed != self.state.routed
+        self.state, self.stage = after, 3
+
+    def _status(self) -> None:
+        if self.stage < 2:
+            return
+        status = status_of(
+            self.state, name="digits", namespace="models", domain="example.org", previous={}, now="now"
+        )
+        self.resource_version += status != self.status
+        self.status, self.stage = status, 0
+
+    def _gateway(self) -> None:
+        self.taken, self.taken_generation = self.state.routed, self.route_generation
+
+    def _ready(self) -> None:
+        for workload in self.state.workloads:
+            for pods in workload.pods:
+                if pods.phase == "pending" and workload.replicas:
+                    phase = "failed" if pods.storage_uri in self.unloadable else "ready"
+                    self.state = standard.with_pods(self.state, workload.name, pods.number, phase=phase)
+                    return
+
+
+def standard_live(**settings: Any) -> StandardModel:
+    """Return an InferenceService on which v2 has all users."""
+    replicas = settings.pop("replicas", 1)
+    model = StandardModel(**settings)
+    predictor: Json = {"model": {"modelFormat": {"name": "triton"}, "storageUri": "s3://b/v2"}}
+    if replicas is not None:
+        predictor["minReplicas"] = replicas
+    model.create({"metadata": {}, "spec": {"predictor": predictor}})
+    model.settle()
+    return model

@@ -1,0 +1,206 @@
+"""Mirror comparison: a pod sends copies of users' requests to stable and candidate, and compares the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kubernetes.client import models as k8s
+from pydantic import BaseModel, ConfigDict
+
+from include.model_release.errors import MirrorInconclusiveError
+from include.model_release.gates.mirror_comparison import (
+    MirrorLimits,
+    MirrorReport,
+    MirrorVerdict,
+    judge_mirror,
+    mirror_evidence,
+    mirror_limits,
+    not_compared,
+    require_mirror,
+)
+from include.model_release.reports.mirror_page import render_mirror_html
+from include.model_release.spec.release_file import Mirror
+from slipway.failures import airflow_failures
+from slipway.hooks.ingress import IngressHook
+from slipway.hooks.mirror_comparison import MirrorComparisonHook
+from slipway.operators.pod import ReleasePodOperator
+from slipway.operators.staging import MANIFEST_TEMPLATE
+from slipway.release_run import ReleaseRun
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+PREVIEW_TEMPLATE = "{{ ti.xcom_pull(task_ids='rollout.show_candidate') | tojson }}"
+# By which a Service finds the pod, and the router the Service.
+MIRROR_LABEL = "slipway.dev/mirror"
+
+
+class Preview(BaseModel):
+    """Where the candidate is shown before its first percent: addresses that lead to one revision alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    candidate_url: str = ""
+    stable_url: str = ""
+
+
+class RunMirrorComparisonOperator(ReleasePodOperator):
+    """Run the mirror comparison in a pod until it has compared enough, and check its report against the limits.
+
+    No user was led to the candidate: a refusal needs no rollback of traffic. Passes at once where the release
+    file has no ``rollout.mirror``, and where the candidate is not shown, as a model's first version is not.
+
+    :param preview: what the task that shows the candidate returned (templated).
+    :param manifest_sha256: digest of the candidate's manifest, as it was staged (templated).
+    :param ingress_conn_id: the way to the revisions' own hosts, see `IngressHook`.
+    :param mirror_conn_id: where the pod listens, see `MirrorComparisonHook`.
+    """
+
+    kind = stage = "mirror"
+    # That nothing could be compared is in the record with its reason; where it is required, it is a refusal.
+    leaves_out = (MirrorInconclusiveError,)
+
+    template_fields: Sequence[str] = ("preview", "manifest_sha256", *ReleasePodOperator.template_fields)
+
+    def __init__(
+        self,
+        *,
+        preview: str = PREVIEW_TEMPLATE,
+        manifest_sha256: str = MANIFEST_TEMPLATE,
+        ingress_conn_id: str = IngressHook.default_conn_name,
+        mirror_conn_id: str = MirrorComparisonHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.preview = preview
+        self.manifest_sha256 = manifest_sha256
+        self.ingress_conn_id = ingress_conn_id
+        self.mirror_conn_id = mirror_conn_id
+
+    def execute(self, context: Context) -> Any:
+        """Start the pod and wait for it, where the release asks for it."""
+        release_run = self.release_run
+        if release_run.spec.rollout.mirror is None:
+            self.log.info("the release asks for no comparison of mirrored requests")
+            return
+        shown = self._shown()
+        if shown is None or release_run.stable is None:
+            self.log.info("no candidate is shown beside a stable version: nothing to compare")
+            return
+        if not (shown.candidate_url and shown.stable_url):
+            with airflow_failures(), self._recorded():
+                self._conclude(
+                    release_run, not_compared("the routes give the revisions no addresses of their own"), None
+                )
+        else:
+            super().execute(context)
+
+    def proves_manifest(self) -> str:
+        """Return the digest of the staged candidate's manifest: that candidate is the one that is shown."""
+        return self.manifest_sha256
+
+    def pod_spec(self, release_run: ReleaseRun) -> Mirror:
+        """Return the release file's ``rollout.mirror``."""
+        mirror = release_run.spec.rollout.mirror
+        assert mirror is not None  # noqa: S101  execute has looked
+        return mirror
+
+    def arguments_for(self, release_run: ReleaseRun) -> list[str]:
+        """``mirror_comparison.py`` with both versions' own addresses, the tolerances and where to listen."""
+        mirror, limits, shown = self.pod_spec(release_run), self._limits(release_run), self._shown()
+        assert shown is not None  # noqa: S101  execute has looked
+        ingress, listening = (
+            IngressHook(self.ingress_conn_id),
+            MirrorComparisonHook(self.mirror_conn_id).listening(),
+        )
+        stable, candidate = ingress.endpoint(shown.stable_url), ingress.endpoint(shown.candidate_url)
+        return [
+            "mirror_comparison.py",
+            "--model",
+            release_run.model,
+            "--stable-url",
+            stable.base_url,
+            "--stable-host",
+            stable.host,
+            "--candidate-url",
+            candidate.base_url,
+            "--candidate-host",
+            candidate.host,
+            "--abs-tolerance",
+            str(limits.abs_tolerance),
+            "--rel-tolerance",
+            str(limits.rel_tolerance),
+            "--class-output",
+            limits.class_output,
+            "--host",
+            listening.host,
+            "--port",
+            str(listening.port),
+            "--grpc-port",
+            str(listening.grpc_port),
+            "--requests",
+            str(mirror.requests),
+            "--timeout-s",
+            str(mirror.timeout_s),
+            "--concurrency",
+            str(mirror.concurrency),
+            "--destination",
+            release_run.uri(self._prefix(release_run)),
+        ]
+
+    def result_key(self, release_run: ReleaseRun) -> str:
+        """Return the key of the pod's report."""
+        return f"{self._prefix(release_run)}result.json"
+
+    def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
+        """Check the report against the release file's limits."""
+        report = MirrorReport.from_json(result)
+        self._conclude(release_run, judge_mirror(report, self._limits(release_run)), report)
+
+    def _conclude(self, release_run: ReleaseRun, verdict: MirrorVerdict, report: MirrorReport | None) -> None:
+        """Keep the evidence, then refuse the release, or leave the stage out, where the verdict asks for that."""
+        assert release_run.stable is not None  # noqa: S101  execute has looked
+        limits = self._limits(release_run)
+        evidence = mirror_evidence(
+            model=release_run.model,
+            version=release_run.version,
+            stable_version=release_run.stable.version,
+            release_id=release_run.release_id,
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            verdict=verdict,
+            limits=limits,
+            report=report,
+        )
+        prefix = release_run.evidence_prefix
+        self.store.write_json(f"{prefix}mirror.json", evidence)
+        page = render_mirror_html(evidence).encode()
+        self.store.write(f"{prefix}mirror.html", page, content_type="text/html; charset=utf-8")
+        self.log.info("%s: %s (%s)", verdict.status, verdict.reason, release_run.uri(f"{prefix}mirror.html"))
+        require_mirror(verdict, limits, release_run.model, release_run.version)
+
+    def pod_labels(self, release_run: ReleaseRun) -> dict[str, str]:
+        """Add the label by which the mirror's Service finds the pod."""
+        return {**super().pod_labels(release_run), MIRROR_LABEL: release_run.model}
+
+    def _describe_pod(self, release_run: ReleaseRun) -> None:
+        super()._describe_pod(release_run)
+        listening = MirrorComparisonHook(self.mirror_conn_id).listening()
+        self.ports = [
+            k8s.V1ContainerPort(name="http", container_port=listening.port),
+            k8s.V1ContainerPort(name="grpc", container_port=listening.grpc_port),
+        ]
+
+    def _shown(self) -> Preview | None:
+        """Return the addresses, or None where no candidate is shown."""
+        value = json.loads(self.preview)
+        return None if value is None else Preview.model_validate(value)
+
+    def _limits(self, release_run: ReleaseRun) -> MirrorLimits:
+        return mirror_limits(release_run.spec, self.pod_spec(release_run))
+
+    @staticmethod
+    def _prefix(release_run: ReleaseRun) -> str:
+        return f"{release_run.evidence_prefix}mirror/"

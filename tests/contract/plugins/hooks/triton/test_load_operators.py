@@ -1,0 +1,144 @@
+"""The operators that load and unload models, on a real tritonserver."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+from slipway.hooks.triton import TritonHook
+from slipway.operators.triton import TritonLoadModelOperator, TritonUnloadModelOperator
+
+from include.model_release.errors import LoadRefusedError, ServerUnavailableError, TimedOutError
+from include.model_release.triton_config.build import pin_versions
+from tests.support.store.connections import free_port, triton_connection
+from tests.support.triton_hook.table import CONTEXT
+
+pytestmark = pytest.mark.timeout(120)
+
+
+# --- the operators ---
+
+
+def load(config: Mapping[str, Any] | None, **options: Any) -> TritonLoadModelOperator:
+    """Return the operator as templates render it: the configuration as JSON text."""
+    options = {"model_name": "table", "timeout_s": 30.0, **options}
+    return TritonLoadModelOperator(task_id="load", config=json.dumps(config), **options)
+
+
+def test_operator_loads_and_unloads(hook: TritonHook, config: dict[str, Any]) -> None:
+    """The load operator returns the ready versions, and the unload operator ends them."""
+    assert load(pin_versions(config, [1, 2])).execute(CONTEXT) == [1, 2]
+    TritonUnloadModelOperator(task_id="unload", model_names=["table"]).execute(CONTEXT)
+    assert hook.ready_versions("table") == frozenset()
+
+
+def test_operator_may_be_run_again(hook: TritonHook, config: dict[str, Any]) -> None:
+    """A load whose task died and is run again ends as the first would have."""
+    assert load(pin_versions(config, [2])).execute(CONTEXT) == [2]
+    assert load(pin_versions(config, [2])).execute(CONTEXT) == [2]
+
+
+def test_operator_loads_the_members_first(hook: TritonHook, config: dict[str, Any]) -> None:
+    """What a model needs is loaded before it; a member that is refused keeps the model itself from being asked."""
+    member = {"name": "broken", "config": {**pin_versions(config, [1]), "name": "broken"}}
+    operator = load(pin_versions(config, [1]), members=json.dumps([member]))
+    with pytest.raises(AirflowFailException, match="refuses to load 'broken'"):
+        operator.execute(CONTEXT)
+    assert hook.ready_versions("table") == frozenset()
+
+
+def test_operator_takes_its_limit_as_a_template_renders_it(
+    hook: TritonHook, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit may be text; it is for all loads together: a second one has what the first has left."""
+    limits: list[float] = []
+    real = TritonHook.load
+
+    def slow(self: TritonHook, name: str, config: Mapping[str, Any]) -> None:
+        limits.append(self.timeout_s)
+        real(self, name, config)
+
+    monkeypatch.setattr(TritonHook, "load", slow)
+    member = {"name": "table", "config": pin_versions(config, [1])}
+    load(pin_versions(config, [1]), members=json.dumps([member]), timeout_s="30").execute(CONTEXT)
+    assert 29.0 < limits[0] <= 30.0
+    assert limits[1] < limits[0]
+
+
+def test_operator_with_nothing_to_load_is_skipped(hook: TritonHook) -> None:
+    """No configuration means that there is nothing to load."""
+    with pytest.raises(AirflowSkipException):
+        load(None).execute(CONTEXT)
+
+
+def test_refusal_fails_the_task_without_retries(hook: TritonHook, config: dict[str, Any]) -> None:
+    """A refused load is not tried again by Airflow, and its cause stays visible."""
+    with pytest.raises(AirflowFailException, match="refuses to load") as caught:
+        load({**pin_versions(config, [1]), "name": "broken"}, model_name="broken").execute(CONTEXT)
+    assert isinstance(caught.value.__cause__, LoadRefusedError)
+
+
+@pytest.mark.parametrize("names", [["table"], ["nothing"], [""], ["None"], []])
+def test_unload_operator_finds_nothing_to_do(hook: TritonHook, names: list[str]) -> None:
+    """As a teardown it passes whatever was loaded, also where a release had no baseline to name."""
+    TritonUnloadModelOperator(task_id="unload", model_names=names).execute(CONTEXT)
+
+
+def test_version_that_does_not_get_ready_in_time(
+    hook: TritonHook, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load that is answered, but after which the version never shows, ends with a clear error."""
+    load(pin_versions(config, [1])).execute(CONTEXT)  # again, it is answered at once
+    with monkeypatch.context() as patch:
+        patch.setattr(TritonHook, "ready_versions", lambda self, name: frozenset({9}))
+        with pytest.raises(TimedOutError, match=r"versions \[1\] within 2 s; found versions \[9\]"):
+            load(pin_versions(config, [1]), timeout_s=2.0).execute(CONTEXT)
+
+
+async def test_deferred_load(hook: TritonHook, config: dict[str, Any]) -> None:
+    """Deferred, the trigger that the triggerer makes from its serialised form loads, and the task goes on."""
+    operator = load(pin_versions(config, [2]), deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute(CONTEXT)
+    assert hook.ready_versions("table") == frozenset(), "nothing is loaded by the worker"
+    event = await only_event(deferred.value)
+    assert event == {"error": None}
+    assert getattr(operator, deferred.value.method_name)(CONTEXT, event) == [2]
+
+
+async def test_deferred_load_that_is_refused(hook: TritonHook, config: dict[str, Any]) -> None:
+    """What the trigger was refused is told to the task as the same error, and not tried again."""
+    operator = load({**pin_versions(config, [1]), "name": "broken"}, model_name="broken", deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute(CONTEXT)
+    event = await only_event(deferred.value)
+    with pytest.raises(AirflowFailException) as caught:
+        operator.execute_complete(CONTEXT, event)
+    assert isinstance(caught.value.__cause__, LoadRefusedError)
+
+
+async def test_deferred_load_without_a_server(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that does not answer the trigger is told to the task as what may be tried again."""
+    monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", triton_connection(free_port(), free_port()))
+    operator = load(pin_versions(config, [1]), deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute(CONTEXT)
+    event = await only_event(deferred.value)
+    with pytest.raises(ServerUnavailableError):
+        operator.execute_complete(CONTEXT, event)
+
+
+async def only_event(deferred: TaskDeferred) -> dict[str, Any]:
+    """Run the deferred task's trigger, made anew from its serialised form; return its one event's payload."""
+    path, arguments = deferred.trigger.serialize()
+    trigger = pkgutil.resolve_name(path)(**json.loads(json.dumps(arguments)))
+    events = [event async for event in trigger.run()]
+    assert len(events) == 1
+    payload: dict[str, Any] = json.loads(json.dumps(events[0].payload))
+    return payload

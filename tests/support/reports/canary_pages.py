@@ -1,0 +1,112 @@
+"""Canaries that end in every way, with their documents and their pages."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
+from include.model_release.reports.canary.document import CanaryEvidence
+from include.model_release.reports.canary.evidence import canary_evidence
+from include.model_release.reports.canary.page import render_canary_html
+from include.sandbox.lab.simulation.recorded_canary import STABLE_URI, STEPS, Story, Traffic
+
+
+def good() -> Story:
+    story = Story()
+    story.canary(Traffic())
+    story.promote()
+    return story
+
+
+def failing() -> Story:
+    story = Story(AnalysisPolicy(error_ceiling_percent=10, latency_ceiling_ms=500))
+    story.canary(Traffic(candidate_errors=0.05, bad_after_s=150))
+    story.restore()
+    return story
+
+
+def blind() -> Story:
+    story = Story()
+    story.canary(Traffic(blind_s=[(60, 81), (200, 9999)]))
+    story.restore()
+    return story
+
+
+def begun_anew() -> Story:
+    story = Story()
+    story.canary(Traffic(seed=2), windows=15)
+    story.canary(Traffic(seed=3))
+    story.promote()
+    return story
+
+
+def one_window() -> Story:
+    story = Story()
+    story.canary(Traffic(), windows=1)
+    return story
+
+
+def one_blind_window() -> Story:
+    story = Story()
+    story.canary(Traffic(blind_s=[(0, 99)]), windows=1)
+    return story
+
+
+def no_traffic() -> Story:
+    story = Story()
+    story.canary(Traffic(rps=0.0), windows=4)
+    return story
+
+
+def hundreds_of_windows() -> Story:
+    story = Story()
+    story.canary(Traffic(rps=5), [CanaryStep(10, 2000), CanaryStep(50, 2000)], max_bake_s=9000)
+    return story
+
+
+def topped_up() -> Story:
+    story = Story()
+    steps = [CanaryStep(5, 30), CanaryStep(50, 30)]
+    story.canary(Traffic(rps=0.2), steps, replays=Traffic(rps=10, seed=8), on_inconclusive="top_up")
+    story.promote()
+    return story
+
+
+def no_window() -> Story:
+    story = Story()
+    story.tell("stage_started", stage="canary")
+    story.tell("weight_intended", weight=5, storage_uri="x", stable_storage_uri=STABLE_URI)
+    return story
+
+
+def refused() -> Story:
+    story = Story()
+    story.tell("release_finished", outcome="refused", refused_by="validate", reason="It is too inaccurate.")
+    return story
+
+
+STORIES: list[Callable[[], Story]] = [
+    good,
+    failing,
+    blind,
+    begun_anew,
+    one_window,
+    one_blind_window,
+    no_traffic,
+    hundreds_of_windows,
+    topped_up,
+    no_window,
+    refused,
+]
+
+
+@functools.cache
+def document_of(told: Callable[[], Story]) -> CanaryEvidence:
+    story = told()
+    return canary_evidence(story.events, story.policy, planned=STEPS)
+
+
+@functools.cache
+def page_of(told: Callable[[], Story]) -> str:
+    return render_canary_html(document_of(told))

@@ -1,0 +1,36 @@
+"""Drive the model of KServe's Knative mode to a goal, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from include.model_release.rollout.next_action import (
+    Done,
+    Goal,
+    Impossible,
+    Patch,
+    StartCanary,
+    next_action,
+)
+from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
+
+V1, V2, V3 = "s3://b/v1", "s3://b/v2", "s3://b/v3"
+
+
+def drive(model: KnativeModel, goal: Goal, rounds: int = 30) -> Any:
+    """Perform what is next until there is nothing more to do; return the last action."""
+    action: Any = None
+    for _ in range(rounds):
+        action = next_action(goal, model.read())
+        if isinstance(action, Done | Impossible):
+            return action
+        if isinstance(action, Patch):
+            model.patch(dict(action.body))
+        model.settle(rounds=3)
+    return action
+
+
+def canary_at(weight: int, **settings: Any) -> KnativeModel:
+    model = live_model(**settings)
+    assert isinstance(drive(model, StartCanary(V3, weight, release_id="digits-3", version=3)), Done)
+    return model

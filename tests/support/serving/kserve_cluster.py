@@ -1,0 +1,120 @@
+"""The KServe controller over a store of objects, with what tests do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from include.sandbox.cluster.storage.store import ObjectStore
+from include.sandbox.kserve.controller import KServeController, KServeSettings
+from tests.support.serving.clients import ask_http
+from tests.support.serving.envoy import Envoy
+
+KIND, NAMESPACE, NAME = "inferenceservices", "models", "table"
+FIRST, SECOND, THIRD = (f"table-predictor-0000{number}" for number in (1, 2, 3))
+
+
+@dataclass
+class Cluster:
+    """A store, a controller over it, and what tests do with them."""
+
+    store: ObjectStore
+    settings: KServeSettings
+    envoy: Envoy
+    controller: KServeController | None = None
+    _task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the controller."""
+        self.controller = KServeController(self.store, self.settings)
+        self._task = asyncio.get_running_loop().create_task(self.controller.run())
+
+    async def stop(self) -> None:
+        """Stop the controller and its servers."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def create(self, uri: str) -> None:
+        """Create the InferenceService."""
+        model = {"modelFormat": {"name": "triton"}, "storageUri": uri}
+        self.store.create(
+            {
+                "apiVersion": "serving.kserve.io/v1beta1",
+                "kind": "InferenceService",
+                "metadata": {"name": NAME, "namespace": NAMESPACE},
+                "spec": {"predictor": {"model": model}},
+            }
+        )
+
+    def patch(self, uri: str | None = None, **percent: int | None) -> None:
+        """Patch the storageUri, the percent (None removes it), or both at once."""
+        predictor: dict[str, Any] = {"canaryTrafficPercent": percent["percent"]} if percent else {}
+        if uri is not None:
+            predictor["model"] = {"storageUri": uri}
+        self.store.merge_patch(KIND, NAMESPACE, NAME, {"spec": {"predictor": predictor}})
+
+    def status(self) -> Mapping[str, Any]:
+        """The InferenceService's status."""
+        status: Mapping[str, Any] = self.store.get(KIND, NAMESPACE, NAME).get("status", {})
+        return status
+
+    def shares(self) -> dict[str, int]:
+        """The observed traffic as {revision: percent}."""
+        component = self.status().get("components", {}).get("predictor", {})
+        shares: dict[str, int] = {}
+        for line in component.get("traffic", []):  # two lines may name one revision
+            shares[line["revisionName"]] = shares.get(line["revisionName"], 0) + line["percent"]
+        return shares
+
+    async def until(self, condition: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+        """Wait until a condition holds; fail with the status after `limit_s`."""
+        limit = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < limit, f"waited in vain for {what}; the status is {self.status()}"
+            await asyncio.sleep(0.02)
+
+    async def until_shares(self, **shares: int) -> None:
+        """Wait until the observed traffic is `first=…, second=…, third=…`."""
+        names = {"first": FIRST, "second": SECOND, "third": THIRD}
+        wanted = {names[name]: percent for name, percent in shares.items()}
+        await self.until(lambda: self.shares() == wanted, f"traffic {wanted}")
+
+    async def factor(self) -> float:
+        """Ask the model once over HTTP through the router and return its factor."""
+        status, factor = await asyncio.to_thread(ask_http, self.envoy.ingress_port)
+        assert status == 200
+        return factor
+
+    async def until_ended(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until a server's process has ended."""
+        limit = time.monotonic() + 20
+        while process.poll() is None:
+            assert time.monotonic() < limit, "the server is still there"
+            await asyncio.sleep(0.05)
+
+    async def until_answered(self) -> None:
+        """Wait until the router's answer is a model's."""
+
+        async def answered() -> bool:
+            return (await asyncio.to_thread(ask_http, self.envoy.ingress_port))[0] == 200
+
+        for _ in range(200):
+            if await answered():
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError("the router did not answer for the model")
+
+    def run_of(self, revision: str) -> Any:
+        """The running revision of a name."""
+        assert self.controller is not None
+        return self.controller._services[(NAMESPACE, NAME)].runs[revision]
+
+    def running(self) -> set[str]:
+        """The names of the revisions that have a server."""
+        assert self.controller is not None
+        return set(self.controller._services[(NAMESPACE, NAME)].runs)

@@ -1,0 +1,19 @@
+"""Release files that say as little as possible, and the sentence with which one is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from include.model_release.errors import SpecError
+from include.model_release.spec.release_file import parse_release_spec
+
+MINIMAL = "model: digits\nsource: {}\n"
+PYTHON = "model: digits\nsource: {format: python}\nconversion: {target: python}\n"
+LLM = "model: chat\nsource: {format: checkpoint}\n"
+ENSEMBLE = "model: digits\nsource: {format: repository}\nconversion: {target: ensemble}\n"
+
+
+def refusal(text: str) -> SpecError:
+    with pytest.raises(SpecError) as caught:
+        parse_release_spec(text, "digits.yaml")
+    return caught.value

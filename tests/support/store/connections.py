@@ -1,0 +1,45 @@
+"""Airflow connections to servers on loopback, free ports, and buckets."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import boto3
+from botocore.config import Config
+
+LOOPBACK = "127.0.0.1"
+CREDENTIALS = {"login": "slipway-test", "password": "slipway-test"}
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def aws_connection(endpoint: str) -> str:
+    """Return an Airflow connection of type aws, as JSON, whose endpoint is `endpoint`."""
+    extra = {"endpoint_url": endpoint, "region_name": "us-east-1"}
+    return json.dumps({"conn_type": "aws", **CREDENTIALS, "extra": extra})
+
+
+def triton_connection(http_port: int, grpc_port: int) -> str:
+    """Return an Airflow connection, as JSON, of a Triton on loopback."""
+    extra = {"grpc_port": grpc_port}
+    return json.dumps({"conn_type": "generic", "host": LOOPBACK, "port": http_port, "extra": extra})
+
+
+def make_bucket(endpoint: str, name: str) -> str:
+    """Make an empty bucket and return its name."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=CREDENTIALS["login"],
+        aws_secret_access_key=CREDENTIALS["password"],
+        config=Config(retries={"max_attempts": 1}),
+    )
+    client.create_bucket(Bucket=name)
+    return name

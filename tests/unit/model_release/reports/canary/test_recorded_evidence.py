@@ -1,0 +1,30 @@
+"""The evidence of a record that was written once: the same bytes, version after version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
+from include.model_release.record.fold import Event
+from include.model_release.reports.canary.document import CanaryEvidence
+from include.model_release.reports.canary.evidence import canary_evidence
+
+_RECORDED = Path(__file__).parents[4] / "support" / "canary" / "recorded"
+
+
+def test_a_recorded_canary_has_the_same_evidence_to_the_last_byte() -> None:
+    """A run that was broken off, blind windows, replays, a cancellation, and windows from before there were replays."""
+    lines = (_RECORDED / "events.jsonl").read_bytes().splitlines()
+    planned = (CanaryStep(5, 30), CanaryStep(50, 30))
+    evidence = canary_evidence([Event.from_bytes(line) for line in lines], AnalysisPolicy(), planned=planned)
+    assert json.dumps(evidence.to_document(), indent=1) == (_RECORDED / "canary.json").read_text()
+
+
+def test_a_document_is_read_and_written_again_to_the_last_byte() -> None:
+    """What lies in the store is read as values, those of an older version too, and nothing of it is lost."""
+    text = (_RECORDED / "canary.json").read_text()
+    evidence = CanaryEvidence.from_document(json.loads(text))
+    assert json.dumps(evidence.to_document(), indent=1) == text
+    assert [window.source for window in evidence.runs[0].windows] == ["users", "users"]
+    assert "source" not in evidence.runs[0].windows[0].window.recorded  # type: ignore[union-attr]
