@@ -9,7 +9,9 @@ from functools import cached_property
 from benchmarks.chaos.excuses import Excuse, Excuses
 from benchmarks.chaos.gates import Write
 from benchmarks.chaos.plan import SERVICES, Plan
-from include.model_release.record.fold import Event, RecordError, ReleaseState, fold
+from include.model_release.record.events import Event, RecordError
+from include.model_release.record.fold import fold
+from include.model_release.record.state import ReleaseState
 from include.sandbox.load.answers import Answer
 
 SLACK_S = 5.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from include.model_release.record.fold import Event
+from include.model_release.record.events import Event
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import Observed, observe
 from include.model_release.rollout.observation import Dialect

@@ -21,7 +21,7 @@ from benchmarks.chaos.plan import DIALECTS, Plan
 from benchmarks.chaos.run import Due, Run
 from benchmarks.chaos.served import LEASE_S, Served
 from include.model_release.errors import SlipwayError
-from include.model_release.record.fold import Event
+from include.model_release.record.events import Event
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
 from include.sandbox.lab.world import PARTS, Lab
 from include.sandbox.load.answers import Answer

@@ -16,7 +16,7 @@ from include.model_release.gates.mirror_comparison import (
     judge_mirror,
     mirror_evidence,
 )
-from include.model_release.record.fold import Event
+from include.model_release.record.events import Event
 from include.model_release.reports.canary.evidence import canary_evidence, recordings
 from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.mirror_page import render_mirror_html

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from include.model_release.record.fold import ReleaseState
+from include.model_release.record.state import ReleaseState
 
 # The figures of a validation report, by its keys.
 _FIGURES = {

@@ -8,7 +8,8 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Literal
 
-from include.model_release.record.fold import Event, ReleaseState
+from include.model_release.record.events import Event
+from include.model_release.record.state import ReleaseState
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import CandidateSpan, Traffic
 

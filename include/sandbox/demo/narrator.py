@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from include.model_release.record.fold import Event
+from include.model_release.record.events import Event
 from include.sandbox.demo.chapters import Chapter, Told
 
 _STYLE = {"promoted": "green", "rolled_back": "yellow", "refused": "yellow"}

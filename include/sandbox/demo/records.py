@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.model_release.record.fold import Event
+from include.model_release.record.events import Event
 
 
 class Records:

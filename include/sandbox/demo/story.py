@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from include.model_release.errors import ServerUnavailableError, TimedOutError
 from include.model_release.record.arrivals import run_id_for
-from include.model_release.record.fold import Event, fold
+from include.model_release.record.events import Event
+from include.model_release.record.fold import fold
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.chapters import CHAPTERS, MODEL, Chapter, Told
 from include.sandbox.demo.narrator import Narrator

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from include.model_release.record.fold import release_report
+from include.model_release.record.state import release_report
 from include.sandbox.demo.chapters import Told, failed_on_stable
 from include.sandbox.demo.counts import Traffic
 

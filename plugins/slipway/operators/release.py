@@ -22,8 +22,9 @@ from include.model_release.errors import (
 )
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
-from include.model_release.record.fold import Event, Outcome, RecordError, ReleaseState
+from include.model_release.record.events import Event, Outcome, RecordError
 from include.model_release.record.requirements import requirements_of
+from include.model_release.record.state import ReleaseState
 from include.model_release.reports.canary.evidence import DOCUMENT_FILE, canary_evidence, recordings
 from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over

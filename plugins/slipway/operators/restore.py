@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from include.model_release.errors import ForeignChangeError
-from include.model_release.record.fold import ReleaseState
+from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import RollBack, Withdraw
 from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 from slipway.hooks.s3_store import ModelStoreHook

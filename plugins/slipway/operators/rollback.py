@@ -15,8 +15,8 @@ from include.model_release.bucket_layout import parse_storage_uri, repository_pa
 from include.model_release.errors import InputMissingError, SignedWithoutIdentityError, StoreUnavailableError
 from include.model_release.identifiers import parse_version
 from include.model_release.raise_permission import Raise, raise_refusal, require_older, restore_refusal
-from include.model_release.record.fold import ReleaseState
 from include.model_release.record.requirements import Requirements
+from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import RollBack
 from include.model_release.rollout.observation import STABLE_URI, Observed
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from include.model_release.errors import StoreUnavailableError
-from include.model_release.record.fold import Event, EventWriter, RecordError, ReleaseState, fold
+from include.model_release.record.events import Event, EventWriter, RecordError
+from include.model_release.record.fold import fold
 from include.model_release.record.segment import block_of, numbers_of
+from include.model_release.record.state import ReleaseState
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record_reader import EVENT_LIMIT_BYTES, RecordReader
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from include.model_release.errors import InputMissingError, SlipwayError
-from include.model_release.record.fold import Event, RecordError, event_key, parse_event_key
+from include.model_release.record.events import Event, RecordError, event_key, parse_event_key
 from include.model_release.record.segment import (
     PACKED_LIMIT_BYTES,
     SEGMENT_FOLDER,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from include.model_release.errors import SlipwayError
-from include.model_release.record.fold import ReleaseState
+from include.model_release.record.state import ReleaseState
 from slipway.release_record.record import ReleaseRecord
 
 log = logging.getLogger(__name__)

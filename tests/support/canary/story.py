@@ -22,7 +22,7 @@ from include.model_release.canary.judge import (
     decide,
     wants_top_up,
 )
-from include.model_release.record.fold import Event, EventWriter
+from include.model_release.record.events import Event, EventWriter
 
 BOUNDS_MS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, math.inf)
 STEPS = (CanaryStep(5, 120), CanaryStep(25, 180), CanaryStep(50, 180), CanaryStep(99, 60))

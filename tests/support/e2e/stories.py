@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from include.model_release.record.fold import Event
+from include.model_release.record.events import Event
 from include.model_release.rollout.observation import Observed
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import Traffic

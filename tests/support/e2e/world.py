@@ -19,7 +19,9 @@ from kubernetes.client import ApiException, CustomObjectsApi
 
 from include.model_release.errors import ServerUnavailableError
 from include.model_release.record.arrivals import run_id_for
-from include.model_release.record.fold import Event, ReleaseState, fold, release_report
+from include.model_release.record.events import Event
+from include.model_release.record.fold import fold
+from include.model_release.record.state import ReleaseState, release_report
 from include.model_release.rollout import lease
 from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun

@@ -12,7 +12,7 @@ from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.publishing.manifest import FileEntry
-from include.model_release.record.fold import ReleaseState
+from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 from tests.support.serving.ensembles import python_files
 

@@ -18,7 +18,8 @@ from include.model_release.raise_permission import (
     require_older,
     restore_refusal,
 )
-from include.model_release.record.fold import Event, EventWriter, fold
+from include.model_release.record.events import Event, EventWriter
+from include.model_release.record.fold import fold
 from include.model_release.record.requirements import Requirements
 from include.model_release.rollout.lease import Lease
 

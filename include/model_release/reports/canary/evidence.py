@@ -37,7 +37,9 @@ from include.model_release.canary.recordings import replay
 from include.model_release.canary.verdict_text import duration, is_replay
 from include.model_release.document_form import form_of
 from include.model_release.metrics.samples import Sample
-from include.model_release.record.fold import Event, RecordError, ReleaseState, fold
+from include.model_release.record.events import Event, RecordError
+from include.model_release.record.fold import fold
+from include.model_release.record.state import ReleaseState
 
 FORMAT_VERSION = 1
 # The document and the windows of its last run, under the evidence of a release.

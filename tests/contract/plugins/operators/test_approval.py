@@ -14,7 +14,7 @@ from slipway.operators.approval import ApproveReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun, StableVersion
 
-from include.model_release.record.fold import ReleaseState
+from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import parse_release_spec
 from tests.support.release.proofs import admitted, record_of
 

@@ -32,7 +32,7 @@ from include.model_release.errors import (
     ValidationRefusedError,
     VersionConflictError,
 )
-from include.model_release.record.fold import Stage
+from include.model_release.record.state import Stage
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.images import build_image
 from include.sandbox.services.triton import TritonInstall, TritonPorts, TritonServer

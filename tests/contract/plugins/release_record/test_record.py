@@ -23,7 +23,7 @@ from include.model_release.errors import (
     SlipwayError,
     StoreUnavailableError,
 )
-from include.model_release.record.fold import Event, RecordError
+from include.model_release.record.events import Event, RecordError
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 URI = "s3://bucket/models/digits/1/repository"

@@ -20,7 +20,7 @@ from slipway.release_record.record import ReleaseRecord
 
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.record import segment as record_segment
-from include.model_release.record.fold import Event, EventWriter, RecordError
+from include.model_release.record.events import Event, EventWriter, RecordError
 from include.model_release.record.segment import UNPACKED_LIMIT_BYTES, pack_segment, unpack_segment
 
 PREFIX = "records/digits/2/"

@@ -10,7 +10,7 @@ from benchmarks.chaos.evidence import GUARD, SLACK_S, Evidence, Outage, violatio
 from benchmarks.chaos.excuses import CLUSTER, ROUTER, Excuse
 from benchmarks.chaos.gates import Write
 from benchmarks.chaos.plan import DIALECTS, KINDS, Plan, draw
-from include.model_release.record.fold import EventWriter
+from include.model_release.record.events import EventWriter
 from include.sandbox.load.answers import Answer
 
 STABLE, CANDIDATE = "s3://b/models/moody/1/repository", "s3://b/models/moody/2/repository"

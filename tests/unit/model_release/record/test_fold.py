@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.record.events import SEQ_LIMIT
-from include.model_release.record.fold import (
+from include.model_release.record.events import (
+    SEQ_LIMIT,
     Event,
     EventWriter,
     RecordError,
     event_key,
-    fold,
     parse_event_key,
-    release_report,
 )
+from include.model_release.record.fold import fold
+from include.model_release.record.state import release_report
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 WRITER = EventWriter(release_id="digits-3", model="digits", version=3)

@@ -3,7 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from include.model_release.record.fold import EventWriter, fold
+from include.model_release.record.events import EventWriter
+from include.model_release.record.fold import fold
 from include.model_release.reports.approval import approval_body
 
 WRITER = EventWriter("digits-3", "digits", 3)

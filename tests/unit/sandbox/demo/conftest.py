@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from include.model_release.record.fold import Event, EventWriter, fold
+from include.model_release.record.events import Event, EventWriter
+from include.model_release.record.fold import fold
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.chapters import CHAPTERS, Told
 from include.sandbox.demo.counts import Failure, Snapshot, Traffic

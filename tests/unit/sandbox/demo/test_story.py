@@ -12,7 +12,7 @@ from rich.console import Console
 
 from include.model_release.errors import ServerUnavailableError, TimedOutError
 from include.model_release.record.arrivals import run_id_for
-from include.model_release.record.fold import Event
+from include.model_release.record.events import Event
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
 from include.sandbox.demo.chapters import CHAPTERS

@@ -32,8 +32,9 @@ from include.model_release.errors import (
     StoreUnavailableError,
 )
 from include.model_release.metrics.samples import Counters, Reading
-from include.model_release.record.fold import RecordError, ReleaseState
+from include.model_release.record.events import RecordError
 from include.model_release.record.requirements import GATES
+from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import RollBack, ShiftWeight, StartCanary
 from include.model_release.spec.release_file import Approval, parse_release_spec
 from include.model_release.spec.rollout.preview import Preview

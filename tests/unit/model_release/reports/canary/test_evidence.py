@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryStep, Sample, Window
-from include.model_release.record.fold import RecordError
+from include.model_release.record.events import RecordError
 from include.model_release.reports.canary.evidence import canary_evidence, recordings, windows_jsonl
 from include.model_release.reports.canary.timeline import LEAST_REQUESTS, TimeAxis, points_of
 from tests.support.canary.story import STABLE_URI, STEPS, Story, Traffic

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.record.fold import Event, fold
+from include.model_release.record.events import Event
+from include.model_release.record.fold import fold
 from include.model_release.reports.canary import evidence as evidence_module
 from include.model_release.reports.canary.evidence import canary_evidence, recordings
 from include.model_release.reports.canary.page import render_canary_html
