@@ -86,7 +86,7 @@ def test_model_that_does_not_load_is_refused(on_gpu: OnGpuStory) -> None:
 def rolled_back_by(ended: Ended) -> str:
     """Return who, by the record, began the rollback."""
     (begun,) = [event for event in ended.events if event.kind == "rollback_started"]
-    return str(begun.data["by"])
+    return str(begun.data.by)
 
 
 def assert_on_stable(service: Observed, ended: Ended) -> None:

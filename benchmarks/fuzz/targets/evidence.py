@@ -79,7 +79,7 @@ _TEXTS = {**_REPORT, "kind": "text", "worst": [{"row": 7, "expected": "a", "answ
 def _documents() -> tuple[Any, ...]:
     made = []
     for story in stories():
-        document = canary_evidence([Event.model_validate(event) for event in story], AnalysisPolicy())
+        document = canary_evidence([Event.from_document(event) for event in story], AnalysisPolicy())
         for run in document["runs"]:
             run["windows"] = run["windows"][:6]
         made.append(json.loads(json.dumps(document)))

@@ -83,7 +83,7 @@ class RecordReader:
         stored = self._stored(new)
         for one in new:
             read = stored[one.key]
-            known[one.key] = (read.etag, self._event(one.key, read.content))
+            known[one.key] = (read.etag, Event.stored(read.content, one.key))
         self._write_missing_segments(stored)
         ordered = sorted(self._listed.values(), key=lambda one: (one.seq, one.kind))
         return [known[one.key][1] for one in ordered]
@@ -121,7 +121,7 @@ class RecordReader:
             events = [one for one in self._events_among(entries) if block_of(one.seq) == block]
             stored = dict(each(self._read, events, _READERS))
             for key, read in stored.items():
-                self._event(key, read.content)
+                Event.stored(read.content, key)
             self._write(block, stored)
         except SlipwayError as error:
             log.info("the segment of block %s of %s was not written: %s", block, self._prefix, error)
@@ -197,17 +197,6 @@ class RecordReader:
             )
         content, etag = read
         return one.key, StoredEvent(etag, content)
-
-    def _event(self, key: str, content: bytes) -> Event:
-        event = Event.from_bytes(content, key)
-        if event.key != key:
-            raise RecordError(
-                f"{key} holds another event than its key says",
-                expected=f"{key!r} in the fields model, version, seq and kind",
-                found=repr(event.key[:200]),
-                remedy="look at the object; nobody but Slipway should write under records/",
-            )
-        return event
 
     def _copies(self, wanted: list[Listed]) -> dict[str, StoredEvent]:
         """What segments hold of the events that are wanted, where reading them saves requests."""

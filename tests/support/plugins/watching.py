@@ -91,11 +91,11 @@ def pause(lease: LeaseDouble) -> None:
 
 
 def kinds(watched: StepWatch) -> list[str]:
-    return [event["kind"] for event in watched.events]
+    return [event.kind for event in watched.events]
 
 
-def told(watched: StepWatch, kind: str) -> dict[str, Any]:
-    return next(event["data"] for event in reversed(watched.events) if event["kind"] == kind)
+def told(watched: StepWatch, kind: str) -> Any:
+    return next(event.data for event in reversed(watched.events) if event.kind == kind)
 
 
 LONG = replace(PLAN, steps=(CanaryStep(20, 60.0), CanaryStep(50, 60.0)), max_bake_s=60.0)
@@ -112,8 +112,8 @@ async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
 
 
 def judged(watched: StepWatch) -> list[dict[str, Any]]:
-    return [event for event in watched.events if event["kind"] == "window_judged"]
+    return [event for event in watched.events if event.kind == "window_judged"]
 
 
 def blind(event: dict[str, Any]) -> bool:
-    return bool(event["data"]["verdict"]["blind"])
+    return bool(event.data.verdict["blind"])

@@ -25,6 +25,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -39,6 +40,19 @@ from include.model_release.document_form import form_of
 from include.model_release.metrics.samples import Sample
 from include.model_release.record.events import Event, RecordError
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import (
+    EventData,
+    Promoted,
+    Reasoned,
+    ReleaseStarted,
+    RollbackStarted,
+    RolledBack,
+    StageStarted,
+    StepFinished,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
+)
 from include.model_release.record.state import ReleaseState
 
 FORMAT_VERSION = 1
@@ -155,7 +169,9 @@ def _state(events: Sequence[Event], release_id: str | None) -> ReleaseState:
     newest = fold(ordered)
     if release_id is None or newest.release_id == release_id:
         return newest
-    later = [place for place, event in enumerate(ordered) if event.kind == "release_started" and place > 0]
+    later = [
+        place for place, event in enumerate(ordered) if isinstance(event.data, ReleaseStarted) and place > 0
+    ]
     for start, end in reversed([*pairwise([0, *later])]):
         if ordered[start].release_id == release_id:
             return fold(ordered[:end])
@@ -174,19 +190,19 @@ def _runs(events: Sequence[Event]) -> Iterator[list[Event]]:
     looks at the traffic again: what is no news counts once.
     """
     run: list[Event] | None = None
-    seen: set[tuple[str, datetime, str]] = set()
+    seen: defaultdict[datetime, list[EventData]] = defaultdict(list)
     weight: int | None = None
     for event in events:
-        if event.kind == "stage_started" and event.data.get("stage") == "canary":
+        data = event.data
+        if isinstance(data, StageStarted) and data.stage == "canary":
             if run is not None:
                 yield run
-            run, seen, weight = [], set(), None
-        told = (event.kind, event.at, json.dumps(event.data, sort_keys=True))
-        again = event.kind == "weight_observed" and event.data["weight"] == weight
-        if run is None or again or told in seen:
+            run, seen, weight = [], defaultdict(list), None
+        again = isinstance(data, WeightObserved) and data.weight == weight
+        if run is None or again or data in seen[event.at]:
             continue
-        weight = event.data["weight"] if event.kind == "weight_observed" else weight
-        seen.add(told)
+        weight = data.weight if isinstance(data, WeightObserved) else weight
+        seen[event.at].append(data)
         run.append(event)
     if run is not None:
         yield run
@@ -220,30 +236,30 @@ def _steps(events: Sequence[Event]) -> list[dict[str, Any]]:
     steps: list[dict[str, Any]] = []
     for event in events:
         data = event.data
-        if event.kind == "weight_intended" and 0 < data["weight"] < 100:
-            steps.append(_new_step(len(steps) + 1, event))
+        if isinstance(data, WeightIntended) and 0 < data.weight < 100:
+            steps.append(_new_step(len(steps) + 1, data.weight, event.at))
         elif not steps:
             continue
-        elif event.kind == "weight_observed" and data["weight"] == steps[-1]["weight"]:
+        elif isinstance(data, WeightObserved) and data.weight == steps[-1]["weight"]:
             steps[-1]["observed_at"] = steps[-1]["observed_at"] or _iso(event.at)
-        elif event.kind == "window_judged":
-            _add_window(steps[-1], event)
-        elif event.kind == "step_finished":
+        elif isinstance(data, WindowJudged):
+            _add_window(steps[-1], data.verdict, event.at)
+        elif isinstance(data, StepFinished):
             steps[-1].update(
                 finished_at=_iso(event.at),
-                verdict=data["verdict"],
-                reason=data["reason"],
-                seconds=data["seconds"],
+                verdict=data.verdict,
+                reason=data.reason,
+                seconds=data.seconds,
             )
     return steps
 
 
-def _new_step(number: int, event: Event) -> dict[str, Any]:
+def _new_step(number: int, weight: int, at: datetime) -> dict[str, Any]:
     return {
         "number": number,
-        "weight": event.data["weight"],
+        "weight": weight,
         "bake_s": None,
-        "intended_at": _iso(event.at),
+        "intended_at": _iso(at),
         "observed_at": None,
         "finished_at": None,
         "verdict": None,
@@ -255,8 +271,7 @@ def _new_step(number: int, event: Event) -> dict[str, Any]:
     }
 
 
-def _add_window(step: dict[str, Any], event: Event) -> None:
-    verdict = event.data["verdict"]
+def _add_window(step: dict[str, Any], verdict: Mapping[str, Any], at: datetime) -> None:
     statistics = verdict["statistics"]
     step["bake_s"], step["totals"] = statistics["bake_s"], statistics["step"]
     before = step["seen"][-1]["at"] if step["seen"] else step["observed_at"] or step["intended_at"]
@@ -265,7 +280,7 @@ def _add_window(step: dict[str, Any], event: Event) -> None:
         "step": step["number"],
         "weight": step["weight"],
         "began_at": before,
-        "at": _iso(event.at),
+        "at": _iso(at),
         "source": "replay" if is_replay(verdict["window"]) else "users",
         "blind": bool(verdict.get("blind")),
         "status": verdict["status"],
@@ -276,7 +291,7 @@ def _add_window(step: dict[str, Any], event: Event) -> None:
     if verdict["window"] is None:
         step["blind_windows"] += 1
     else:
-        window["began_at"] = _iso(event.at - timedelta(seconds=verdict["window"]["seconds"]))
+        window["began_at"] = _iso(at - timedelta(seconds=verdict["window"]["seconds"]))
         window["seen"] = {name: _seen(verdict["window"], name) for name in ("stable", "candidate")}
     step["seen"].append(window)
 
@@ -293,17 +308,17 @@ def _seen(window: Mapping[str, Any], revision: str) -> dict[str, Any]:
 
 def _weights(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Return the candidate's percent of the traffic as it was seen, in order of time."""
-    seen = [(event.at, event.data["weight"]) for event in events if event.kind == "weight_observed"]
+    seen = [(event.at, event.data.weight) for event in events if isinstance(event.data, WeightObserved)]
     seen += [(at, 0) for at in _weight_0_told(events)]
     return [{"at": _iso(at), "weight": weight} for at, weight in sorted(seen)]
 
 
 def _weight_0_told(events: Sequence[Event]) -> list[datetime]:
     """Return when weight 0 was seen, where only the event `rolled_back` tells it."""
-    if any(event.kind == "weight_observed" and event.data["weight"] == 0 for event in events):
+    if any(isinstance(event.data, WeightObserved) and event.data.weight == 0 for event in events):
         return []
-    told = [event.data.get("weight_0_at") for event in events if event.kind == "rolled_back"]
-    return [datetime.fromisoformat(at).astimezone(UTC) for at in told if at][:1]
+    told = [event.data.weight_0_at for event in events if isinstance(event.data, RolledBack)]
+    return [at for at in told if at is not None][:1]
 
 
 def _decisions(events: Sequence[Event]) -> list[dict[str, Any]]:
@@ -311,8 +326,8 @@ def _decisions(events: Sequence[Event]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     told = None
     for event in events:
-        reason = event.data.get("reason")
-        said = _said(event, told)
+        reason = event.data.reason if isinstance(event.data, Reasoned) else None
+        said = _said(event.data, told)
         told = reason or told
         if said is not None:
             kind, by, words = said
@@ -332,28 +347,27 @@ _STEP_ENDS = {
 }
 
 
-def _said(event: Event, told: str | None) -> tuple[str, str | None, str] | None:
-    """Return kind, author and words of the decision that an event stands for; None for all else.
+def _said(data: EventData, told: str | None) -> tuple[str, str | None, str] | None:
+    """Return kind, author and words of the decision that an event tells; None where it tells none.
 
     `told` is the reason that was given last; the same is not said twice.
     """
-    data = event.data
-    match event.kind:
-        case "weight_observed" if data["weight"] == 0:
+    match data:
+        case WeightObserved(weight=0):
             return "weight_0_seen", None, _WEIGHT_0
-        case "weight_observed":
-            return "weight_reached", None, f"{data['weight']} % of the traffic was seen on the candidate."
-        case "step_finished":
-            kind, words = _STEP_ENDS.get(data["verdict"], _STEP_ENDS["inconclusive"])
-            watched = f"The step at {data['weight']} % {words} after {duration(data['seconds'])}."
-            return kind, "judge", f"{watched} {data['reason']}"
-        case "rollback_started" if data["reason"] == told:
-            return "rollback_started", data["by"], "For this reason a rollback was begun."
-        case "rollback_started":
-            return "rollback_started", data["by"], f"A rollback was begun: {data['reason']}"
-        case "rolled_back":
+        case WeightObserved():
+            return "weight_reached", None, f"{data.weight} % of the traffic was seen on the candidate."
+        case StepFinished():
+            kind, words = _STEP_ENDS.get(data.verdict, _STEP_ENDS["inconclusive"])
+            watched = f"The step at {data.weight} % {words} after {duration(data.seconds)}."
+            return kind, "judge", f"{watched} {data.reason}"
+        case RollbackStarted() if data.reason == told:
+            return "rollback_started", data.by, "For this reason a rollback was begun."
+        case RollbackStarted():
+            return "rollback_started", data.by, f"A rollback was begun: {data.reason}"
+        case RolledBack():
             return "rolled_back", None, "The stable version has all traffic again."
-        case "promoted":
+        case Promoted():
             return "promoted", None, "The candidate was promoted: it is the stable version now."
         case _:
             return None

@@ -32,6 +32,7 @@ from include.model_release.errors import (
     ValidationRefusedError,
     VersionConflictError,
 )
+from include.model_release.record.kinds import ReleaseStarted
 from include.model_release.record.state import Stage
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.images import build_image
@@ -122,7 +123,7 @@ class Release:
             stable=None if stable is None else StableVersion(version=stable, storage_uri=uri),
         )
         self.rendered = self.release_run.model_dump_json()
-        ReleaseRecord(store, spec.model, version, self.release_run.release_id).append("release_started")
+        ReleaseRecord(store, spec.model, version, self.release_run.release_id).append(ReleaseStarted())
 
     def publish(self, files: dict[str, bytes], signature: dict[str, Any], **golden: np.ndarray) -> Release:
         """Lay down what training and the converter leave, the golden set included, and publish it."""

@@ -33,6 +33,7 @@ from include.model_release.errors import (
 )
 from include.model_release.metrics.samples import Counters, Reading
 from include.model_release.record.events import RecordError
+from include.model_release.record.kinds import RolledBack, StageFinished, StageStarted, WeightIntended
 from include.model_release.record.requirements import GATES
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import RollBack, ShiftWeight, StartCanary
@@ -130,10 +131,9 @@ def stages(store: ModelStoreHook) -> list[tuple[str, str]]:
 def lead_users(service: ServiceDouble, release_run: ReleaseRun, store: ModelStoreHook, weight: int) -> None:
     """Bring the candidate to a weight, as shift_traffic does."""
     record(store).append(
-        "weight_intended",
-        weight=weight,
-        storage_uri=release_run.storage_uri,
-        stable_storage_uri=stable_uri(release_run),
+        WeightIntended(
+            weight=weight, storage_uri=release_run.storage_uri, stable_storage_uri=stable_uri(release_run)
+        )
     )
     drive(service, StartCanary(release_run.storage_uri, weight), timeout_s=5)  # type: ignore[arg-type]
 
@@ -188,7 +188,7 @@ def test_the_last_passed_step_ends_the_stage(
     release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """After the last step the stage has passed; promotion is another task's."""
-    record(store).append("stage_started", stage="canary")
+    record(store).append(StageStarted(stage="canary"))
     resumed(release_run, "advance", step=len(release_run.spec.rollout.steps) - 1)
     assert stages(store) == [("canary", "passed")]
 
@@ -266,7 +266,7 @@ def test_tasks_that_were_marked_as_success_prove_nothing(
 ) -> None:
     """Without the steps in the record there is no promotion, whatever Airflow believes; the canary keeps its weight."""
     lead_users(service, release_run, store, 50)
-    record(store).append("stage_finished", stage="canary", outcome="failed", reason="S3 was away")
+    record(store).append(StageFinished(stage="canary", outcome="failed", reason="S3 was away"))
     patches = len(service.patches)
     with pytest.raises(AirflowFailException, match=r"may not get 100 % .*canary failed"):
         operate(PromoteOperator)
@@ -496,13 +496,14 @@ def test_a_rollback_that_was_killed_at_its_very_end_is_tidied(
 ) -> None:
     """A task that died right after it wrote `rolled_back` left its stage open and its lease; its retry ends both."""
     lead_users(service, release_run, store, 50)
-    record(store).append("stage_started", stage="roll_back")
+    record(store).append(StageStarted(stage="roll_back"))
     record(store).append(
-        "rolled_back",
-        stable_storage_uri=stable_uri(release_run),
-        candidate_requests=1,
-        candidate_errors=0,
-        weight_0_at=None,
+        RolledBack(
+            stable_storage_uri=stable_uri(release_run),
+            candidate_requests=1,
+            candidate_errors=0,
+            weight_0_at=None,
+        )
     )
     operate(RestoreStableOperator)
     assert stages(store) == [("roll_back", "passed")]
@@ -674,7 +675,7 @@ def test_a_preview_is_written_down_before_it_is_opened_and_told_when_it_is_up(
     kinds = [event.kind for event in record(store).events()]
     assert kinds.index("weight_intended") < kinds.index("weight_observed")
     told = next(event for event in record(store).events() if event.kind == "weight_observed")
-    assert told.data["candidate_url"] == shown["candidate_url"]
+    assert told.data.candidate_url == shown["candidate_url"]
     assert stages(store) == [("preview", "passed")]
     patches = len(service.patches)
     assert show(previewing, armed_at) == shown

@@ -25,6 +25,14 @@ from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import drive
 
 from include.model_release.errors import StoreUnavailableError
+from include.model_release.record.kinds import (
+    Approved,
+    ReleaseFinished,
+    ReleaseStarted,
+    RolledBack,
+    StageFinished,
+    StageStarted,
+)
 from include.model_release.rollout.next_action import Promote, StartCanary
 from tests.contract.plugins.conftest import Publication
 from tests.contract.plugins.registry.test_signing import key_of
@@ -127,7 +135,7 @@ def validated(store: ModelStoreHook, release_run: ReleaseRun) -> None:
     assert release_run.stable is not None
     _, digest = ModelRegistry(store).require_with_digest("digits", release_run.stable.version)
     ReleaseRecord(store, "digits", release_run.version, RUN).append(
-        "stage_finished", stage="validate", outcome="passed", manifest_sha256=digest
+        StageFinished(stage="validate", outcome="passed", manifest_sha256=digest)
     )
 
 
@@ -156,7 +164,7 @@ def test_without_a_version_the_one_before_is_live_again(
     assert service.model.users() == {uri(store, 1): 100}
     events = ReleaseRecord(store, "digits", 2, RUN).events()
     started = next(event for event in events if event.kind == "rollback_started")
-    assert (started.data["by"], started.data["reason"]) == ("a person", "labels were swapped")
+    assert (started.data.by, started.data.reason) == ("a person", "labels were swapped")
     state = ReleaseRecord(store, "digits", 2, RUN).state()
     assert (state.outcome, state.standing, state.triggered_by) == ("rolled_back", "rolled_back", "alice")
     assert not store.exists("records/digits/active.json")
@@ -172,7 +180,7 @@ def test_staging_tries_the_version_and_tells_the_record_of_the_one_to_leave(
     tried = ReleaseRun.parse(begin.execute(run.context))
     assert (tried.version, tried.stable, tried.recorded_under) == (1, None, 2)
     step = TrafficOperator(task_id="step", release=tried.model_dump_json())
-    step.record.append("stage_started", stage="validate")
+    step.record.append(StageStarted(stage="validate"))
     assert [stage.name for stage in ReleaseRecord(store, "digits", 2, RUN).state().stages] == ["validate"]
 
 
@@ -284,9 +292,9 @@ def test_a_version_that_was_refused_is_refused_here_too(
     one = prepare_version(5)
     ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
     record = ReleaseRecord(store, "digits", 5, "digits-5")
-    record.append("release_started")
-    record.append("stage_finished", stage="validate", outcome="refused", reason="accuracy")
-    record.append("release_finished", outcome="refused", refused_by="validate")
+    record.append(ReleaseStarted())
+    record.append(StageFinished(stage="validate", outcome="refused", reason="accuracy"))
+    record.append(ReleaseFinished(outcome="refused", refused_by="validate"))
     patches = len(service.patches)
     with pytest.raises(
         AirflowFailException, match=r"nobody may be led to version 5 .* it was never promoted"
@@ -300,8 +308,8 @@ def test_a_version_that_was_rolled_back_is_refused(
 ) -> None:
     """It was promoted once and taken back since: it needs a release of its own."""
     record = ReleaseRecord(store, "digits", earlier, "rollback-0")
-    record.append("release_started")
-    record.append("rolled_back", stable_storage_uri="", candidate_requests=None, candidate_errors=None)
+    record.append(ReleaseStarted())
+    record.append(RolledBack(stable_storage_uri="", candidate_requests=None, candidate_errors=None))
     with pytest.raises(AirflowFailException, match="it was rolled back"):
         name_it(RunDouble(version=earlier))
 
@@ -323,7 +331,7 @@ def test_a_newer_version_must_be_asked_for_as_such(
     _, digest = ModelRegistry(store).require_with_digest("digits", 2)
     record = ReleaseRecord(store, "digits", 1, RUN)
     for by, refusal in (("alice", "by another person than alice"), ("bob", None)):
-        record.append("approved", before="promotion", by=by, manifest_sha256=digest)
+        record.append(Approved(before="promotion", by=by, manifest_sha256=digest))
         if refusal is not None:
             with pytest.raises(AirflowFailException, match=refusal):
                 roll_back(release_run, run)
