@@ -1,4 +1,4 @@
-"""What is known about a release: the state that the events of its record add up to, and the report made of it."""
+"""What is known about a release: the state to which its events fold, and the report made of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from include.model_release.record.requirements import Requirements
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of an attempt. `outcome` is `running` until it is over; `seconds` counts from its first
-    start. `manifest_sha256` tells which version a gate has looked at.
+    """One stage of an attempt.
+
+    `outcome` is `running` until it is over, `seconds` counts from its first start, `manifest_sha256` tells which
+    version a gate has looked at.
     """
 
     name: str
@@ -96,9 +98,7 @@ class ReleaseState:
 
     @property
     def bad_requests_before_rollback(self) -> int | None:
-        """Errors that the candidate gave from the canary's start until weight 0 was seen; None without a
-        rollback.
-        """
+        """Errors that the candidate gave from the canary's start until weight 0 was seen; None without a rollback."""
         return self.candidate_errors if self.outcome == "rolled_back" else None
 
     @property

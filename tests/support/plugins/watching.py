@@ -19,6 +19,7 @@ from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
+from include.model_release.record.events import PendingEvent
 from include.model_release.rollout.lease import Lease
 from tests.support.rollout.knative_model import KnativeModel
 from tests.unit.plugins.conftest import (
@@ -111,9 +112,9 @@ async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
     raise AssertionError(f"the condition was not met within {limit_s:.0f} seconds")
 
 
-def judged(watched: StepWatch) -> list[dict[str, Any]]:
+def judged(watched: StepWatch) -> list[PendingEvent]:
     return [event for event in watched.events if event.kind == "window_judged"]
 
 
-def blind(event: dict[str, Any]) -> bool:
+def blind(event: PendingEvent) -> bool:
     return bool(event.data.verdict["blind"])
