@@ -22,6 +22,17 @@ from typing import Any
 
 from benchmarks.publishing_process import BUCKET, airflow
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
+from include.model_release.record.kinds import (
+    EventData,
+    ReleaseFinished,
+    ReleaseStarted,
+    RollbackStarted,
+    RolledBack,
+    StageStarted,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
+)
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.settings import PROJECT_ROOT
 
@@ -42,37 +53,39 @@ def fill(endpoint: str) -> dict[str, Any]:
         began, count = time.monotonic(), 0
         for attempt in range(ATTEMPTS):
             record = ReleaseRecord(store, MODEL, VERSION, f"attempt-{attempt}")
-            for kind, data in _attempt(seed=attempt, is_last=attempt == ATTEMPTS - 1):
+            for data in _attempt(seed=attempt, is_last=attempt == ATTEMPTS - 1):
                 at, count = at + timedelta(seconds=WINDOW_S), count + 1
-                record.append(kind, at=at, **data)
+                record.append(data, at=at)
         return {"append_ms": 1000 * (time.monotonic() - began) / count}
 
 
-def _attempt(seed: int, *, is_last: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _attempt(seed: int, *, is_last: bool) -> Iterator[EventData]:
     """The events of one attempt: one step that is watched, blind once an hour, until it is taken back."""
     judge, randomness = CanaryJudge(AnalysisPolicy.from_analysis(_SPEC.rollout.analysis)), random.Random(seed)
     judge.begin_step(WEIGHT, 1e6)
-    yield "release_started", {"stable_storage_uri": _STABLE_URI}
-    yield "stage_started", {"stage": "canary"}
-    uris = {"storage_uri": _CANDIDATE_URI, "stable_storage_uri": _STABLE_URI}
-    yield "weight_intended", {"weight": WEIGHT, **uris}
-    yield "weight_observed", {"weight": WEIGHT, "traffic": {"stable": 100 - WEIGHT, "candidate": WEIGHT}}
+    yield ReleaseStarted(stable_storage_uri=_STABLE_URI)
+    yield StageStarted(stage="canary")
+    yield WeightIntended(weight=WEIGHT, storage_uri=_CANDIDATE_URI, stable_storage_uri=_STABLE_URI)
+    yield WeightObserved(weight=WEIGHT, traffic={"stable": 100 - WEIGHT, "candidate": WEIGHT})
     for number in range(EVENTS // ATTEMPTS):
         blind = number % 360 == 359
         verdict = judge.observe_failure("no answer") if blind else judge.observe(_window(randomness))
-        yield "window_judged", _judged(verdict)
-    yield "rollback_started", {"reason": "a person", "by": "a person", "stable_storage_uri": _STABLE_URI}
-    yield "weight_observed", {"weight": 0, "traffic": {"stable": 100}}
-    counts = {"candidate_requests": None, "candidate_errors": None}
-    yield "rolled_back", {"stable_storage_uri": _STABLE_URI, **counts}
+        yield _judged(verdict)
+    yield RollbackStarted(reason="a person", by="a person", stable_storage_uri=_STABLE_URI)
+    yield WeightObserved(weight=0, traffic={"stable": 100})
+    yield RolledBack(stable_storage_uri=_STABLE_URI, candidate_requests=None, candidate_errors=None)
     if not is_last:
-        yield "release_finished", {"outcome": "rolled_back"}
+        yield ReleaseFinished(outcome="rolled_back")
 
 
-def _judged(verdict: Verdict) -> dict[str, Any]:
+def _judged(verdict: Verdict) -> WindowJudged:
     totals = verdict.statistics["canary"]
-    counts = {name: totals[name] for name in ("candidate_requests", "candidate_errors")}
-    return {"verdict": verdict.to_dict(), **counts, "first_bad_at": None}
+    return WindowJudged(
+        verdict=verdict.to_dict(),
+        candidate_requests=totals["candidate_requests"],
+        candidate_errors=totals["candidate_errors"],
+        first_bad_at=None,
+    )
 
 
 def _window(randomness: random.Random) -> Window:

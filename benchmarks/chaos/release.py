@@ -32,6 +32,7 @@ from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.registry.registry import ModelRegistry
 
 from benchmarks.chaos.job import Job
+from include.model_release.record.kinds import StageFinished
 from include.model_release.record.requirements import requirements_of
 from include.sandbox.host.child_process import end_with_parent
 
@@ -59,7 +60,7 @@ class GatesPassedOperator(ReleaseOperator):
         release_run = self.release_run
         _, digest = ModelRegistry(self.store).require_with_digest(release_run.model, release_run.version)
         for gate in requirements_of(release_run.spec, first=release_run.stable is None).gates:
-            self.record.append("stage_finished", stage=gate, outcome="passed", manifest_sha256=digest)
+            self.record.append(StageFinished(stage=gate, outcome="passed", manifest_sha256=digest))
 
 
 # The retries are the DAG's. Where the DAG pauses for ten seconds and more before each, here it is one second, and the

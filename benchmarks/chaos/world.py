@@ -232,7 +232,7 @@ class World:
 
 
 def _brief(event: Event) -> str:
-    return " ".join(f"{key}={value}" for key, value in event.data.items() if key in _TOLD)[:240]
+    return " ".join(f"{key}={value}" for key, value in event.data.to_document().items() if key in _TOLD)[:240]
 
 
 _TOLD = ("weight", "reason", "phase", "stage", "outcome", "by", "verdict")

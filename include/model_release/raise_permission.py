@@ -1,11 +1,11 @@
 """Whether a release may raise the weight of its version: the one place where that is decided.
 
-Everybody who gives a version more users asks here first: the preview, the first percent, each step, the promotion, a
-first deployment, and a return to a version by name. What counts is the record of this attempt, read anew, and the
-canary's lease as it was stored right before the patch. What Airflow believes of its tasks counts for nothing: a task
-that was marked as success has left nothing in the record.
+Whatever gives a version more users asks here first: the preview, the first percent, each step, the promotion, a first
+deployment, and a return to a version by name. What counts is the record of this attempt, read anew, and the canary's
+lease as it was stored right before the patch. The states of Airflow's tasks do not count: a task that was marked as
+success has left nothing in the record.
 
-Who takes users *off* a version asks nobody.
+What takes users *off* a version asks nobody.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def raise_refusal(wanted: Raise, state: ReleaseState) -> RaiseRefusedError | Non
 
 
 def lease_refusal(holder: str, lease: Lease | None) -> SlipwayError | None:
-    """Return why whoever holds the lease in the name of `holder` may not raise a weight now; None where he may.
+    """Return why the holder of the lease may not raise a weight now; None where it may.
 
-    :param lease: the lease as it was stored by the renewal right before the patch; None: there is none.
+    :param holder: the name under which the lease should be held.
+    :param lease: the lease as the renewal right before the patch stored it; None where there is none.
     """
     if lease is None or lease.holder != holder or lease.is_ended:
         return CanaryEndedError(
@@ -81,7 +82,7 @@ def lease_refusal(holder: str, lease: Lease | None) -> SlipwayError | None:
 
 
 def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefusedError | None:
-    """Return why users may not be led back to a version by its name; None where its record shows it promoted.
+    """Return why users may not be led back to a version that was named; None where its record shows it promoted.
 
     :param state: the fold of the record of the version to go back to.
     :param manifest_sha256: digest of its manifest as it lies in the store now.
@@ -101,7 +102,11 @@ def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefuse
 
 
 def require_older(model: str, version: int, *, live: int) -> None:
-    """Raise UserError unless the version to go back to is older than the one that is live."""
+    """Raise unless the version to go back to is older than the one that is live.
+
+    :param live: the version that is live.
+    :raises UserError: it is not older.
+    """
     if version < live:
         return
     raise UserError(
@@ -112,11 +117,12 @@ def require_older(model: str, version: int, *, live: int) -> None:
     )
 
 
+# What was expected, and what was found instead.
 Lacking = tuple[str, str]
 
 
 def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:
-    """Return what was expected and found where the attempt is not the one that asks, or is over."""
+    """Return what is lacking where the newest attempt is not the one that asks, or is over; None where it is open."""
     if state.release_id != wanted.release_id:
         return (
             f"the newest release of the version to be {wanted.release_id}",
@@ -139,7 +145,7 @@ def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:
 
 
 def _not_proved(wanted: Raise, state: ReleaseState) -> Lacking | None:
-    """Return what was expected and found where the attempt has not proved what it must."""
+    """Return what is lacking where the attempt has not proved what it must; None where it has."""
     required = state.required
     if required is None:
         return "a record that says what the release must prove", "one that was begun by an older Slipway"
@@ -195,7 +201,10 @@ def _approval_of(before: Before, required: Requirements, state: ReleaseState) ->
 
 
 def is_other_person(who: str, triggered_by: str | None) -> bool:
-    """Whether `who` is known, and is not who started the run (None: no person did, but an event or a schedule)."""
+    """Return whether a person is known, and is not the one who started the run.
+
+    :param triggered_by: who started the run; None where an event or a schedule did.
+    """
     return bool(who) and who != triggered_by
 
 

@@ -42,7 +42,7 @@ def test_version_that_fails_live_is_rolled_back(digits: DigitsStory) -> None:
     third = digits.third
     assert third.state.outcome == "rolled_back"
     (begun,) = [event for event in third.events if event.kind == "rollback_started"]
-    assert begun.data["by"] == "judge"
+    assert begun.data.by == "judge"
     assert set(answering_at_the_end(digits.traffic)) == {"2"}
     assert digits.service.canary_percent is None
     assert digits.service.storage_uri == digits.third.state.stable_storage_uri
@@ -113,9 +113,9 @@ def test_a_person_goes_back_to_an_earlier_version(digits: DigitsStory) -> None:
     """By the form of model_rollback version 1 gets all users again; no request fails, and the reason is on record."""
     assert digits.by_hand.state == "success"
     tried = [
-        event.data["outcome"]
+        event.data.outcome
         for event in digits.by_hand_events
-        if event.kind == "stage_finished" and event.data["stage"] == "validate"
+        if event.kind == "stage_finished" and event.data.stage == "validate"
     ]
     assert tried[-1] == "passed", "staging has tried version 1 before"
     (begun,) = [
@@ -123,9 +123,9 @@ def test_a_person_goes_back_to_an_earlier_version(digits: DigitsStory) -> None:
         for event in digits.by_hand_events
         if event.kind == "rollback_started" and event.release_id == digits.by_hand.run_id
     ]
-    assert (begun.data["by"], begun.data["reason"]) == ("a person", "labels were swapped in training")
-    assert digits.by_hand_events[-1].data["outcome"] == "rolled_back"
-    assert digits.by_hand_service.storage_uri == begun.data["stable_storage_uri"]
+    assert (begun.data.by, begun.data.reason) == ("a person", "labels were swapped in training")
+    assert digits.by_hand_events[-1].data.outcome == "rolled_back"
+    assert digits.by_hand_service.storage_uri == begun.data.stable_storage_uri
     assert digits.by_hand_service.alone(digits.by_hand_service.latest_ready)
     assert set(answering_at_the_end(digits.by_hand_traffic)) == {"1"}
     assert digits.by_hand_traffic.failures == []

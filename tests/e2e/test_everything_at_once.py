@@ -121,10 +121,10 @@ def test_users_requests_were_compared_before_the_first_percent(on_call: OnCallSt
     compared = next(
         event.at
         for event in on_call.third.events
-        if event.kind == "stage_finished" and event.data["stage"] == "mirror"
+        if event.kind == "stage_finished" and event.data.stage == "mirror"
     )
     observed = {
-        event.data["weight"]: event.at for event in on_call.third.events if event.kind == "weight_observed"
+        event.data.weight: event.at for event in on_call.third.events if event.kind == "weight_observed"
     }
     assert observed[0] < compared < observed[50]
 

@@ -81,7 +81,7 @@ _TEXTS = {**_REPORT, "kind": "text", "worst": [{"row": 7, "expected": "a", "answ
 def _documents() -> tuple[Any, ...]:
     made = []
     for story in stories():
-        evidence = canary_evidence([Event.model_validate(event) for event in story], AnalysisPolicy())
+        evidence = canary_evidence([Event.from_document(event) for event in story], AnalysisPolicy())
         document = evidence.to_document()
         for run in document["runs"]:
             run["windows"] = run["windows"][:6]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,8 @@ from include.model_release.canary.recordings import replay
 from include.model_release.errors import SlipwayError
 from include.model_release.json_source import parse_json
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
+from include.model_release.record.events import PendingEvent
+from include.model_release.record.kinds import StageStarted, WeightObserved
 
 _WINDOW = Window(2.0, Sample(100, 1, {1.0: 60, 5.0: 40}), Sample(50, 0, {1.0: 30, 5.0: 20}))
 _REPLAYED = Window(2.0, Sample(10, 0, {1.0: 10}), Sample(10, 1, {1.0: 10}), "replay")
@@ -44,9 +47,13 @@ def _states() -> tuple[Any, ...]:
 @cache
 def _journals() -> tuple[Any, ...]:
     reading = Reading.of(100.0, {"s": Counters(10, 1, {1.0: 9, float("inf"): 1})})
-    event = {"kind": "weight_observed", "at": "2026-01-02T03:04:05+00:00", "weight": 5}
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    events = [
+        PendingEvent(at, StageStarted(stage="canary")),
+        PendingEvent(at, WeightObserved(weight=5, traffic={})),
+    ]
     return tuple(
-        WatchState("w", json.dumps(state), 4.0, [event], {"a": reading, "b": reading}).to_dict()
+        WatchState("w", json.dumps(state), 4.0, events, {"a": reading, "b": reading}).to_dict()
         for state in _states()
     )
 

@@ -35,9 +35,7 @@ def stories() -> tuple[list[dict[str, Any]], ...]:
     again = Story()
     again.canary(Traffic(seed=2), windows=6)
     again.release_again("manual__2")
-    return tuple(
-        [event.model_dump(mode="json") for event in story.events] for story in (promoted, rolled_back, again)
-    )
+    return tuple([event.to_document() for event in story.events] for story in (promoted, rolled_back, again))
 
 
 def _events() -> list[Any]:

@@ -1,7 +1,8 @@
-"""What has landed for a model, what was started of it, and what is to be started; values in, values out.
+"""Decide which versions that arrived are to be released, from what lies in the bucket.
 
-What a release was started from is told by two facts of the bucket: a folder ``records/MODEL/VERSION/`` with events
-exists from the first moment of a release on, and the times at which ready.json and the events were written.
+Two things in the bucket tell whether a release was started, and from which upload: a folder ``records/MODEL/VERSION/``
+has events from the first moment of a release on, and the listing has the times at which ready.json and the events were
+written.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.intake import IncomingVersion
 from include.model_release.record.events import parse_event_key
 
-BELIEVED_S = 4 * 3600
-"""How long it is believed what a ready.json was found to be, while its upload is the same."""
+KEPT_FOR_S = 4 * 3600
+"""How long what was found in a ready.json stays valid, while its upload is the same."""
 
 # Airflow advises against more than 64 KiB in its state store.
 _KEPT_LIMIT_BYTES = 60_000
@@ -92,7 +93,8 @@ class Attempts:
 def read_attempts(objects: Iterable[tuple[str, datetime]]) -> tuple[Attempts | None, list[str]]:
     """Return what the objects below ``records/MODEL/VERSION/`` tell, and the keys of those that are no events.
 
-    `objects` are keys and when each was written. None: there is no event, so no release was ever started.
+    :param objects: keys, and when each was written.
+    :returns: None in place of the attempts where there is no event, so no release was ever started.
     """
     events: list[tuple[int, str, datetime]] = []
     strays: list[str] = []
@@ -115,10 +117,12 @@ def read_attempts(objects: Iterable[tuple[str, datetime]]) -> tuple[Attempts | N
 
 
 def version_folders(prefix: str, names: Iterable[str]) -> tuple[dict[int, set[str]], list[str]]:
-    """Sort names below `prefix` (``incoming/MODEL/``) into what lies in the folder of each version, and strays.
+    """Return what lies in the folder of each version below a prefix, and the strays.
 
-    `names` are keys, or folders with their closing slash. A stray is a key beside the folders, or a folder that is
-    none of a version, named once.
+    A stray is a key beside the folders, or a folder that is none of a version; each is named once.
+
+    :param prefix: ``incoming/MODEL/``.
+    :param names: keys, or folders with their closing slash.
     """
     versions: dict[int, set[str]] = {}
     strays: dict[str, None] = {}
@@ -137,8 +141,11 @@ def missing_releases(
 ) -> list[IncomingVersion]:
     """Return the versions that arrived but were never started, in the order in which to start them.
 
-    `released` are all that were started, whatever became of them. A version older than one that was started
-    is left out: to start it now would take the model back behind a newer release.
+    A version older than one that was started is left out: to start it now would take the model back behind a newer
+    release.
+
+    :param incoming: all that arrived.
+    :param released: all that were started, whatever became of them.
     """
     newest: dict[str, int] = {}
     for version in released:
@@ -164,9 +171,11 @@ class Kept:
 
 
 def kept_from(value: object, now_s: float) -> dict[IncomingVersion, Kept]:
-    """Read what `kept_as_json` returned; entries that are not of that form, or not of the last hours, are left out.
+    """Read what `kept_as_json` returned; entries of another form, and those older than `KEPT_FOR_S`, are left out.
 
     It only saves reading: whatever is left out is read again.
+
+    :param now_s: seconds since 1970.
     """
     kept: dict[IncomingVersion, Kept] = {}
     for name, entry in value.items() if isinstance(value, Mapping) else ():
@@ -175,7 +184,7 @@ def kept_from(value: object, now_s: float) -> dict[IncomingVersion, Kept]:
             upload, read_at, reason = entry
             if isinstance(upload, str) and type(read_at) is int and isinstance(reason, str | None):
                 incoming = IncomingVersion(validate_model_name(model), parse_version(version))
-                if now_s - BELIEVED_S < read_at <= now_s:
+                if now_s - KEPT_FOR_S < read_at <= now_s:
                     kept[incoming] = Kept(upload, read_at, reason and reason[:_REASON_LIMIT])
         except (AttributeError, TypeError, ValueError, UserError):
             continue
@@ -183,7 +192,7 @@ def kept_from(value: object, now_s: float) -> dict[IncomingVersion, Kept]:
 
 
 def kept_as_json(kept: Mapping[IncomingVersion, Kept]) -> dict[str, JsonValue]:
-    """Return what fits into Airflow's state store, the newest versions first."""
+    """Return what fits into Airflow's state store as JSON, the newest versions first."""
     room = _KEPT_LIMIT_BYTES
     chosen: dict[str, JsonValue] = {}
     for incoming in sorted(kept, key=lambda each: (-each.version, each.model)):
@@ -198,7 +207,7 @@ def kept_as_json(kept: Mapping[IncomingVersion, Kept]) -> dict[str, JsonValue]:
 
 
 def _second(moment: datetime) -> str:
-    """A listing gives times to the second or to the millisecond, a read to the second."""
+    """Return a time to the second: a listing gives times to the second or to the millisecond, a read to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

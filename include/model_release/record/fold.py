@@ -2,77 +2,73 @@
 
     s3://BUCKET/records/MODEL/VERSION/SEQ-EVENT.json
 
-A step first writes what it intends, acts, and writes what it saw; a task that died is run again and reads
-here how far it came. So the same event may be written twice, a task may have been started often, and a
-release may have been attempted before under another release id: the fold takes all this, and refuses only
-what would make its answer wrong, a missing event.
+A step first writes what it intends, acts, and writes what it saw. A task that died is run again, and reads here how far
+it came. So the same event may be written twice, a task may have been started often, and a release may have been
+attempted before under another release id. The fold takes all this. It refuses only what would make its answer wrong: a
+missing event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
+from functools import singledispatch
 from itertools import pairwise
 
-from include.model_release.record.events import (
-    KINDS,
-    OUTCOMES,
-    Event,
-    EventWriter,
-    Outcome,
-    RecordError,
-    event_key,
-    parse_event_key,
+from include.model_release.record.events import OUTCOMES, Event, Outcome, RecordError
+from include.model_release.record.kinds import (
+    Approved,
+    CandidateVerified,
+    EventData,
+    Promoted,
+    ReleaseFinished,
+    ReleaseStarted,
+    RollbackPhase,
+    RollbackStarted,
+    RolledBack,
+    StageFinished,
+    StageStarted,
+    StepFinished,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
 )
-from include.model_release.record.requirements import Requirements
-from include.model_release.record.state import (
-    ApprovalGiven,
-    ReleaseState,
-    Stage,
-    StepResult,
-    release_report,
-)
+from include.model_release.record.state import ApprovalGiven, ReleaseState, Stage, StepResult
 
-__all__ = [
-    "KINDS",
-    "ApprovalGiven",
-    "Event",
-    "EventWriter",
-    "Outcome",
-    "RecordError",
-    "ReleaseState",
-    "Stage",
-    "StepResult",
-    "event_key",
-    "fold",
-    "parse_event_key",
-    "release_report",
-]
+# Outcomes of a stage that end the release.
+_ENDS_BADLY = ("refused", "failed", "inconclusive")
+# What a late task may still write after the end of its release; it proves nothing and promotes nothing any more.
+_ONLY_WHILE_OPEN = (Approved, CandidateVerified, WeightIntended, StepFinished, Promoted)
 
 
 def fold(events: Iterable[Event]) -> ReleaseState:
-    """Return the state that `events` (any order, copies allowed) of one version add up to.
+    """Return the state that the events of one version add up to.
 
-    A `release_started` under another release id, or after the end, begins a new attempt; events of an older
-    attempt that come late are counted as strays and change nothing. Unknown kinds are ignored. Raises
-    RecordError where there are no events, where one is missing in the count, and where two that claim the
-    same place differ.
+    A `ReleaseStarted` under another release id, or after the end, begins a new attempt. Events of an older attempt that
+    come late are counted as strays and change nothing. Unknown kinds are ignored.
+
+    :param events: in any order; there may be copies.
+    :raises RecordError: there are no events, one is missing in the count, or two that claim the same place differ.
     """
     ordered = _ordered(events)
     first = ordered[0]
     state = ReleaseState(model=first.model, version=first.version, release_id=first.release_id)
-    begun = False
+    begun, last_at = False, first.at
     for event in ordered:
-        if event.kind == "release_started":
-            state, begun = _begin(state, event, begun), True
+        data = event.data
+        if isinstance(data, ReleaseStarted):
+            if not begun or _begins_anew(state, event):
+                state, last_at = _begin(state, event, data, begun), event.at
+            begun = True
         elif event.release_id != state.release_id or (
-            event.kind in _ONLY_WHILE_OPEN and state.outcome != "open"
+            state.outcome != "open" and isinstance(data, _ONLY_WHILE_OPEN)
         ):
             state = _stray(state)
-        elif event.kind in _APPLY:
-            state = _APPLY[event.kind](state, event)
-        state = replace(state, last_seq=event.seq, last_at=max(state.last_at or event.at, event.at))
-    return state
+        else:
+            state = _applied(data, state, event.at)
+        last_at = max(last_at, event.at)
+    return replace(state, last_seq=ordered[-1].seq, last_at=last_at)
 
 
 # --- the fold, event by event ---
@@ -117,7 +113,10 @@ def _check_complete(ordered: list[Event]) -> None:
 
 
 def _gaps(ordered: list[Event]) -> str:
-    """Return the first numbers that are missing, in words; "" where none is. It costs as much as there are events."""
+    """Return the first numbers that are missing, in words; "" where none is.
+
+    The time it takes depends on how many events there are, not on how far their numbers lie apart.
+    """
     gaps = [
         (before.seq + 1, after.seq - 1) for before, after in pairwise(ordered) if after.seq > before.seq + 1
     ]
@@ -127,58 +126,52 @@ def _gaps(ordered: list[Event]) -> str:
     return ", ".join([*shown, "…"] if len(gaps) > 5 else shown)
 
 
-def _begin(state: ReleaseState, event: Event, begun: bool) -> ReleaseState:
-    if begun and event.release_id == state.release_id and state.outcome == "open":
-        return state  # The same attempt: its first task was run again.
+def _begins_anew(state: ReleaseState, event: Event) -> bool:
+    """Whether this is another attempt, and not the first task of this one, which was run again."""
+    return event.release_id != state.release_id or state.outcome != "open"
+
+
+def _begin(state: ReleaseState, event: Event, data: ReleaseStarted, begun: bool) -> ReleaseState:
+    """Return the state at the beginning of an attempt; what users know of the version outlasts its attempts."""
     return ReleaseState(
         model=event.model,
         version=event.version,
         release_id=event.release_id,
         attempts=state.attempts + 1 if begun else 1,
         started_at=event.at,
-        stable_storage_uri=event.text("stable_storage_uri"),
-        triggered_by=event.text("triggered_by"),
-        required=_required(event),
+        stable_storage_uri=data.stable_storage_uri,
+        triggered_by=data.triggered_by,
+        required=data.required,
         standing=state.standing,
         promoted_sha256=state.promoted_sha256,
         strays=state.strays,
     )
 
 
-def _required(event: Event) -> Requirements | None:
-    told = event.mapping("required")
-    if told is None:
-        return None
-    try:
-        return Requirements.from_dict(told)
-    except ValueError as error:
-        raise RecordError(
-            f"{event.key} cannot be right: `required`",
-            expected="what a release must prove",
-            found=str(error),
-            remedy="look at the object; nobody but Slipway should write under records/",
-        ) from error
+@singledispatch
+def _applied(data: EventData, state: ReleaseState, at: datetime) -> ReleaseState:
+    """Return the state after an event of the attempt that counts; one of an unknown kind changes nothing."""
+    return state
 
 
-def _stage_started(state: ReleaseState, event: Event) -> ReleaseState:
-    name = event.text("stage") or ""
-    known = next((stage for stage in state.stages if stage.name == name), None)
-    begun = known.started_at if known is not None else event.at
-    return _with_stage(state, Stage(name, "running", None, begun))
+@_applied.register
+def _stage_started(data: StageStarted, state: ReleaseState, at: datetime) -> ReleaseState:
+    known = next((stage for stage in state.stages if stage.name == data.stage), None)
+    begun = known.started_at if known is not None else at
+    return _with_stage(state, Stage(data.stage, "running", None, begun))
 
 
-def _stage_finished(state: ReleaseState, event: Event) -> ReleaseState:
-    name, outcome = event.text("stage") or "", event.text("outcome") or "passed"
-    reason = event.text("reason")
-    known = next((stage for stage in state.stages if stage.name == name), None)
+@_applied.register
+def _stage_finished(data: StageFinished, state: ReleaseState, at: datetime) -> ReleaseState:
+    known = next((stage for stage in state.stages if stage.name == data.stage), None)
     begun = known.started_at if known is not None else None
-    seconds = None if begun is None else max((event.at - begun).total_seconds(), 0.0)
-    finished = Stage(name, outcome, seconds, begun, reason, event.text("manifest_sha256"))
+    seconds = None if begun is None else max((at - begun).total_seconds(), 0.0)
+    finished = Stage(data.stage, data.outcome, seconds, begun, data.reason, data.manifest_sha256)
     state = _with_stage(state, finished)
-    if outcome in _ENDS_BADLY and state.reason is None:
-        state = replace(state, reason=reason)
-    if outcome == "refused" and state.refused_by is None:
-        state = replace(state, refused_by=name)
+    if data.outcome in _ENDS_BADLY and state.reason is None:
+        state = replace(state, reason=data.reason)
+    if data.outcome == "refused" and state.refused_by is None:
+        state = replace(state, refused_by=data.stage)
     return state
 
 
@@ -190,152 +183,130 @@ def _with_stage(state: ReleaseState, stage: Stage) -> ReleaseState:
     return replace(state, stages=stages)
 
 
-def _approved(state: ReleaseState, event: Event) -> ReleaseState:
-    given = ApprovalGiven(
-        before=event.text("before") or "",
-        by=event.text("by") or "",
-        manifest_sha256=event.text("manifest_sha256") or "",
-        at=event.at,
-    )
+@_applied.register
+def _approved(data: Approved, state: ReleaseState, at: datetime) -> ReleaseState:
+    given = ApprovalGiven(before=data.before, by=data.by, manifest_sha256=data.manifest_sha256, at=at)
     return replace(state, approvals=(*state.approvals, given))
 
 
-def _candidate_verified(state: ReleaseState, event: Event) -> ReleaseState:
-    return replace(state, verified_sha256=event.text("manifest_sha256") or "")
+@_applied.register
+def _candidate_verified(data: CandidateVerified, state: ReleaseState, at: datetime) -> ReleaseState:
+    return replace(state, verified_sha256=data.manifest_sha256)
 
 
-def _weight_intended(state: ReleaseState, event: Event) -> ReleaseState:
-    weight = event.percent("weight")
+@_applied.register
+def _weight_intended(data: WeightIntended, state: ReleaseState, at: datetime) -> ReleaseState:
     return replace(
         state,
-        intended_weight=weight,
-        exposed=state.exposed or weight > 0,
+        intended_weight=data.weight,
+        exposed=state.exposed or data.weight > 0,
         # A step that begins anew proves itself anew, and so does what comes after it.
-        canary=tuple(step for step in state.canary if step.weight < weight),
-        storage_uri=event.text("storage_uri") or state.storage_uri,
-        stable_storage_uri=event.text("stable_storage_uri") or state.stable_storage_uri,
+        canary=tuple(step for step in state.canary if step.weight < data.weight),
+        storage_uri=data.storage_uri or state.storage_uri,
+        stable_storage_uri=data.stable_storage_uri or state.stable_storage_uri,
     )
 
 
-def _weight_observed(state: ReleaseState, event: Event) -> ReleaseState:
-    weight = event.percent("weight")
-    if state.rolling_back and weight == 0 and state.weight_0_at is None:
-        state = replace(state, weight_0_at=event.at)
-    return replace(state, weight=weight)
+@_applied.register
+def _weight_observed(data: WeightObserved, state: ReleaseState, at: datetime) -> ReleaseState:
+    if state.rolling_back and data.weight == 0 and state.weight_0_at is None:
+        state = replace(state, weight_0_at=at)
+    return replace(state, weight=data.weight)
 
 
-def _window_judged(state: ReleaseState, event: Event) -> ReleaseState:
+@_applied.register
+def _window_judged(data: WindowJudged, state: ReleaseState, at: datetime) -> ReleaseState:
     return replace(
         state,
-        first_bad_at=state.first_bad_at or event.time("first_bad_at"),
-        candidate_requests=_newer(event.whole("candidate_requests"), state.candidate_requests),
-        candidate_errors=_newer(event.whole("candidate_errors"), state.candidate_errors),
+        first_bad_at=state.first_bad_at or data.first_bad_at,
+        candidate_requests=data.candidate_requests,
+        candidate_errors=data.candidate_errors,
     )
 
 
-def _step_finished(state: ReleaseState, event: Event) -> ReleaseState:
+@_applied.register
+def _step_finished(data: StepFinished, state: ReleaseState, at: datetime) -> ReleaseState:
     step = StepResult(
-        weight=event.percent("weight"),
-        verdict=event.text("verdict") or "inconclusive",
-        candidate_requests=event.whole("candidate_requests") or 0,
-        candidate_errors=event.whole("candidate_errors") or 0,
-        seconds=event.number("seconds") or 0.0,
-        reason=event.text("reason") or "",
+        weight=data.weight,
+        verdict=data.verdict,
+        candidate_requests=data.candidate_requests,
+        candidate_errors=data.candidate_errors,
+        seconds=data.seconds,
+        reason=data.reason,
     )
     # A task that died after writing this is run again and finishes the same step again: the last word counts.
     others = tuple(known for known in state.canary if known.weight != step.weight)
     return replace(state, canary=(*others, step))
 
 
-def _rollback_started(state: ReleaseState, event: Event) -> ReleaseState:
+@_applied.register
+def _rollback_started(data: RollbackStarted, state: ReleaseState, at: datetime) -> ReleaseState:
     if state.rolling_back:
         return state
     return replace(
         state,
         rolling_back=True,
-        reason=event.text("reason") or state.reason,
-        stable_storage_uri=event.text("stable_storage_uri") or state.stable_storage_uri,
+        reason=data.reason or state.reason,
+        stable_storage_uri=data.stable_storage_uri or state.stable_storage_uri,
     )
 
 
-def _rollback_phase(state: ReleaseState, event: Event) -> ReleaseState:
-    return replace(state, rolling_back=True, rollback_phase=event.text("phase"))
+@_applied.register
+def _rollback_phase(data: RollbackPhase, state: ReleaseState, at: datetime) -> ReleaseState:
+    return replace(state, rolling_back=True, rollback_phase=data.phase)
 
 
-def _rolled_back(state: ReleaseState, event: Event) -> ReleaseState:
+@_applied.register
+def _rolled_back(data: RolledBack, state: ReleaseState, at: datetime) -> ReleaseState:
     state = replace(
         state,
         weight=0,
         rolling_back=False,
         rollback_phase="done",
-        stable_storage_uri=event.text("stable_storage_uri") or state.stable_storage_uri,
-        first_bad_at=state.first_bad_at or event.time("first_bad_at"),
-        weight_0_at=event.time("weight_0_at") or state.weight_0_at,
-        candidate_requests=_newer(event.whole("candidate_requests"), state.candidate_requests),
-        candidate_errors=_newer(event.whole("candidate_errors"), state.candidate_errors),
+        stable_storage_uri=data.stable_storage_uri or state.stable_storage_uri,
+        first_bad_at=state.first_bad_at or data.first_bad_at,
+        weight_0_at=data.weight_0_at or state.weight_0_at,
+        candidate_requests=_newer(data.candidate_requests, state.candidate_requests),
+        candidate_errors=_newer(data.candidate_errors, state.candidate_errors),
     )
     if state.intended_weight == 0 and not state.exposed:
         # A preview was taken away, which no user has met: how the release ends is said by what ended it.
         return state
-    return replace(state, outcome="rolled_back", standing="rolled_back", finished_at=event.at)
+    return replace(state, outcome="rolled_back", standing="rolled_back", finished_at=at)
 
 
-def _promoted(state: ReleaseState, event: Event) -> ReleaseState:
+@_applied.register
+def _promoted(data: Promoted, state: ReleaseState, at: datetime) -> ReleaseState:
     if state.rolling_back:
         return _stray(state)
     return replace(
         state,
         outcome="promoted",
         weight=100,
-        storage_uri=event.text("storage_uri") or state.storage_uri,
+        storage_uri=data.storage_uri or state.storage_uri,
         standing="promoted",
-        promoted_sha256=event.text("manifest_sha256") or "",
-        finished_at=event.at,
+        promoted_sha256=data.manifest_sha256 or "",
+        finished_at=at,
     )
 
 
-def _release_finished(state: ReleaseState, event: Event) -> ReleaseState:
-    told = event.text("outcome")
-    # What became of the traffic outweighs what became of the workflow: a rolled back release stays rolled
-    # back.
+@_applied.register
+def _release_finished(data: ReleaseFinished, state: ReleaseState, at: datetime) -> ReleaseState:
+    # What became of the traffic outweighs what became of the workflow: a rolled back release stays rolled back.
     settled = state.outcome in ("rolled_back", "promoted")
-    named: Outcome = next((known for known in OUTCOMES if known == told), "failed")
+    named: Outcome = next((known for known in OUTCOMES if known == data.outcome), "failed")
     outcome = state.outcome if settled else named
     return replace(
         state,
         outcome=outcome,
-        refused_by=event.text("refused_by") or state.refused_by,
-        reason=event.text("reason") or state.reason,
-        finished_at=event.at,
+        refused_by=data.refused_by or state.refused_by,
+        reason=data.reason or state.reason,
+        finished_at=at,
     )
 
 
 def _stray(state: ReleaseState) -> ReleaseState:
     return replace(state, strays=state.strays + 1)
-
-
-# Outcomes of a stage that end the release.
-_ENDS_BADLY = ("refused", "failed", "inconclusive")
-# What a late task may still write after the end of its release; it proves nothing and promotes nothing any more.
-_ONLY_WHILE_OPEN = frozenset(
-    {"approved", "candidate_verified", "weight_intended", "step_finished", "promoted"}
-)
-
-_APPLY = {
-    "stage_started": _stage_started,
-    "stage_finished": _stage_finished,
-    "approved": _approved,
-    "candidate_verified": _candidate_verified,
-    "weight_intended": _weight_intended,
-    "weight_observed": _weight_observed,
-    "window_judged": _window_judged,
-    "step_finished": _step_finished,
-    "rollback_started": _rollback_started,
-    "rollback_phase": _rollback_phase,
-    "rolled_back": _rolled_back,
-    "promoted": _promoted,
-    "release_finished": _release_finished,
-}
 
 
 def _newer(value: int | None, known: int | None) -> int | None:

@@ -1,17 +1,16 @@
 """What a release must have proved before its weight is raised; pinned in its record when it begins.
 
-The record carries it, and not only the release run, so that who decides about a raise reads what was asked for and what
-was proved in the same place.
+It lies in the record, and not only in the release run: whoever decides about a raise reads in one place what was asked
+for and what was proved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.spec.release_file import ReleaseSpec
 
 Before = Literal["canary", "promotion"]
 # The stages that prove a version before any user meets it, in their order.
@@ -56,7 +55,10 @@ class Requirements:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Requirements:
-        """Rebuild from `to_dict`'s form. Raises ValueError where it is none."""
+        """Rebuild from `to_dict`'s form.
+
+        :raises ValueError: it is of another form.
+        """
         names = {"gates", "weights", "approvals", "by_other"}
         if set(value) != names or not isinstance(value["by_other"], bool):
             raise ValueError(f"it must have {', '.join(sorted(names))}")
@@ -68,13 +70,16 @@ class Requirements:
         rising = list(weights) == sorted(set(weights)) if whole else False
         if not rising or not all(isinstance(one, str) for one in gates):
             raise ValueError("weights rise from 1 to 99, and gates are texts")
-        if not set(approvals) <= {"canary", "promotion"}:
+        if not all(one in ("canary", "promotion") for one in approvals):
             raise ValueError("approvals are asked for before the canary or the promotion")
         return cls(gates, weights, approvals, value["by_other"])
 
 
 def requirements_of(spec: ReleaseSpec, *, first: bool) -> Requirements:
-    """Return what a release under `spec` must prove; `first`: nothing of the model is live yet."""
+    """Return what a release under this release file must prove.
+
+    :param first: nothing of the model is live yet.
+    """
     rollout = spec.rollout
     compared = not first and rollout.mirror is not None and rollout.mirror.required
     asked: dict[Before, bool] = {

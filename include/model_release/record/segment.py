@@ -3,8 +3,8 @@
     records/MODEL/VERSION/segments/000001-000500.jsonl.gz
 
 Each line is {"name": the last part of the event's key, "etag": its object's entity tag, "content": its bytes as text}.
-The single events stay the truth. A segment tells nothing that they do not tell: a copy stands for an event only while
-the store lists that key with that entity tag, and where entity tags are the MD5 of the content, only if it has it.
+The single events decide. A copy is used for an event only while the store lists its key with the same entity tag; where
+entity tags are the MD5 of the content, the copy's own MD5 must be the same too.
 """
 
 from __future__ import annotations
@@ -70,8 +70,10 @@ def parse_segment_name(name: str) -> int | None:
 
 
 def pack_segment(events: Mapping[str, StoredEvent]) -> bytes:
-    """Return the object that holds these events, by the last part of their keys. Raises SegmentError if it got too
-    large, or if an event is no text.
+    """Return the object that holds these events.
+
+    :param events: by the last part of their keys.
+    :raises SegmentError: it would be too large, or an event is no text.
     """
     try:
         lines = [
@@ -91,8 +93,9 @@ def pack_segment(events: Mapping[str, StoredEvent]) -> bytes:
 
 
 def unpack_segment(packed: bytes) -> dict[str, StoredEvent]:
-    """Return the events that `pack_segment` has packed. Raises SegmentError for anything else, and for what would
-    unpack to more than `UNPACKED_LIMIT_BYTES`.
+    """Return the events that `pack_segment` has packed, by the last part of their keys.
+
+    :raises SegmentError: it is something else, or would unpack to more than `UNPACKED_LIMIT_BYTES`.
     """
     if len(packed) > PACKED_LIMIT_BYTES:
         raise _too_large(f"{len(packed)} bytes, packed")

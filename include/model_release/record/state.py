@@ -1,10 +1,10 @@
-"""What is known about a release: the state that the events of its record add up to, and the report made of it."""
+"""What is known about a release: the state to which its events fold, and the report made of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from include.model_release.record.events import Outcome
 from include.model_release.record.requirements import Requirements
@@ -12,8 +12,10 @@ from include.model_release.record.requirements import Requirements
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of an attempt. `outcome` is `running` until it is over; `seconds` counts from its first
-    start. `manifest_sha256` tells which version a gate has looked at.
+    """One stage of an attempt.
+
+    `outcome` is `running` until it is over, `seconds` counts from its first start, `manifest_sha256` tells which
+    version a gate has looked at.
     """
 
     name: str
@@ -96,9 +98,7 @@ class ReleaseState:
 
     @property
     def bad_requests_before_rollback(self) -> int | None:
-        """Errors that the candidate gave from the canary's start until weight 0 was seen; None without a
-        rollback.
-        """
+        """Errors that the candidate gave from the canary's start until weight 0 was seen; None without a rollback."""
         return self.candidate_errors if self.outcome == "rolled_back" else None
 
     @property
@@ -117,7 +117,46 @@ class ReleaseState:
         return self.last_seq + 1
 
 
-def release_report(state: ReleaseState) -> dict[str, Any]:
+class StageReport(TypedDict):
+    """A stage in `report.json`; `seconds` is null until it is over."""
+
+    name: str
+    outcome: str
+    seconds: float | None
+
+
+class StepReport(TypedDict):
+    """A finished step of the canary in `report.json`."""
+
+    weight: int
+    verdict: str
+    candidate_requests: int
+    candidate_errors: int
+    seconds: float | None
+
+
+class CanaryReport(TypedDict):
+    """The canary in `report.json`; without a rollback the last two are null."""
+
+    steps: list[StepReport]
+    bad_requests_before_rollback: int | None
+    seconds_from_first_bad_answer_to_weight_0: float | None
+
+
+class ReleaseReport(TypedDict):
+    """The entry of `report.json` for one release."""
+
+    model: str
+    version: int
+    outcome: Outcome
+    refused_by: str | None
+    reason: str | None
+    seconds: float | None
+    stages: list[StageReport]
+    canary: CanaryReport
+
+
+def release_report(state: ReleaseState) -> ReleaseReport:
     """Return the entry of `report.json` for one release, JSON-ready."""
     return {
         "model": state.model,

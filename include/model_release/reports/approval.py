@@ -1,4 +1,4 @@
-"""What a person who must approve a release is shown: what was done, what was measured, where the rest lies."""
+"""The text of a request for approval: what was done, what was measured, where the rest lies."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ def approval_body(
 ) -> str:
     """Return the request's text, in Markdown.
 
-    `validation` and `benchmark` are the gates' reports, None where there is none. `candidate_url` is where the
-    candidate can be tried, "" where it is not up yet.
+    :param state: the fold of the release's record.
+    :param evidence_uri: where all reports lie.
+    :param validation: the report of the gate `validate`; None where there is none.
+    :param benchmark: the report of the gate `benchmark`; None where there is none.
+    :param candidate_url: where the candidate can be tried; "" where it is not up yet.
     """
     against = (
         f"It would replace `{state.stable_storage_uri}`."

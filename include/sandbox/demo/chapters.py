@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 from include.model_release.record.events import Event
+from include.model_release.record.kinds import Promoted, RollbackStarted, WeightIntended
 from include.model_release.record.state import ReleaseState
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import CandidateSpan, Traffic
@@ -68,10 +69,10 @@ def candidate_spans(told: Iterable[Told]) -> list[CandidateSpan]:
     """When each version was a candidate: from its first share of the traffic to its promotion or its end."""
     spans = []
     for one in told:
-        begin = next((event.at for event in one.events if event.kind == "weight_intended"), None)
+        begin = next((event.at for event in one.events if isinstance(event.data, WeightIntended)), None)
         if begin is None or _was_first(one):
             continue
-        end = next((event.at for event in one.events if event.kind == "promoted"), None)
+        end = next((event.at for event in one.events if isinstance(event.data, Promoted)), None)
         if end is None:
             end = max(event.at for event in one.events) + _IN_FLIGHT
         spans.append(CandidateSpan(one.chapter.version, begin.timestamp(), end.timestamp()))
@@ -125,8 +126,8 @@ def _chapter_problems(one: Told) -> list[str]:
 
 def _rollback_problems(version: int, one: Told) -> list[str]:
     """A rollback counts only when the judge asked for it, because of answers that it saw."""
-    begun = next((event for event in one.events if event.kind == "rollback_started"), None)
-    by = begun.data.get("by") if begun is not None else "nobody"
+    begun = (event.data for event in one.events if isinstance(event.data, RollbackStarted))
+    by = next((data.by for data in begun), "nobody")
     if by != "judge":
         reason = one.state.reason if one.state is not None else None
         return [

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
 from include.model_release.record.events import Event
+from include.model_release.record.kinds import (
+    StageFinished,
+    StageStarted,
+    StepFinished,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
+)
 from include.sandbox.demo.chapters import Chapter, Told
 
 _STYLE = {"promoted": "green", "rolled_back": "yellow", "refused": "yellow"}
@@ -82,19 +89,20 @@ class Narrator:
 
 def in_words(event: Event) -> str:
     """An event of the record as a few words for a person who waits."""
-    data: dict[str, Any] = dict(event.data)
-    stage, weight = data.get("stage"), data.get("weight")
-    if event.kind == "stage_started":
-        return f"{stage} ..."
-    if event.kind == "stage_finished":
-        return f"{stage}: {data.get('outcome')}"
-    if event.kind == "weight_intended":
-        return f"shifting to {weight} %"
-    if event.kind == "weight_observed":
-        return f"{weight} % of the traffic on the candidate"
-    if event.kind in ("window_judged", "step_finished"):
-        verdict = data.get("verdict")
-        status = verdict.get("status") if isinstance(verdict, dict) else verdict
-        at = f"canary at {weight} %" if weight is not None else "canary"
-        return f"{at}: {status}" if status else at
-    return _WORDS.get(event.kind, event.kind.replace("_", " "))
+    match event.data:
+        case StageStarted(stage=stage):
+            return f"{stage} ..."
+        case StageFinished(stage=stage, outcome=outcome):
+            return f"{stage}: {outcome}"
+        case WeightIntended(weight=weight):
+            return f"shifting to {weight} %"
+        case WeightObserved(weight=weight):
+            return f"{weight} % of the traffic on the candidate"
+        case WindowJudged(verdict={"status": status}):
+            return f"canary: {status}"
+        case WindowJudged():
+            return "canary"
+        case StepFinished(weight=weight, verdict=verdict):
+            return f"canary at {weight} %: {verdict}"
+        case _:
+            return _WORDS.get(event.kind, event.kind.replace("_", " "))

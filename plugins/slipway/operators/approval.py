@@ -12,6 +12,7 @@ from airflow.sdk.definitions.param import Param, ParamsDict
 
 from include.model_release.errors import GateRefusedError
 from include.model_release.raise_permission import is_other_person
+from include.model_release.record.kinds import Approved
 from include.model_release.reports.approval import approval_body
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
@@ -107,11 +108,9 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
                 )
                 return ApprovalOperator.execute(self, context)  # the question is open again
             self.record.append(
-                "approved",
-                before=self.before,
-                by=by,
-                manifest_sha256=state.verified_sha256,
-                reason=comment or None,
+                Approved(
+                    before=self.before, by=by, manifest_sha256=state.verified_sha256, reason=comment or None
+                )
             )
             return answer
 

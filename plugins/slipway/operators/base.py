@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput, TaskDeferred
 
 from include.model_release.errors import GateInconclusiveError, GateRefusedError, SlipwayError
+from include.model_release.record.kinds import StageFinished, StageStarted
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record import ReleaseRecord
@@ -91,26 +92,26 @@ def recorded_stage(
     :param manifest_sha256: for which manifest, by the digest of its bytes, the stage passes; written when it does.
     """
     if not resumed:
-        record.append("stage_started", stage=stage)
+        record.append(StageStarted(stage=stage))
     try:
         yield
     except (TaskDeferred, TaskAwaitingInput):
         raise
     except AirflowSkipException as skipped:
-        record.append("stage_finished", stage=stage, outcome="reused", reason=str(skipped))
+        record.append(StageFinished(stage=stage, outcome="reused", reason=str(skipped)))
         raise
     except leaves_out as error:
-        record.append("stage_finished", stage=stage, outcome="left_out", reason=str(error))
+        record.append(StageFinished(stage=stage, outcome="left_out", reason=str(error)))
         return
     except GateRefusedError as error:
-        record.append("stage_finished", stage=stage, outcome="refused", reason=str(error))
+        record.append(StageFinished(stage=stage, outcome="refused", reason=str(error)))
         raise
     except GateInconclusiveError as error:
-        record.append("stage_finished", stage=stage, outcome="inconclusive", reason=str(error))
+        record.append(StageFinished(stage=stage, outcome="inconclusive", reason=str(error)))
         raise
     except BaseException as error:
         reason = str(error) or type(error).__name__
-        record.append("stage_finished", stage=stage, outcome="failed", reason=reason)
+        record.append(StageFinished(stage=stage, outcome="failed", reason=reason))
         raise
     if not goes_on:
-        record.append("stage_finished", stage=stage, outcome="passed", manifest_sha256=manifest_sha256)
+        record.append(StageFinished(stage=stage, outcome="passed", manifest_sha256=manifest_sha256))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
@@ -14,6 +14,8 @@ from include.model_release.errors import (
     GateRefusedError,
     SlipwayError,
 )
+from include.model_release.record.events import PendingEvent
+from include.model_release.record.kinds import RollbackStarted, WeightIntended, WeightObserved
 from include.model_release.rollout.holder_identity import Stage
 from slipway.failures import airflow_failures
 from slipway.operators.base import recorded_stage
@@ -82,21 +84,19 @@ class ShiftTrafficOperator(TrafficOperator):
         :raises CanaryEndedError: somebody else has.
         :raises SlipwayError: what the trigger met.
         """
-        for told in event["events"]:
-            self._write_down(told)
+        for seen in _seen(event):
+            self._write_down(seen)
         if event["error"] is not None:
             raise SlipwayError.from_dict(event["error"])
         if event["decision"] == "roll_back":
             raise _refused(self.release_run, event)
         return CanaryJudge.from_json(event["judge"])
 
-    def _write_down(self, told: dict[str, Any]) -> None:
+    def _write_down(self, seen: PendingEvent) -> None:
         """Appends what the trigger saw, under the time at which it saw it."""
-        data = dict(told["data"])
-        if data.get("first_bad_at"):
-            data["first_bad_at"] = datetime.fromisoformat(data["first_bad_at"])
-        self.record.append(told["kind"], at=datetime.fromisoformat(told["at"]), **data)
-        self.log.info("%s: %s", told["kind"], data.get("verdict") or data)
+        self.record.append(seen.data, at=seen.at)
+        document = seen.data.to_document()
+        self.log.info("%s: %s", seen.kind, document.get("verdict") or document)
 
     def _begin(self, context: Context, judge: CanaryJudge, step: int) -> None:
         """Asks whether it may be done, writes what is intended, then lets the trigger do it."""
@@ -105,10 +105,11 @@ class ShiftTrafficOperator(TrafficOperator):
         self.permit.require(planned.weight)
         judge.begin_step(planned.weight, planned.bake_s)
         self.record.append(
-            "weight_intended",
-            weight=planned.weight,
-            storage_uri=release_run.storage_uri,
-            stable_storage_uri=release_run.stable and release_run.stable.storage_uri,
+            WeightIntended(
+                weight=planned.weight,
+                storage_uri=release_run.storage_uri,
+                stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
+            )
         )
         self.watch(context, judge, step, 0.0)
 
@@ -154,7 +155,7 @@ class ShiftTrafficOperator(TrafficOperator):
         """Asks whether the version may go live, writes that it shall, then lets the trigger bring it up."""
         self.permit.require(100)
         self.record.append(
-            "weight_intended", weight=100, storage_uri=release_run.storage_uri, stable_storage_uri=None
+            WeightIntended(weight=100, storage_uri=release_run.storage_uri, stable_storage_uri=None)
         )
         self.defer(
             trigger=FirstDeployTrigger(
@@ -169,7 +170,7 @@ class ShiftTrafficOperator(TrafficOperator):
         with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
             if event["error"] is not None:
                 raise SlipwayError.from_dict(event["error"])
-            self.record.append("weight_observed", weight=100, traffic=event["traffic"])
+            self.record.append(WeightObserved(weight=100, traffic=event["traffic"]))
 
 
 class HoldCanaryOperator(ShiftTrafficOperator):
@@ -213,10 +214,15 @@ class HoldCanaryOperator(ShiftTrafficOperator):
         return states.get(run, {}).get(self.until_task_id) in _ENDED
 
 
+def _seen(event: dict[str, Any]) -> list[PendingEvent]:
+    """What the trigger saw and did, for the record."""
+    return [PendingEvent.from_document(document) for document in event["events"]]
+
+
 def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError:
     """That the canary is over: by the judge, whose numbers are in the record, or by somebody else, who had a reason."""
-    started = [told["data"] for told in event["events"] if told["kind"] == "rollback_started"]
-    reason, by = (started[-1]["reason"], started[-1]["by"]) if started else ("no reason was told", "judge")
+    started = [seen.data for seen in _seen(event) if isinstance(seen.data, RollbackStarted)]
+    reason, by = (started[-1].reason, started[-1].by) if started else ("no reason was told", "judge")
     canary = f"the canary of {release_run.model!r} version {release_run.version}"
     if by == "judge":
         return CanaryRefusedError(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from include.model_release.record.kinds import WeightIntended, WeightObserved
 from include.model_release.rollout.next_action import ShowCandidate
 from include.model_release.rollout.observation import Observed
 from slipway.hooks.ingress import Endpoint, IngressHook
@@ -53,10 +54,11 @@ class ShowCandidateOperator(TrafficOperator):
         with recorded_stage(self.record, "preview"):
             self.permit.require(0)
             self.record.append(
-                "weight_intended",
-                weight=0,
-                storage_uri=release_run.storage_uri,
-                stable_storage_uri=release_run.stable.storage_uri,
+                WeightIntended(
+                    weight=0,
+                    storage_uri=release_run.storage_uri,
+                    stable_storage_uri=release_run.stable.storage_uri,
+                )
             )
             goal = ShowCandidate(
                 release_run.storage_uri,
@@ -68,10 +70,7 @@ class ShowCandidateOperator(TrafficOperator):
             observed = self.reach(goal).observed
             assert observed is not None  # noqa: S101  Done is only said of what exists
             self.record.append(
-                "weight_observed",
-                weight=0,
-                traffic=dict(observed.traffic),
-                candidate_url=observed.candidate_url,
+                WeightObserved(weight=0, traffic=dict(observed.traffic), candidate_url=observed.candidate_url)
             )
             self._tell_testers(observed)
         return {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import CanaryPausedError
+from include.model_release.record.kinds import Promoted, WeightObserved
 from include.model_release.rollout.holder_identity import Stage
 from include.model_release.rollout.next_action import Promote
 from slipway.failures import airflow_failures
@@ -71,9 +72,9 @@ class PromoteOperator(ShiftTrafficOperator):
             )
             return
         traffic = dict(reached.observed.traffic) if reached.observed else {}
-        self.record.append("weight_observed", weight=100, traffic=traffic)
+        self.record.append(WeightObserved(weight=100, traffic=traffic))
         self.record.append(
-            "promoted", storage_uri=release_run.storage_uri, manifest_sha256=state.verified_sha256
+            Promoted(storage_uri=release_run.storage_uri, manifest_sha256=state.verified_sha256)
         )
         self.conceal_candidate(reached.observed)
         lease_holder.leave()

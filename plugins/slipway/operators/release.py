@@ -18,6 +18,7 @@ from include.model_release.errors import AlreadyReleasedError, ReleaseInProgress
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
 from include.model_release.record.events import Event, Outcome, RecordError
+from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, WindowJudged
 from include.model_release.record.requirements import requirements_of
 from include.model_release.record.state import ReleaseState
 from include.model_release.reports.canary.document import DOCUMENT_FILE
@@ -175,11 +176,12 @@ class AdmitReleaseOperator(BaseOperator):
         # A run that has ended and was cleared begins anew; a task that is run again goes on.
         if state is None or state.release_id != release_id or state.outcome != "open":
             record.append(
-                "release_started",
-                stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
-                required=requirements_of(spec, first=release_run.stable is None).to_dict(),
-                triggered_by=triggered_by(context),
-                reason=params.get("reason"),
+                ReleaseStarted(
+                    stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
+                    required=requirements_of(spec, first=release_run.stable is None),
+                    triggered_by=triggered_by(context),
+                    reason=params.get("reason"),
+                )
             )
             asked = {key: value for key, value in dict(params).items() if value is not None}
             # Whole, with every default: what a default was on that day is part of the explanation.
@@ -237,11 +239,11 @@ class ConcludeReleaseOperator(ReleaseOperator):
         try:
             state = record.state()
         except RecordError as error:
-            record.append("release_finished", outcome="failed", reason=str(error))
+            record.append(ReleaseFinished(outcome="failed", reason=str(error)))
             raise
-        if record.events()[-1].kind != "release_finished":
+        if not isinstance(record.events()[-1].data, ReleaseFinished):
             outcome, refused_by, reason = _conclusion(state)
-            record.append("release_finished", outcome=outcome, refused_by=refused_by, reason=reason)
+            record.append(ReleaseFinished(outcome=outcome, refused_by=refused_by, reason=reason))
             state = record.state()
         return state
 
@@ -266,7 +268,8 @@ def triggered_by(context: Context) -> str | None:
 def canary_files(release_run: ReleaseRun, events: Sequence[Event]) -> dict[str, tuple[str, str]]:
     """The evidence of a release's canary: content and content type by file name; nothing if there was no canary."""
     if not any(
-        event.kind == "window_judged" and event.release_id == release_run.release_id for event in events
+        isinstance(event.data, WindowJudged) and event.release_id == release_run.release_id
+        for event in events
     ):
         return {}
     rollout = release_run.spec.rollout

@@ -6,6 +6,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from include.model_release.errors import ForeignChangeError
+from include.model_release.record.kinds import (
+    CandidateVerified,
+    RollbackPhase,
+    RolledBack,
+    StageFinished,
+    StageStarted,
+)
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import RollBack, Withdraw
 from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
@@ -63,7 +70,7 @@ class ArmRollbackOperator(TrafficOperator):
         key = None if signing is None else load_signing_key(signing)
         _, digest = ModelRegistry(self.store).require_with_digest(release_run.model, release_run.version)
         require_published_repository(self.store, release_run.model, release_run.version, key)
-        self.record.append("candidate_verified", manifest_sha256=digest)
+        self.record.append(CandidateVerified(manifest_sha256=digest))
 
 
 class RestoreStableOperator(TrafficOperator):
@@ -112,7 +119,7 @@ class RestoreStableOperator(TrafficOperator):
     def tidy_up(self, state: ReleaseState) -> None:
         """Does what a task that died right after writing how the release ended has not come to do."""
         if any(stage.name == "roll_back" and stage.outcome == "running" for stage in state.stages):
-            self.open_record().append("stage_finished", stage="roll_back", outcome="passed")
+            self.open_record().append(StageFinished(stage="roll_back", outcome="passed"))
         self.leave_lease()
 
     def take_back(self, goal: RollBack | Withdraw, observed: Observed | None = None) -> None:
@@ -123,14 +130,14 @@ class RestoreStableOperator(TrafficOperator):
         stable_uri = goal.stable_uri if isinstance(goal, RollBack) else None
         candidate_uri = self.address.candidate_uri
         notes = RollbackNotes(self.open_record, stable_uri, self.why)
-        notes.add("stage_started", stage="roll_back")
+        notes.add(StageStarted(stage="roll_back"))
         candidate: str | None = None
         weight_0_at: datetime | None = None
 
         def on_progress(now: Reconciliation) -> None:
             nonlocal candidate, weight_0_at
             self.tell(now)
-            notes.add("rollback_phase", phase=now.action.phase, detail=now.action.reason)
+            notes.add(RollbackPhase(phase=now.action.phase, detail=now.action.reason))
             if now.observed is not None:
                 candidate = candidate or now.observed.revision_of(candidate_uri) or None
             if weight_0_at is None and _is_off(now.observed, candidate):
@@ -142,18 +149,19 @@ class RestoreStableOperator(TrafficOperator):
             self.conceal_candidate(self.reach(goal, on_progress, observed=observed).observed)
         except BaseException as error:
             reason = str(error) or type(error).__name__
-            notes.add("stage_finished", stage="roll_back", outcome="failed", reason=reason)
+            notes.add(StageFinished(stage="roll_back", outcome="failed", reason=reason))
             notes.write()
             raise
         requests, errors = self._final_counts(candidate)
         notes.add(
-            "rolled_back",
-            stable_storage_uri=stable_uri,
-            candidate_requests=requests,
-            candidate_errors=errors,
-            weight_0_at=weight_0_at or datetime.now(UTC),
+            RolledBack(
+                stable_storage_uri=stable_uri,
+                candidate_requests=requests,
+                candidate_errors=errors,
+                weight_0_at=weight_0_at or datetime.now(UTC),
+            )
         )
-        notes.add("stage_finished", stage="roll_back", outcome="passed")
+        notes.add(StageFinished(stage="roll_back", outcome="passed"))
         notes.write()
         self.leave_lease()
         notes.finish()

@@ -15,6 +15,7 @@ from include.model_release.bucket_layout import parse_storage_uri, repository_pa
 from include.model_release.errors import InputMissingError, SignedWithoutIdentityError, StoreUnavailableError
 from include.model_release.identifiers import parse_version
 from include.model_release.raise_permission import Raise, raise_refusal, require_older, restore_refusal
+from include.model_release.record.kinds import CandidateVerified, ReleaseStarted
 from include.model_release.record.requirements import Requirements
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.next_action import RollBack
@@ -156,7 +157,7 @@ class NameRollbackOperator(BaseOperator):
             self._lock(context, store, release_run, waited)
             record = ReleaseRecord(store, release_run.model, release_run.version, release_run.release_id)
             open_record(record, release_run, context)
-            record.append("candidate_verified", manifest_sha256=digest)
+            record.append(CandidateVerified(manifest_sha256=digest))
         except StoreUnavailableError as error:
             raise StoreUnavailableError(
                 "whether users may be led to that version cannot be asked",
@@ -295,11 +296,12 @@ def open_record(record: ReleaseRecord, release_run: ReleaseRun, context: Context
         by_other=True,
     )
     record.append(
-        "release_started",
-        stable_storage_uri="" if release_run.stable is None else release_run.stable.storage_uri,
-        required=required.to_dict(),
-        triggered_by=triggered_by(context),
-        reason=str(params["reason"]),
+        ReleaseStarted(
+            stable_storage_uri="" if release_run.stable is None else release_run.stable.storage_uri,
+            required=required,
+            triggered_by=triggered_by(context),
+            reason=str(params["reason"]),
+        )
     )
 
 

@@ -13,6 +13,7 @@ from include.model_release.bucket_layout import CONFIG_FILE, Role, staged_key, s
 from include.model_release.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
 from include.model_release.publishing.engine import require_loadable
 from include.model_release.publishing.manifest import SIGNATURE_FILE, Manifest, attachment
+from include.model_release.record.kinds import StageFinished
 from include.model_release.spec.serving.sequences import require_no_sequences
 from include.model_release.triton_config.ensemble import Configs, load_order, pin_bundle, rename_bundle
 from include.model_release.triton_config.pbtxt import to_pbtxt
@@ -183,7 +184,7 @@ def leave_out_baseline(step: ReleaseStep, error: SlipwayError) -> str:
     assert stable is not None  # noqa: S101  there is a baseline to leave out
     reason = f"version {stable.version}, which is live, cannot be on the staging server: {error}"
     log.warning("the gates do not compare with the stable version: %s", reason)
-    step.record.append("stage_finished", stage="baseline", outcome="left_out", reason=reason)
+    step.record.append(StageFinished(stage="baseline", outcome="left_out", reason=reason))
     return reason
 
 

@@ -1,4 +1,4 @@
-"""One release of a model at a time: a conditional write is the lock, and a run that has ended cannot keep it."""
+"""Let one release of a model run at a time: a conditional write is the lock; a run that has ended cannot keep it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 # A lock has some hundred bytes; an object of more is none.
 LOCK_LIMIT_BYTES = 16 << 10
-# How often the lock may change hands while it is asked for, and the pauses between, which double.
+# How often the lock's owner may change while it is asked for, and the pauses between, which double.
 _ATTEMPTS = 8
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
@@ -34,12 +34,12 @@ class LockOwner:
     dag_id: str = "model_release"
 
     def to_bytes(self) -> bytes:
-        """The lock's content."""
+        """Return the lock's content."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> LockOwner:
-        """Reads the lock's content; other fields beside the owner's are left to who wrote them.
+        """Read the lock's content; fields beside the owner's are ignored.
 
         :raises ValueError: it names no run; the message says what was found.
         """
@@ -59,7 +59,7 @@ class LockOwner:
 
 
 def lock_key(model: str) -> str:
-    """The key of a model's lock."""
+    """Return the key of a model's lock."""
     return f"records/{model}/active.json"
 
 
@@ -82,11 +82,11 @@ class ReleaseLock:
         self._is_running = is_running
 
     def acquire(self, owner: LockOwner) -> LockOwner:
-        """Takes the lock if it is free, is ours already or was left by a run that has ended.
+        """Take the lock if it is free, is ours already or was left by a run that has ended.
 
-        :return: who holds the lock now: `owner` itself, or the release that is in the way.
+        :returns: who holds the lock now: `owner` itself, or the release that holds it.
         :raises LockUnreadableError: what lies there names no run; it is left as it is.
-        :raises StoreUnavailableError: it changed hands again and again while it was asked for.
+        :raises StoreUnavailableError: its owner changed again and again while it was asked for.
         """
         for attempt in range(_ATTEMPTS):
             if self._store.write_once(self._key, owner.to_bytes()):
@@ -111,7 +111,7 @@ class ReleaseLock:
         )
 
     def release(self, owner: LockOwner) -> None:
-        """Gives the lock back; one that is another's by now stays, and one that names no run is told of in the log."""
+        """Give the lock back. One that another run has taken stays; one that names no run is named in the log."""
         try:
             found = self._read()
         except LockUnreadableError as error:
@@ -121,7 +121,7 @@ class ReleaseLock:
             self._store.delete_this(self._key, found[1])
 
     def _read(self) -> tuple[LockOwner, str] | None:
-        """Who holds the lock, and the object's entity tag; None: nobody.
+        """Return who holds the lock, and the object's entity tag; None where nobody does.
 
         An object that names no run is never taken for a free lock, however old it is: S3 writes an object whole, so
         nobody left it half written, and somebody may have written it over the lock of a release that is under way.
@@ -150,5 +150,5 @@ class ReleaseLock:
 
 
 def _shortened(content: bytes) -> str:
-    """What was found, for a person to recognise; it is short."""
+    """Return the beginning of what was found, so that a person can recognise it."""
     return repr(content[:80]) + ("…" if len(content) > 80 else "") if content else "an empty object"

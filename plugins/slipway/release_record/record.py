@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.record.events import Event, EventWriter, RecordError
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import EventData, WindowJudged
 from include.model_release.record.segment import block_of, numbers_of
 from include.model_release.record.state import ReleaseState
 from slipway.hooks.s3_store import ModelStoreHook
@@ -31,36 +30,36 @@ class ReleaseRecord:
         self._next_seq: int | None = None
 
     def events(self) -> list[Event]:
-        """Every event of the version, in order; those of earlier releases of it too.
+        """Return every event of the version, in order; those of its earlier releases too.
 
         :raises RecordError: one cannot be read or is not what its key says, or they are too large.
         """
         return self._reader.events()
 
     def started(self) -> bool:
-        """Whether any release of this version was ever started."""
+        """Return whether any release of this version was ever started."""
         return self._reader.started()
 
     def state(self) -> ReleaseState:
-        """What the events amount to.
+        """Return the state that the events fold to.
 
-        :raises RecordError: there are none, or one is missing.
+        :raises RecordError: there are none, or one is missing or cannot be right.
         """
         return fold(self.events())
 
-    def append(self, kind: str, *, at: datetime | None = None, **data: Any) -> Event:
-        """Adds an event after the last one; if another writer takes the place, after that.
+    def append(self, data: EventData, *, at: datetime | None = None) -> Event:
+        """Add an event after the last one; if another writer takes the place, after that.
 
-        :param kind: one of `include.model_release.record.fold.KINDS`; `EventWriter` says what data each takes.
+        :param data: what it says.
         :param at: when it happened, UTC; now unless given.
+        :returns: the event as it was written.
         :raises RecordError: the event is too large to be read again.
         :raises StoreUnavailableError: the place was taken again and again.
         """
-        build: Callable[..., Event] = getattr(self._writer, kind)
         # The model's lock keeps other releases of it from writing between.
         seq = self._next_seq or self._reader.last_seq() + 1
         for _ in range(_ATTEMPTS):
-            event = build(seq, at or datetime.now(UTC), **data)
+            event = self._writer.event(seq, at or datetime.now(UTC), data)
             if self._store.write_once(event.key, _content(event)):
                 self._next_seq = seq + 1
                 self._close_block(event)
@@ -74,12 +73,12 @@ class ReleaseRecord:
         )
 
     def _close_block(self, event: Event) -> None:
-        """Writes the segment of the block that a window has filled.
+        """Write the segment of the block that a window has filled.
 
-        Long records consist of windows. No other event waits for it: those of a rollback least of all.
+        Long records consist of windows. No other event waits for a segment: least of all those of a rollback.
         """
         block = block_of(event.seq)
-        if event.kind == "window_judged" and event.seq == numbers_of(block)[-1]:
+        if isinstance(event.data, WindowJudged) and event.seq == numbers_of(block)[-1]:
             self._reader.write_segment(block)
 
 

@@ -1,4 +1,4 @@
-"""Reading a record: every event once, many at a time, and blocks of them from their segments."""
+"""Read a record: each event once, many at a time, and blocks of 500 events from their segments."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Listed:
 class RecordReader:
     """The events of one version as they lie in the store; what was read once is not read again.
 
-    What lies beside the events is skipped and named in the log, once. A segment (`record_segment.py`) saves requests
-    where it agrees with what is listed, and is named in the log where it does not; a reader that finds a full block
-    without one writes it.
+    What lies beside the events is skipped and named in the log, once. A segment (`record/segment.py`) saves requests
+    where it agrees with the listing; where it does not, the log names it. A reader that finds a full block without a
+    segment writes one.
     """
 
     def __init__(self, store: ModelStoreHook, model: str, version: int) -> None:
@@ -71,11 +71,12 @@ class RecordReader:
         self._named: set[str] = set()
 
     def events(self) -> list[Event]:
-        """Every event, in order.
+        """Return every event, in order.
 
-        A later call lists the last 900 again and what came after: a writer that was held up may add one below the last.
+        A later call lists the last 900 again, and what came after them: a writer that was held up may add an event
+        below the last one.
 
-        :raises RecordError: one cannot be read or is not what its key says, or they are too large.
+        :raises RecordError: an event cannot be read or is not what its key says, or they are too large.
         """
         self._list()
         known = self._events
@@ -83,13 +84,13 @@ class RecordReader:
         stored = self._stored(new)
         for one in new:
             read = stored[one.key]
-            known[one.key] = (read.etag, self._event(one.key, read.content))
+            known[one.key] = (read.etag, Event.stored(read.content, one.key))
         self._write_missing_segments(stored)
         ordered = sorted(self._listed.values(), key=lambda one: (one.seq, one.kind))
         return [known[one.key][1] for one in ordered]
 
     def started(self) -> bool:
-        """Whether there is any event. A folder's marker or another stray is none."""
+        """Return whether there is any event. An object that stands for the folder is none, nor is another stray."""
         # Events' keys begin with a digit; what sorts before the digits need not be looked at.
         after, most = f"{self._prefix}/", 1
         while entries := self._store.entries(self._prefix, after=after, most=most):
@@ -99,7 +100,7 @@ class RecordReader:
         return False
 
     def last_seq(self) -> int:
-        """The highest number that an event has; 0: there is none. With segments it lists three pages."""
+        """Return the highest number that an event has; 0 where there is none. With segments it lists three pages."""
         entries = self._store.entries(self._prefix, after=self._prefix, most=_PAGE)
         if len(entries) < _PAGE:
             return self._highest(entries)
@@ -114,14 +115,14 @@ class RecordReader:
         return self._highest(self._store.entries(self._prefix))
 
     def write_segment(self, block: int) -> None:
-        """Writes the segment of a block whose events are all there. It is a saving only: what fails is logged."""
+        """Write the segment of a block whose events are all there. It only saves requests: what fails is logged."""
         try:
             after = f"{self._prefix}{numbers_of(block)[0] - 1:06d}"
             entries = self._store.entries(self._prefix, after=after, most=_PAGE)
             events = [one for one in self._events_among(entries) if block_of(one.seq) == block]
             stored = dict(each(self._read, events, _READERS))
             for key, read in stored.items():
-                self._event(key, read.content)
+                Event.stored(read.content, key)
             self._write(block, stored)
         except SlipwayError as error:
             log.info("the segment of block %s of %s was not written: %s", block, self._prefix, error)
@@ -129,7 +130,7 @@ class RecordReader:
     # --- listing ---
 
     def _list(self) -> None:
-        """Brings `_listed` and `_segments` up to date."""
+        """Bring `_listed` and `_segments` up to date."""
         last = max((one.seq for one in self._listed.values()), default=0)
         if 0 < last < _SORTED_LIMIT:
             after = f"{self._prefix}{max(last - _LISTED_AGAIN, 0):06d}"
@@ -151,7 +152,7 @@ class RecordReader:
             )
 
     def _events_among(self, entries: Iterable[StoredObject]) -> Iterator[Listed]:
-        """The entries that are events. What is neither that nor a segment is named in the log, once."""
+        """Return the entries that are events. The log names, once, what is neither an event nor a segment."""
         strays = []
         for entry in entries:
             try:
@@ -178,7 +179,7 @@ class RecordReader:
     # --- reading ---
 
     def _stored(self, wanted: list[Listed]) -> dict[str, StoredEvent]:
-        """The content of events by their keys: from segments where these serve, else one by one."""
+        """Return the content of events by their keys: from segments where they help, else one by one."""
         large = next((one for one in wanted if one.entry.size_bytes > EVENT_LIMIT_BYTES), None)
         if large is not None:
             raise _too_large(large.key, large.entry.size_bytes)
@@ -198,19 +199,8 @@ class RecordReader:
         content, etag = read
         return one.key, StoredEvent(etag, content)
 
-    def _event(self, key: str, content: bytes) -> Event:
-        event = Event.from_bytes(content, key)
-        if event.key != key:
-            raise RecordError(
-                f"{key} holds another event than its key says",
-                expected=f"{key!r} in the fields model, version, seq and kind",
-                found=repr(event.key[:200]),
-                remedy="look at the object; nobody but Slipway should write under records/",
-            )
-        return event
-
     def _copies(self, wanted: list[Listed]) -> dict[str, StoredEvent]:
-        """What segments hold of the events that are wanted, where reading them saves requests."""
+        """Return what segments hold of the events that are wanted, where reading them saves requests."""
         missing: defaultdict[int, list[Listed]] = defaultdict(list)
         for one in wanted:
             missing[block_of(one.seq)].append(one)
@@ -221,7 +211,7 @@ class RecordReader:
         ]
         if not blocks:
             return {}
-        # Whether entity tags are digests here, an event itself tells: a segment could be made to say otherwise.
+        # An event itself tells whether entity tags are digests here: a segment could be forged to say otherwise.
         first = min(self._listed.values(), key=lambda one: one.seq)
         tagged_with_md5 = self._read(first)[1].is_tagged_with_md5
         found: dict[str, StoredEvent] = {}
@@ -231,7 +221,7 @@ class RecordReader:
         return {key: copy for key, copy in found.items() if key in keys}
 
     def _copies_in(self, block: int, tagged_with_md5: bool) -> dict[str, StoredEvent]:
-        """The copies in a segment by the events' keys; none where it cannot be used."""
+        """Return the copies in a segment by the events' keys; none where it cannot be used."""
         segment = f"{self._prefix}{segment_name(block)}"
         try:
             packed = self._store.read(segment, most_bytes=PACKED_LIMIT_BYTES)
@@ -262,7 +252,7 @@ class RecordReader:
     # --- segments ---
 
     def _write_missing_segments(self, stored: Mapping[str, StoredEvent]) -> None:
-        """Writes the segments of blocks that were read whole, and have none. It is a saving only."""
+        """Write the segments of blocks that were read whole and have none. It only saves requests."""
         by_block: defaultdict[int, dict[str, StoredEvent]] = defaultdict(dict)
         for key, read in stored.items():
             by_block[block_of(self._listed[key].seq)][key] = read

@@ -12,6 +12,7 @@ from typing import Any
 from include.model_release.document_form import form_of
 from include.model_release.errors import SlipwayError, TimedOutError
 from include.model_release.metrics.samples import Reading
+from include.model_release.record.events import PendingEvent
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.lanes import Lane
 
@@ -34,7 +35,7 @@ class WatchState:
     watch: str
     judge: str
     elapsed_s: float
-    events: list[dict[str, Any]] = field(default_factory=list)
+    events: list[PendingEvent] = field(default_factory=list)
     readings: Readings | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -44,7 +45,7 @@ class WatchState:
             "watch": self.watch,
             "judge": self.judge,
             "elapsed_s": self.elapsed_s,
-            "events": self.events,
+            "events": [event.to_document() for event in self.events],
             "readings": None
             if readings is None
             else {revision: reading.to_dict() for revision, reading in readings.items()},
@@ -66,7 +67,7 @@ class WatchState:
             watch=value["watch"],
             judge=value["judge"],
             elapsed_s=elapsed_s,
-            events=[dict(event) for event in value["events"]],
+            events=[PendingEvent.from_document(event) for event in value["events"]],
             readings=None
             if readings is None
             else {revision: Reading.from_dict(reading) for revision, reading in readings.items()},

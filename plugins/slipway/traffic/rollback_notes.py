@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from include.model_release.errors import SlipwayError
+from include.model_release.record.events import PendingEvent
+from include.model_release.record.kinds import EventData, RollbackStarted
 from include.model_release.record.state import ReleaseState
 from slipway.release_record.record import ReleaseRecord
 
@@ -29,22 +30,21 @@ class RollbackNotes:
         self._stable_uri = stable_uri
         self._why = why
         self._began_at = datetime.now(UTC)
-        self._pending: list[tuple[str, datetime, dict[str, Any]]] = []
+        self._pending: list[PendingEvent] = []
         self._record: ReleaseRecord | None = None
         self._malformed: SlipwayError | None = None
         self._unwritten: Exception | None = None
 
-    def add(self, kind: str, **data: Any) -> None:
-        """Keeps an event that happened now."""
-        self._pending.append((kind, datetime.now(UTC), data))
+    def add(self, data: EventData) -> None:
+        """Keep an event that happens now."""
+        self._pending.append(PendingEvent.now(data))
 
     def write(self) -> None:
         """Writes what is not written yet. What keeps it from that is logged, and raised by `finish`."""
         try:
             record = self._record = self._record or self._begin()
             while self._pending:
-                kind, at, data = self._pending[0]
-                record.append(kind, at=at, **data)
+                record.append(self._pending[0].data, at=self._pending[0].at)
                 self._pending.pop(0)
         except Exception as error:  # whatever it is: the rollback goes on, and `finish` tells
             self._unwritten = error
@@ -74,6 +74,6 @@ class RollbackNotes:
             self._malformed = error
         if state is None or not state.rolling_back:
             reason, by = self._why(state)
-            started = {"reason": reason, "by": by, "stable_storage_uri": self._stable_uri}
-            self._pending.insert(0, ("rollback_started", self._began_at, started))
+            started = RollbackStarted(reason=reason, by=by, stable_storage_uri=self._stable_uri)
+            self._pending.insert(0, PendingEvent(self._began_at, started))
         return record

@@ -12,8 +12,7 @@ import asyncio
 import logging
 import math
 import time
-from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from include.model_release.canary.judge import (
     CanaryJudge,
@@ -26,6 +25,14 @@ from include.model_release.canary.judge import (
     wants_top_up,
 )
 from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
+from include.model_release.record.events import PendingEvent
+from include.model_release.record.kinds import (
+    EventData,
+    RollbackStarted,
+    StepFinished,
+    WeightObserved,
+    WindowJudged,
+)
 from slipway.metrics.source import MetricsSource
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import JournalKeeper, WatchState
@@ -117,7 +124,7 @@ class StepWatch:
         self._candidate = observed.revision_of(self._release_run.storage_uri)
         self._reader.begin(self._stable, self._candidate)
         if self.elapsed_s == 0:
-            self._tell("weight_observed", weight=self._step.weight, traffic=dict(observed.traffic))
+            self._tell(WeightObserved(weight=self._step.weight, traffic=dict(observed.traffic)))
         decision, verdict = await self._watch()
         reason = exposure_spent(verdict, self._plan, self.judge.unjudged) or verdict.reason
         if verdict.status == "inconclusive" and self._replay.obstacle:
@@ -131,14 +138,14 @@ class StepWatch:
         tries on; it makes no other decision of this one.
         """
         stable_uri = "" if self._release_run.stable is None else self._release_run.stable.storage_uri
-        self._tell("rollback_started", reason=reason, by=by, stable_storage_uri=stable_uri)
+        self._tell(RollbackStarted(reason=reason, by=by, stable_storage_uri=stable_uri))
         try:
             observed = await self._shield.take_to_zero()
         except SlipwayError as error:
             log.error("the candidate could not be taken to weight 0: %s", error)
         else:
             if observed is not None:
-                self._tell("weight_observed", weight=0, traffic=dict(observed.traffic))
+                self._tell(WeightObserved(weight=0, traffic=dict(observed.traffic)))
         self._journal.save(self._state())
         await self._journal.is_saved(SAVE_LIMIT_AFTER_ROLLBACK_S)
 
@@ -154,7 +161,7 @@ class StepWatch:
         self._name = state.watch
         self.judge = CanaryJudge.from_json(state.judge)
         self.elapsed_s = state.elapsed_s
-        self.events: list[dict[str, Any]] = list(state.events)
+        self.events = list(state.events)
         self._reader.readings = state.readings
 
     def _state(self) -> WatchState:
@@ -252,26 +259,28 @@ class StepWatch:
         verdict = judge.observe_failure(self._reader.blind) if window is None else judge.observe(window)
         totals, more = verdict.statistics["canary"], judge.unjudged
         self._tell(
-            "window_judged",
-            verdict=verdict.to_dict(),
-            candidate_requests=totals["candidate_requests"] + more.candidate_requests,
-            candidate_errors=totals["candidate_errors"] + more.candidate_errors,
-            first_bad_at=first_bad_at and first_bad_at.isoformat(),
+            WindowJudged(
+                verdict=verdict.to_dict(),
+                candidate_requests=totals["candidate_requests"] + more.candidate_requests,
+                candidate_errors=totals["candidate_errors"] + more.candidate_errors,
+                first_bad_at=first_bad_at,
+            )
         )
         return verdict
 
     def _tell_step(self, verdict: Verdict, reason: str) -> None:
         totals = verdict.statistics["step"]
         self._tell(
-            "step_finished",
-            weight=self._step.weight,
-            verdict=verdict.status,
-            reason=reason,
-            candidate_requests=totals["candidate_requests"],
-            candidate_errors=totals["candidate_errors"],
-            seconds=self.elapsed_s,
+            StepFinished(
+                weight=self._step.weight,
+                verdict=verdict.status,
+                reason=reason,
+                candidate_requests=totals["candidate_requests"],
+                candidate_errors=totals["candidate_errors"],
+                seconds=self.elapsed_s,
+            )
         )
 
-    def _tell(self, kind: str, **data: Any) -> None:
+    def _tell(self, data: EventData) -> None:
         """Keeps an event for the record; the worker writes it."""
-        self.events.append({"kind": kind, "at": datetime.now(UTC).isoformat(), "data": data})
+        self.events.append(PendingEvent.now(data))

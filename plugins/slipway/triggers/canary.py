@@ -115,7 +115,7 @@ class CanaryStepTrigger(BaseTrigger):
                 "decision": decision,
                 "judge": watch.judge.to_json(),
                 "elapsed_s": watch.elapsed_s,
-                "events": watch.events,
+                "events": [seen.to_document() for seen in watch.events],
                 "error": failure,
             }
         )

@@ -17,6 +17,7 @@ from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.record.fold import ReleaseState
+from include.model_release.record.kinds import WeightIntended
 from include.model_release.record.requirements import GATES
 from include.model_release.rollout.next_action import StartCanary
 from tests.unit.plugins.conftest import ServiceDouble
@@ -46,10 +47,9 @@ def stages(store: ModelStoreHook) -> list[tuple[str, str]]:
 def lead_users(service: ServiceDouble, release_run: ReleaseRun, store: ModelStoreHook, weight: int) -> None:
     """Bring the candidate to a weight, as shift_traffic does."""
     record(store).append(
-        "weight_intended",
-        weight=weight,
-        storage_uri=release_run.storage_uri,
-        stable_storage_uri=stable_uri(release_run),
+        WeightIntended(
+            weight=weight, storage_uri=release_run.storage_uri, stable_storage_uri=stable_uri(release_run)
+        )
     )
     reconcile(service, StartCanary(release_run.storage_uri, weight), timeout_s=5)  # type: ignore[arg-type]
 

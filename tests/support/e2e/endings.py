@@ -9,7 +9,7 @@ from tests.support.e2e.world import Ended
 def rolled_back_by(ended: Ended) -> str:
     """Return who, by the record, began the rollback."""
     (begun,) = [event for event in ended.events if event.kind == "rollback_started"]
-    return str(begun.data["by"])
+    return str(begun.data.by)
 
 
 def assert_on_stable(service: Observed, ended: Ended) -> None:

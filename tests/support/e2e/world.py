@@ -266,7 +266,7 @@ class World:
         def look() -> Event | None:
             for event in self.events(model, version):
                 if event.kind == kind and all(
-                    event.data.get(key, 0) >= value for key, value in least.items()
+                    event.data.to_document().get(key, 0) >= value for key, value in least.items()
                 ):
                     return event
             return None

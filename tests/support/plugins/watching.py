@@ -19,6 +19,7 @@ from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
+from include.model_release.record.events import PendingEvent
 from include.model_release.rollout.lease import Lease
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.unit.plugins.conftest import (
@@ -91,11 +92,11 @@ def pause(lease: LeaseDouble) -> None:
 
 
 def kinds(watched: StepWatch) -> list[str]:
-    return [event["kind"] for event in watched.events]
+    return [event.kind for event in watched.events]
 
 
-def told(watched: StepWatch, kind: str) -> dict[str, Any]:
-    return next(event["data"] for event in reversed(watched.events) if event["kind"] == kind)
+def told(watched: StepWatch, kind: str) -> Any:
+    return next(event.data for event in reversed(watched.events) if event.kind == kind)
 
 
 LONG = replace(PLAN, steps=(CanaryStep(20, 60.0), CanaryStep(50, 60.0)), max_bake_s=60.0)
@@ -111,9 +112,9 @@ async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
     raise AssertionError(f"the condition was not met within {limit_s:.0f} seconds")
 
 
-def judged(watched: StepWatch) -> list[dict[str, Any]]:
-    return [event for event in watched.events if event["kind"] == "window_judged"]
+def judged(watched: StepWatch) -> list[PendingEvent]:
+    return [event for event in watched.events if event.kind == "window_judged"]
 
 
-def blind(event: dict[str, Any]) -> bool:
-    return bool(event["data"]["verdict"]["blind"])
+def blind(event: PendingEvent) -> bool:
+    return bool(event.data.verdict["blind"])

@@ -88,9 +88,7 @@ def outcomes(store: ModelStoreHook, release_run: ReleaseRun) -> dict[str, str]:
     events = ReleaseRecord(store, "ranker", 1, release_run.release_id).events()
     ended = (event for event in events if event.kind == "stage_finished")
     return {
-        event.data["stage"]: event.data["outcome"]
-        for event in ended
-        if event.release_id == release_run.release_id
+        event.data.stage: event.data.outcome for event in ended if event.release_id == release_run.release_id
     }
 
 

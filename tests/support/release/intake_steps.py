@@ -15,6 +15,8 @@ from slipway.operators.intake import SET_ASIDE_KEY, FindNewVersionsOperator
 from slipway.release_record.record import ReleaseRecord
 from structlog.testing import capture_logs
 
+from include.model_release.record.kinds import EventData, ReleaseFinished, ReleaseStarted
+
 if TYPE_CHECKING:
     from slipway.hooks.s3_store import ModelStoreHook
 
@@ -117,19 +119,19 @@ def was_started(
 ) -> ReleaseRecord:
     """Let a release of the version have been started, and have ended as `ended` records it."""
     record = ReleaseRecord(store, model, version, f"{model}-{version}-00000000")
-    record.append("release_started", at=_RECORDED_AT)
+    record.append(ReleaseStarted(), at=_RECORDED_AT)
     if ended is not None:
         ended(record)
     return record
 
 
-def ends(outcome: str, *before: tuple[str, dict[str, Any]]) -> Callable[[ReleaseRecord], object]:
+def ends(outcome: str, *before: EventData) -> Callable[[ReleaseRecord], object]:
     """Return what records the end of a release: events `before` it, then the outcome."""
 
     def record_end(record: ReleaseRecord) -> None:
-        for kind, data in before:
-            record.append(kind, at=_RECORDED_AT, **data)
-        record.append("release_finished", at=_RECORDED_AT, outcome=outcome, refused_by=None, reason=None)
+        for data in before:
+            record.append(data, at=_RECORDED_AT)
+        record.append(ReleaseFinished(outcome=outcome, refused_by=None, reason=None), at=_RECORDED_AT)
 
     return record_end
 

@@ -7,6 +7,15 @@ from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 
+from include.model_release.record.kinds import (
+    CandidateVerified,
+    Promoted,
+    ReleaseFinished,
+    ReleaseStarted,
+    StageFinished,
+    StageStarted,
+    StepFinished,
+)
 from include.model_release.record.requirements import requirements_of
 
 
@@ -24,10 +33,11 @@ def admitted(store: ModelStoreHook, release_run: ReleaseRun, triggered_by: str |
     """The release begins, as `admit` writes it."""
     required = requirements_of(release_run.spec, first=release_run.stable is None)
     record_of(store, release_run).append(
-        "release_started",
-        stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
-        required=required.to_dict(),
-        triggered_by=triggered_by,
+        ReleaseStarted(
+            stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
+            required=required,
+            triggered_by=triggered_by,
+        )
     )
 
 
@@ -35,21 +45,17 @@ def gates_passed(store: ModelStoreHook, release_run: ReleaseRun) -> None:
     """Every gate has passed for what is published, and the files were held against the manifest."""
     record, digest = record_of(store, release_run), manifest_digest(store, release_run)
     for gate in requirements_of(release_run.spec, first=release_run.stable is None).gates:
-        record.append("stage_started", stage=gate)
-        record.append("stage_finished", stage=gate, outcome="passed", manifest_sha256=digest)
-    record.append("candidate_verified", manifest_sha256=digest)
+        record.append(StageStarted(stage=gate))
+        record.append(StageFinished(stage=gate, outcome="passed", manifest_sha256=digest))
+    record.append(CandidateVerified(manifest_sha256=digest))
 
 
 def step_passed(store: ModelStoreHook, release_run: ReleaseRun, weight: int, verdict: str = "pass") -> None:
     """A step of the canary is over."""
     record_of(store, release_run).append(
-        "step_finished",
-        weight=weight,
-        verdict=verdict,
-        reason="",
-        candidate_requests=100,
-        candidate_errors=0,
-        seconds=5.0,
+        StepFinished(
+            weight=weight, verdict=verdict, reason="", candidate_requests=100, candidate_errors=0, seconds=5.0
+        )
     )
 
 
@@ -64,6 +70,6 @@ def promoted(store: ModelStoreHook, model: str, version: int) -> None:
     record = ReleaseRecord(store, model, version, f"{model}-{version}")
     digest = ModelRegistry(store).require_with_digest(model, version)[1]
     uri = ModelRegistry(store).storage_uri(model, version)
-    record.append("release_started", stable_storage_uri=None)
-    record.append("promoted", storage_uri=uri, manifest_sha256=digest)
-    record.append("release_finished", outcome="promoted")
+    record.append(ReleaseStarted(stable_storage_uri=None))
+    record.append(Promoted(storage_uri=uri, manifest_sha256=digest))
+    record.append(ReleaseFinished(outcome="promoted"))

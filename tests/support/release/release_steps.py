@@ -23,6 +23,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.publishing.variants import ONLY
+from include.model_release.record.kinds import ReleaseStarted
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.images import build_image, image_name
 from include.sandbox.services.triton import TritonPorts, TritonServer
@@ -58,7 +59,7 @@ class Release:
         )
         self.rendered = self.release_run.model_dump_json()
         record = ReleaseRecord(store, spec.model, version, self.release_run.release_id)
-        record.append("release_started", stable_storage_uri=uri)
+        record.append(ReleaseStarted(stable_storage_uri=uri))
 
     def land(self, files: Mapping[str, bytes], golden: bytes) -> None:
         """Training leaves the files, the golden set and, last, ready.json."""

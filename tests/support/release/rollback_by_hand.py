@@ -12,6 +12,8 @@ from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 
+from include.model_release.record.kinds import StageFinished
+
 RELEASE_FILE = "model: digits\nsource: {format: onnx}\n"
 RUN = "rollback-1"
 
@@ -55,7 +57,7 @@ def validated(store: ModelStoreHook, release_run: ReleaseRun) -> None:
     assert release_run.stable is not None
     _, digest = ModelRegistry(store).require_with_digest("digits", release_run.stable.version)
     ReleaseRecord(store, "digits", release_run.version, RUN).append(
-        "stage_finished", stage="validate", outcome="passed", manifest_sha256=digest
+        StageFinished(stage="validate", outcome="passed", manifest_sha256=digest)
     )
 
 

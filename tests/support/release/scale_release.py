@@ -12,6 +12,7 @@ from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.publishing.manifest import FileEntry
+from include.model_release.record.kinds import ReleaseStarted
 from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 from tests.support.serving.ensembles import python_files
@@ -76,7 +77,7 @@ def convert(
         "tools": TOOLS,
     }
     store.write(f"{release_run.work_prefix}result.json", json.dumps(result).encode())
-    record_of(store, release_run).append("release_started", stable_storage_uri=None)
+    record_of(store, release_run).append(ReleaseStarted(stable_storage_uri=None))
 
 
 def record_of(store: ModelStoreHook, release_run: ReleaseRun) -> ReleaseRecord:

@@ -19,6 +19,7 @@ from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.record.fold import Stage
+from include.model_release.record.kinds import ReleaseStarted
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.services.triton import TritonServer
 from tests.support.serving.text_model import text_model_files
@@ -65,7 +66,7 @@ class Release:
             stable=None if stable is None else StableVersion(version=stable, storage_uri=uri),
         )
         self.rendered = self.release_run.model_dump_json()
-        ReleaseRecord(store, spec.model, version, self.release_run.release_id).append("release_started")
+        ReleaseRecord(store, spec.model, version, self.release_run.release_id).append(ReleaseStarted())
 
     def publish(self, files: dict[str, bytes], signature: dict[str, Any], **golden: np.ndarray) -> Release:
         """Lay down what training and the converter leave, the golden set included, and publish it."""

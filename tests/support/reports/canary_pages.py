@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
+from include.model_release.record.kinds import ReleaseFinished, StageStarted, WeightIntended
 from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
@@ -75,14 +76,14 @@ def topped_up() -> Story:
 
 def no_window() -> Story:
     story = Story()
-    story.tell("stage_started", stage="canary")
-    story.tell("weight_intended", weight=5, storage_uri="x", stable_storage_uri=STABLE_URI)
+    story.tell(StageStarted(stage="canary"))
+    story.tell(WeightIntended(weight=5, storage_uri="x", stable_storage_uri=STABLE_URI))
     return story
 
 
 def refused() -> Story:
     story = Story()
-    story.tell("release_finished", outcome="refused", refused_by="validate", reason="It is too inaccurate.")
+    story.tell(ReleaseFinished(outcome="refused", refused_by="validate", reason="It is too inaccurate."))
     return story
 
 

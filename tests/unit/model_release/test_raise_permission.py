@@ -20,6 +20,18 @@ from include.model_release.raise_permission import (
 )
 from include.model_release.record.events import Event, EventWriter
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import (
+    Approved,
+    CandidateVerified,
+    Promoted,
+    ReleaseFinished,
+    ReleaseStarted,
+    RollbackStarted,
+    RolledBack,
+    StageFinished,
+    StepFinished,
+    WeightIntended,
+)
 from include.model_release.record.requirements import Requirements
 from include.model_release.rollout.lease import Lease
 
@@ -34,63 +46,59 @@ Write = Callable[[EventWriter, int, datetime], Event]
 
 
 def started(required: Requirements | None = REQUIRED) -> Write:
-    told = None if required is None else required.to_dict()
-    return lambda write, seq, at: write.release_started(
-        seq, at, stable_storage_uri=V2, required=told, triggered_by="alice"
+    return lambda write, seq, at: write.event(
+        seq, at, ReleaseStarted(stable_storage_uri=V2, required=required, triggered_by="alice")
     )
 
 
 def finished(stage: str, outcome: str = "passed", digest: str = DIGEST) -> Write:
-    return lambda write, seq, at: write.stage_finished(
-        seq, at, stage=stage, outcome=outcome, reason="why", manifest_sha256=digest
+    return lambda write, seq, at: write.event(
+        seq, at, StageFinished(stage=stage, outcome=outcome, reason="why", manifest_sha256=digest)
     )
 
 
 def verified(digest: str = DIGEST) -> Write:
-    return lambda write, seq, at: write.candidate_verified(seq, at, manifest_sha256=digest)
+    return lambda write, seq, at: write.event(seq, at, CandidateVerified(manifest_sha256=digest))
 
 
 def approved(before: str, by: str = "bob", digest: str = DIGEST) -> Write:
-    return lambda write, seq, at: write.approved(seq, at, before=before, by=by, manifest_sha256=digest)
+    return lambda write, seq, at: write.event(seq, at, Approved(before=before, by=by, manifest_sha256=digest))
 
 
 def intended(weight: int) -> Write:
-    return lambda write, seq, at: write.weight_intended(
-        seq, at, weight=weight, storage_uri=V3, stable_storage_uri=V2
+    return lambda write, seq, at: write.event(
+        seq, at, WeightIntended(weight=weight, storage_uri=V3, stable_storage_uri=V2)
     )
 
 
 def stepped(weight: int, verdict: str = "pass") -> Write:
-    return lambda write, seq, at: write.step_finished(
+    return lambda write, seq, at: write.event(
         seq,
         at,
-        weight=weight,
-        verdict=verdict,
-        reason="",
-        candidate_requests=1,
-        candidate_errors=0,
-        seconds=1.0,
+        StepFinished(
+            weight=weight, verdict=verdict, reason="", candidate_requests=1, candidate_errors=0, seconds=1.0
+        ),
     )
 
 
 def going_back() -> Write:
-    return lambda write, seq, at: write.rollback_started(
-        seq, at, reason="errors", by="judge", stable_storage_uri=V2
+    return lambda write, seq, at: write.event(
+        seq, at, RollbackStarted(reason="errors", by="judge", stable_storage_uri=V2)
     )
 
 
 def gone_back() -> Write:
-    return lambda write, seq, at: write.rolled_back(
-        seq, at, stable_storage_uri=V2, candidate_requests=1, candidate_errors=1
+    return lambda write, seq, at: write.event(
+        seq, at, RolledBack(stable_storage_uri=V2, candidate_requests=1, candidate_errors=1)
     )
 
 
 def promotion(digest: str = DIGEST) -> Write:
-    return lambda write, seq, at: write.promoted(seq, at, storage_uri=V3, manifest_sha256=digest)
+    return lambda write, seq, at: write.event(seq, at, Promoted(storage_uri=V3, manifest_sha256=digest))
 
 
 def ended(outcome: str) -> Write:
-    return lambda write, seq, at: write.release_finished(seq, at, outcome=outcome)  # type: ignore[arg-type]
+    return lambda write, seq, at: write.event(seq, at, ReleaseFinished(outcome=outcome))  # type: ignore[arg-type]
 
 
 # What a release that proves itself writes, in order.
@@ -209,7 +217,7 @@ def test_mirrored_requests_are_compared_between_the_preview_and_the_first_percen
 
 def test_an_event_has_no_author_to_differ_from() -> None:
     """Where no person started the run, any person who is known may approve."""
-    by_event = EventWriter(RUN, "digits", 3).release_started(1, START, required=REQUIRED.to_dict())
+    by_event = EventWriter(RUN, "digits", 3).event(1, START, ReleaseStarted(required=REQUIRED))
     assert allowed([by_event, *record(*GOOD)[1:]], 100)
 
 
@@ -259,19 +267,19 @@ def proves(attempt: Sequence[Event], weight: int) -> bool:
     """Whether the attempt holds, read in the plainest way, at least what this weight needs."""
 
     def last(kind: str, **data: object) -> Event | None:
-        found = [e for e in attempt if e.kind == kind and all(e.data.get(k) == v for k, v in data.items())]
+        found = [e for e in attempt if e.kind == kind and e.data.to_document().items() >= data.items()]
         return found[-1] if found else None
 
     def gate(name: str) -> bool:
         one = last("stage_finished", stage=name)
-        return one is not None and (one.data["outcome"], one.data["manifest_sha256"]) == ("passed", DIGEST)
+        return one is not None and (one.data.outcome, one.data.manifest_sha256) == ("passed", DIGEST)
 
     def agreed(before: str) -> bool:
         return last("approved", before=before, by="bob", manifest_sha256=DIGEST) is not None
 
     def passed(step: int) -> bool:
         one = last("step_finished", weight=step)
-        return one is not None and one.data["verdict"] == "pass"
+        return one is not None and one.data.verdict == "pass"
 
     one = last("candidate_verified")
     ends = {"promoted", "rolled_back", "release_finished", "rollback_started"}
@@ -279,7 +287,7 @@ def proves(attempt: Sequence[Event], weight: int) -> bool:
         gate("validate")
         and gate("benchmark")
         and one is not None
-        and one.data["manifest_sha256"] == DIGEST
+        and one.data.manifest_sha256 == DIGEST
         and not any(event.kind in ends for event in attempt)
         and (weight == 0 or agreed("canary"))
         and (weight < 100 or agreed("promotion"))

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from include.model_release.canary.verdict_text import duration
-from include.model_release.record.fold import Event
+from include.model_release.record.events import Event
+from include.model_release.record.kinds import (
+    EventData,
+    Promoted,
+    Reasoned,
+    RollbackStarted,
+    RolledBack,
+    StepFinished,
+    WeightObserved,
+)
 from include.model_release.reports.canary.document import Decision
 
 _WEIGHT_0 = "No traffic was seen on the candidate any more: users are on the stable version."
@@ -22,8 +31,8 @@ def decisions_of(events: Sequence[Event]) -> list[Decision]:
     found: list[Decision] = []
     told = None
     for event in events:
-        reason = event.data.get("reason")
-        said = _said(event, told)
+        reason = event.data.reason if isinstance(event.data, Reasoned) else None
+        said = _said(event.data, told)
         told = reason or told
         if said is not None:
             kind, by, words = said
@@ -37,34 +46,33 @@ def decisions_of(events: Sequence[Event]) -> list[Decision]:
 
 def weight_0_told(events: Sequence[Event]) -> list[datetime]:
     """Return when weight 0 was seen, where only the event `rolled_back` tells it."""
-    if any(event.kind == "weight_observed" and event.data["weight"] == 0 for event in events):
+    if any(isinstance(event.data, WeightObserved) and event.data.weight == 0 for event in events):
         return []
-    told = [event.data.get("weight_0_at") for event in events if event.kind == "rolled_back"]
-    return [datetime.fromisoformat(at).astimezone(UTC) for at in told if at][:1]
+    told = [event.data.weight_0_at for event in events if isinstance(event.data, RolledBack)]
+    return [at for at in told if at is not None][:1]
 
 
-def _said(event: Event, told: str | None) -> tuple[str, str | None, str] | None:
-    """Return kind, author and words of the decision that an event stands for; None for all else.
+def _said(data: EventData, told: str | None) -> tuple[str, str | None, str] | None:
+    """Return kind, author and words of the decision that an event tells; None where it tells none.
 
     `told` is the reason that was given last; the same is not said twice.
     """
-    data = event.data
-    match event.kind:
-        case "weight_observed" if data["weight"] == 0:
+    match data:
+        case WeightObserved(weight=0):
             return "weight_0_seen", None, _WEIGHT_0
-        case "weight_observed":
-            return "weight_reached", None, f"{data['weight']} % of the traffic was seen on the candidate."
-        case "step_finished":
-            kind, words = _STEP_ENDS.get(data["verdict"], _STEP_ENDS["inconclusive"])
-            watched = f"The step at {data['weight']} % {words} after {duration(data['seconds'])}."
-            return kind, "judge", f"{watched} {data['reason']}"
-        case "rollback_started" if data["reason"] == told:
-            return "rollback_started", data["by"], "For this reason a rollback was begun."
-        case "rollback_started":
-            return "rollback_started", data["by"], f"A rollback was begun: {data['reason']}"
-        case "rolled_back":
+        case WeightObserved():
+            return "weight_reached", None, f"{data.weight} % of the traffic was seen on the candidate."
+        case StepFinished():
+            kind, words = _STEP_ENDS.get(data.verdict, _STEP_ENDS["inconclusive"])
+            watched = f"The step at {data.weight} % {words} after {duration(data.seconds)}."
+            return kind, "judge", f"{watched} {data.reason}"
+        case RollbackStarted() if data.reason == told:
+            return "rollback_started", data.by, "For this reason a rollback was begun."
+        case RollbackStarted():
+            return "rollback_started", data.by, f"A rollback was begun: {data.reason}"
+        case RolledBack():
             return "rolled_back", None, "The stable version has all traffic again."
-        case "promoted":
+        case Promoted():
             return "promoted", None, "The candidate was promoted: it is the stable version now."
         case _:
             return None

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
+from include.model_release.canary.judge import Status
 from include.model_release.canary.plan import CanaryStep
 from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.verdict_text import is_replay
 from include.model_release.document_form import form_of
 from include.model_release.record.events import Event, RecordError
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import (
+    EventData,
+    ReleaseStarted,
+    StageStarted,
+    StepFinished,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
+)
 from include.model_release.record.state import ReleaseState
 from include.model_release.reports.canary.decisions import decisions_of, weight_0_told
 from include.model_release.reports.canary.document import (
@@ -84,7 +94,9 @@ def _state(events: Sequence[Event], release_id: str | None) -> ReleaseState:
     newest = fold(ordered)
     if release_id is None or newest.release_id == release_id:
         return newest
-    later = [place for place, event in enumerate(ordered) if event.kind == "release_started" and place > 0]
+    later = [
+        place for place, event in enumerate(ordered) if isinstance(event.data, ReleaseStarted) and place > 0
+    ]
     for start, end in reversed([*pairwise([0, *later])]):
         if ordered[start].release_id == release_id:
             return fold(ordered[:end])
@@ -103,19 +115,19 @@ def _runs(events: Sequence[Event]) -> Iterator[list[Event]]:
     looks at the traffic again: what is no news counts once.
     """
     run: list[Event] | None = None
-    seen: set[tuple[str, datetime, str]] = set()
+    seen: defaultdict[datetime, list[EventData]] = defaultdict(list)
     weight: int | None = None
     for event in events:
-        if event.kind == "stage_started" and event.data.get("stage") == "canary":
+        data = event.data
+        if isinstance(data, StageStarted) and data.stage == "canary":
             if run is not None:
                 yield run
-            run, seen, weight = [], set(), None
-        told = (event.kind, event.at, json.dumps(event.data, sort_keys=True))
-        again = event.kind == "weight_observed" and event.data["weight"] == weight
-        if run is None or again or told in seen:
+            run, seen, weight = [], defaultdict(list), None
+        again = isinstance(data, WeightObserved) and data.weight == weight
+        if run is None or again or data in seen[event.at]:
             continue
-        weight = event.data["weight"] if event.kind == "weight_observed" else weight
-        seen.add(told)
+        weight = data.weight if isinstance(data, WeightObserved) else weight
+        seen[event.at].append(data)
         run.append(event)
     if run is not None:
         yield run
@@ -133,8 +145,8 @@ def _run(
     """
     steps: list[Step] = []
     windows: list[JudgedWindow] = []
-    for part in _steps(events):
-        step, seen = _step(len(steps) + 1, part, len(windows))
+    for intended, part in _steps(events):
+        step, seen = _step(len(steps) + 1, intended, part, len(windows))
         steps.append(step)
         windows += seen
     return Run(
@@ -151,34 +163,41 @@ def _run(
     )
 
 
-def _steps(events: Sequence[Event]) -> Iterator[list[Event]]:
+def _steps(events: Sequence[Event]) -> Iterator[tuple[WeightIntended, list[Event]]]:
     """Split the events of a run where a step was begun; what comes before the first is left out."""
+    intended: WeightIntended | None = None
     step: list[Event] = []
     for event in events:
-        if event.kind == "weight_intended" and 0 < event.data["weight"] < 100:
-            if step:
-                yield step
-            step = [event]
-        elif step:
+        if isinstance(event.data, WeightIntended) and 0 < event.data.weight < 100:
+            if intended is not None:
+                yield intended, step
+            intended, step = event.data, [event]
+        elif intended is not None:
             step.append(event)
-    if step:
-        yield step
+    if intended is not None:
+        yield intended, step
 
 
-def _step(number: int, events: Sequence[Event], before: int) -> tuple[Step, list[JudgedWindow]]:
+def _step(
+    number: int, intended: WeightIntended, events: Sequence[Event], before: int
+) -> tuple[Step, list[JudgedWindow]]:
     """Return a step and its windows, which are counted from those `before` it."""
-    weight, intended_at = events[0].data["weight"], events[0].at
+    weight, intended_at = intended.weight, events[0].at
     observed_at: datetime | None = None
-    finished: Event | None = None
+    finished: StepFinished | None = None
+    finished_at: datetime | None = None
     windows: list[JudgedWindow] = []
     for event in events:
-        if event.kind == "weight_observed" and event.data["weight"] == weight:
+        data = event.data
+        if isinstance(data, WeightObserved) and data.weight == weight:
             observed_at = observed_at or event.at
-        elif event.kind == "window_judged":
+        elif isinstance(data, WindowJudged):
             began_at = windows[-1].at if windows else observed_at or intended_at
-            windows.append(_window(before + len(windows) + 1, number, weight, began_at, event))
-        elif event.kind == "step_finished":
-            finished = event
+            windows.append(
+                _window(before + len(windows) + 1, number, weight, began_at, event.at, data.verdict)
+            )
+        elif isinstance(data, StepFinished):
+            finished, finished_at = data, event.at
     statistics = windows[-1].statistics if windows else None
     step = Step(
         number=number,
@@ -186,23 +205,25 @@ def _step(number: int, events: Sequence[Event], before: int) -> tuple[Step, list
         bake_s=None if statistics is None else statistics.bake_s,
         intended_at=intended_at,
         observed_at=observed_at,
-        finished_at=None if finished is None else finished.at,
-        verdict=None if finished is None else finished.data["verdict"],
-        reason=None if finished is None else finished.data["reason"],
-        seconds=None if finished is None else finished.data["seconds"],
+        finished_at=finished_at,
+        # A record may hold any text there; `Step` refuses what is none of the three.
+        verdict=None if finished is None else cast(Status, finished.verdict),
+        reason=None if finished is None else finished.reason,
+        seconds=None if finished is None else finished.seconds,
         totals=None if statistics is None else statistics.step,
         blind_windows=sum(window.window is None for window in windows),
     )
     return step, windows
 
 
-def _window(number: int, step: int, weight: int, began_at: datetime, event: Event) -> JudgedWindow:
-    """Return a judged window; one in which nothing was seen began at `began_at`."""
-    verdict = event.data["verdict"]
+def _window(
+    number: int, step: int, weight: int, began_at: datetime, at: datetime, verdict: Mapping[str, Any]
+) -> JudgedWindow:
+    """Return a window that was judged at `at`; one in which nothing was seen began at `began_at`."""
     more: dict[str, Any] = {}
     window = None if verdict["window"] is None else Window.model_validate(verdict["window"])
     if window is not None:
-        began_at = event.at - timedelta(seconds=window.seconds)
+        began_at = at - timedelta(seconds=window.seconds)
         samples = {"stable": window.stable, "candidate": window.candidate}
         seen = {name: SeenSample.of(sample, window.seconds) for name, sample in samples.items()}
         # A window in which nothing was seen has no such key in the document.
@@ -212,7 +233,7 @@ def _window(number: int, step: int, weight: int, began_at: datetime, event: Even
         step=step,
         weight=weight,
         began_at=began_at,
-        at=event.at,
+        at=at,
         source="replay" if is_replay(verdict["window"]) else "users",
         blind=bool(verdict.get("blind")),
         status=verdict["status"],
@@ -225,7 +246,7 @@ def _window(number: int, step: int, weight: int, began_at: datetime, event: Even
 
 def _weights(events: Sequence[Event]) -> list[ObservedWeight]:
     """Return the candidate's percent of the traffic as it was seen, in order of time."""
-    seen = [(event.at, event.data["weight"]) for event in events if event.kind == "weight_observed"]
+    seen = [(event.at, event.data.weight) for event in events if isinstance(event.data, WeightObserved)]
     seen += [(at, 0) for at in weight_0_told(events)]
     return [ObservedWeight(at=at, weight=weight) for at, weight in sorted(seen)]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.recordings import replay
-from include.model_release.record.fold import RecordError
+from include.model_release.record.events import RecordError
 from include.model_release.reports.canary.document import (
     WINDOWS_FILE,
     CanaryEvidence,

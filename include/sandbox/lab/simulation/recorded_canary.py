@@ -23,6 +23,20 @@ from include.model_release.canary.judge import (
     wants_top_up,
 )
 from include.model_release.record.events import Event, EventWriter
+from include.model_release.record.kinds import (
+    EventData,
+    Promoted,
+    ReleaseFinished,
+    ReleaseStarted,
+    RollbackStarted,
+    RolledBack,
+    StageFinished,
+    StageStarted,
+    StepFinished,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
+)
 
 BOUNDS_MS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, math.inf)
 STEPS = (CanaryStep(5, 120), CanaryStep(25, 180), CanaryStep(50, 180), CanaryStep(99, 60))
@@ -85,18 +99,18 @@ class Story:
         self.verdicts: list[Verdict] = []
         self.now = datetime(2026, 11, 21, 12, 0, 7, 250000, tzinfo=UTC)
         self._writer = EventWriter(release_id, "digits", 3)
-        self.tell("release_started", stable_storage_uri=STABLE_URI)
+        self.tell(ReleaseStarted(stable_storage_uri=STABLE_URI))
 
-    def tell(self, kind: str, **data: Any) -> None:
+    def tell(self, data: EventData) -> None:
         """Append an event, as read back from the store."""
-        event = getattr(self._writer, kind)(len(self.events) + 1, self.now, **data)
+        event = self._writer.event(len(self.events) + 1, self.now, data)
         self.events.append(Event.from_bytes(event.to_bytes()))
 
     def release_again(self, release_id: str) -> None:
         """Begin another release of the same version."""
         self._pass(60.0)
         self._writer = EventWriter(release_id, "digits", 3)
-        self.tell("release_started", stable_storage_uri=STABLE_URI)
+        self.tell(ReleaseStarted(stable_storage_uri=STABLE_URI))
 
     def canary(
         self,
@@ -115,25 +129,20 @@ class Story:
         planned = CanaryPlan(steps=tuple(steps), **plan)
         judge, left = CanaryJudge(self.policy), itertools.count() if windows is None else iter(range(windows))
         self.verdicts, began = [], self.now
-        self.tell("stage_started", stage="canary")
+        self.tell(StageStarted(stage="canary"))
         decision = "died"
         for step in planned.steps:
             judge.begin_step(step.weight, step.bake_s)
             self.tell(
-                "weight_intended",
-                weight=step.weight,
-                storage_uri=CANDIDATE_URI,
-                stable_storage_uri=STABLE_URI,
+                WeightIntended(weight=step.weight, storage_uri=CANDIDATE_URI, stable_storage_uri=STABLE_URI)
             )
             self._pass(1.4)
-            self.tell(
-                "weight_observed", weight=step.weight, traffic={"c": step.weight, "s": 100 - step.weight}
-            )
+            self.tell(WeightObserved(weight=step.weight, traffic={"c": step.weight, "s": 100 - step.weight}))
             decision = self._watch(judge, source, step, planned, left, began, replays)
             if decision != "advance":
                 break
         outcome = {"advance": "passed", "roll_back": "refused"}.get(decision, "failed")
-        self.tell("stage_finished", stage="canary", outcome=outcome, reason=self.verdicts[-1].reason)
+        self.tell(StageFinished(stage="canary", outcome=outcome, reason=self.verdicts[-1].reason))
         return decision
 
     def _watch(
@@ -162,11 +171,9 @@ class Story:
             if decision != "hold":
                 self._tell_step(step, verdict, elapsed_s)
             if decision == "roll_back":
-                self.tell(
-                    "rollback_started", reason=verdict.reason, by="judge", stable_storage_uri=STABLE_URI
-                )
+                self.tell(RollbackStarted(reason=verdict.reason, by="judge", stable_storage_uri=STABLE_URI))
                 self._pass(0.8)
-                self.tell("weight_observed", weight=0, traffic={"s": 100})
+                self.tell(WeightObserved(weight=0, traffic={"s": 100}))
             return decision
         return "died"
 
@@ -175,52 +182,55 @@ class Story:
         self.verdicts.append(verdict)
         totals = verdict.statistics["canary"]
         self.tell(
-            "window_judged",
-            verdict=verdict.to_dict(),
-            candidate_requests=totals["candidate_requests"],
-            candidate_errors=totals["candidate_errors"],
-            first_bad_at=self.now if totals["candidate_errors"] else None,
+            WindowJudged(
+                verdict=verdict.to_dict(),
+                candidate_requests=totals["candidate_requests"],
+                candidate_errors=totals["candidate_errors"],
+                first_bad_at=self.now if totals["candidate_errors"] else None,
+            )
         )
         return verdict
 
     def _tell_step(self, step: CanaryStep, verdict: Verdict, elapsed_s: float) -> None:
         totals = verdict.statistics["step"]
         self.tell(
-            "step_finished",
-            weight=step.weight,
-            verdict=verdict.status,
-            reason=verdict.reason,
-            candidate_requests=totals["candidate_requests"],
-            candidate_errors=totals["candidate_errors"],
-            seconds=elapsed_s,
+            StepFinished(
+                weight=step.weight,
+                verdict=verdict.status,
+                reason=verdict.reason,
+                candidate_requests=totals["candidate_requests"],
+                candidate_errors=totals["candidate_errors"],
+                seconds=elapsed_s,
+            )
         )
 
     def promote(self) -> None:
         """Give the candidate all traffic and end the release."""
         self._pass(2.5)
-        self.tell("stage_started", stage="promote")
+        self.tell(StageStarted(stage="promote"))
         self._pass(1.1)
-        self.tell("weight_observed", weight=100, traffic={"c": 100})
-        self.tell("promoted", storage_uri=CANDIDATE_URI)
-        self.tell("stage_finished", stage="promote", outcome="passed")
-        self.tell("release_finished", outcome="promoted")
+        self.tell(WeightObserved(weight=100, traffic={"c": 100}))
+        self.tell(Promoted(storage_uri=CANDIDATE_URI))
+        self.tell(StageFinished(stage="promote", outcome="passed"))
+        self.tell(ReleaseFinished(outcome="promoted"))
 
     def restore(self, by: str = "judge", reason: str = "") -> None:
         """End the rollback: by whom it was begun, if the judge has not begun it."""
         self._pass(3.0)
         if by != "judge":
-            self.tell("rollback_started", reason=reason, by=by, stable_storage_uri=STABLE_URI)
+            self.tell(RollbackStarted(reason=reason, by=by, stable_storage_uri=STABLE_URI))
         self._pass(1.0)
         weight_0_at = None if by == "judge" else self.now
         self._pass(9.0)
         self.tell(
-            "rolled_back",
-            stable_storage_uri=STABLE_URI,
-            candidate_requests=None,
-            candidate_errors=None,
-            weight_0_at=weight_0_at,
+            RolledBack(
+                stable_storage_uri=STABLE_URI,
+                candidate_requests=None,
+                candidate_errors=None,
+                weight_0_at=weight_0_at,
+            )
         )
-        self.tell("release_finished", outcome="rolled_back")
+        self.tell(ReleaseFinished(outcome="rolled_back"))
 
     def _pass(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds, milliseconds=3)

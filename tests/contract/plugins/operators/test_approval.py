@@ -14,6 +14,7 @@ from slipway.operators.approval import ApproveReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun, StableVersion
 
+from include.model_release.record.kinds import CandidateVerified
 from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import parse_release_spec
 from tests.support.release.proofs import admitted, record_of
@@ -34,7 +35,7 @@ def release_run(store: ModelStoreHook) -> ReleaseRun:
         stable=StableVersion(version=2, storage_uri=ModelRegistry(store).storage_uri("digits", 2)),
     )
     admitted(store, release_run, triggered_by="alice")
-    record_of(store, release_run).append("candidate_verified", manifest_sha256=DIGEST)
+    record_of(store, release_run).append(CandidateVerified(manifest_sha256=DIGEST))
     return release_run
 
 
@@ -74,7 +75,7 @@ def test_an_agreement_is_in_the_record(release_run: ReleaseRun, store: ModelStor
     given = state(store, release_run).approvals
     assert [(one.before, one.by, one.manifest_sha256) for one in given] == [("canary", "bob", DIGEST)]
     told = next(event for event in record_of(store, release_run).events() if event.kind == "approved")
-    assert told.data["reason"] == "looked at the report"
+    assert told.data.reason == "looked at the report"
 
 
 @pytest.mark.parametrize("by", ["alice", None])

@@ -39,6 +39,7 @@ from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import SlipwayError, TransientError
+from include.model_release.record.kinds import ReleaseStarted, WeightIntended
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.spec.release_file import parse_release_spec
 from tests.support.store.connections import LOOPBACK, aws_connection, free_port, triton_connection
@@ -73,7 +74,7 @@ def release_run(store: ModelStoreHook) -> ReleaseRun:
         stable=StableVersion(version=1, storage_uri=f"s3://{store.bucket}/models/digits/1/repository"),
     )
     record = ReleaseRecord(store, "digits", 2, release_run.release_id)
-    record.append("release_started", stable_storage_uri=release_run.stable and release_run.stable.storage_uri)
+    record.append(ReleaseStarted(stable_storage_uri=release_run.stable and release_run.stable.storage_uri))
     return release_run
 
 
@@ -237,7 +238,7 @@ def test_cluster_is_away_when_users_must_be_led_back(
     """A rollback that does not reach the cluster is tried again; it is not recorded as done."""
     record = ReleaseRecord(store, "digits", 2, release_run.release_id)
     record.append(
-        "weight_intended", weight=5, storage_uri=release_run.storage_uri, stable_storage_uri="s3://b/1"
+        WeightIntended(weight=5, storage_uri=release_run.storage_uri, stable_storage_uri="s3://b/1")
     )
     trouble("restore stable", release_run, tmp_path)
     assert record.state().outcome == "open"

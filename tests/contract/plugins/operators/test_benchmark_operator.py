@@ -18,6 +18,7 @@ from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 
+from include.model_release.record.kinds import ReleaseStarted
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import NAMESPACE, Emulator
@@ -70,7 +71,7 @@ def operator(
         spec=parse_release_spec(text, "table.yaml"),
         stable=StableVersion(version=1, storage_uri=f"s3://{store.bucket}/models/table/1/repository"),
     )
-    ReleaseRecord(store, "table", 2, release_run.release_id).append("release_started")
+    ReleaseRecord(store, "table", 2, release_run.release_id).append(ReleaseStarted())
     staged = {"name": "table", "version": 1, "config": {}}
     staging = {"candidate": staged, "baseline": staged, "manifest_sha256": MANIFEST_SHA256}
     return lambda: BenchmarkModelOperator(

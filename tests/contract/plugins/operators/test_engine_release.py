@@ -19,6 +19,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.errors import GateRefusedError, LoadRefusedError, ModelInvalidError
 from include.model_release.publishing.manifest import Manifest
+from include.model_release.record.kinds import StageFinished
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
@@ -180,8 +181,8 @@ def test_engine_of_the_servers_before_is_left_out(converted: ModelStoreHook, buc
     assert "version 1, which is live" in staged["not_compared"]
     assert "built with TensorRT 10.13.2.6, the server has 10.14.1" in staged["not_compared"]
     events = ReleaseRecord(converted, "ranker", 2, "manual__2").events()
-    assert [event.data for event in events if event.data.get("stage") == "baseline"] == [
-        {"stage": "baseline", "outcome": "left_out", "reason": staged["not_compared"]}
+    assert [event.data for event in events if getattr(event.data, "stage", None) == "baseline"] == [
+        StageFinished(stage="baseline", outcome="left_out", reason=staged["not_compared"])
     ]
 
 

@@ -18,6 +18,7 @@ from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 
+from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, StageFinished
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import NAMESPACE, Emulator
@@ -75,7 +76,7 @@ def admitted(store: ModelStoreHook) -> Callable[..., ReleaseRun]:
             spec=parse_release_spec(text, "table.yaml"),
             stable=StableVersion(version=1, storage_uri=f"s3://{store.bucket}/models/table/1/repository"),
         )
-        ReleaseRecord(store, "table", 2, release_run.release_id).append("release_started")
+        ReleaseRecord(store, "table", 2, release_run.release_id).append(ReleaseStarted())
         return release_run
 
     return admit
@@ -213,7 +214,9 @@ def test_without_traffic_it_is_inconclusive(
     assert stage.outcome == ("refused" if required else "left_out")
     assert "no mirrored request arrived" in stage.reason
     finished = [
-        event for event in ReleaseRecord(store, "table", 2, "table-2").events() if event.data.get("outcome")
+        event
+        for event in ReleaseRecord(store, "table", 2, "table-2").events()
+        if isinstance(event.data, StageFinished | ReleaseFinished)
     ]
     assert len(finished) == 1, "it never was recorded as passed"
 

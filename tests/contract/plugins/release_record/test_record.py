@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
@@ -24,6 +26,7 @@ from include.model_release.errors import (
     StoreUnavailableError,
 )
 from include.model_release.record.events import Event, RecordError
+from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, StageStarted
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 URI = "s3://bucket/models/digits/1/repository"
@@ -42,8 +45,8 @@ def kinds(one: ReleaseRecord) -> list[tuple[int, str]]:
 def test_events_come_back_in_order(store: ModelStoreHook) -> None:
     """What is appended is read back in order, with its time, release and data."""
     written = [
-        record(store).append("release_started", at=BEGIN, stable_storage_uri=URI),
-        record(store).append("stage_started", at=BEGIN + timedelta(seconds=1), stage="convert"),
+        record(store).append(ReleaseStarted(stable_storage_uri=URI), at=BEGIN),
+        record(store).append(StageStarted(stage="convert"), at=BEGIN + timedelta(seconds=1)),
     ]
     assert record(store).events() == written
     assert written[0].at == BEGIN
@@ -57,7 +60,7 @@ def test_events_come_back_in_order(store: ModelStoreHook) -> None:
 def test_time_is_now_unless_given(store: ModelStoreHook) -> None:
     """An event without a time happened when it was written, in UTC."""
     before = datetime.now(UTC)
-    event = record(store).append("release_started")
+    event = record(store).append(ReleaseStarted())
     assert before <= event.at <= datetime.now(UTC)
     assert event.at.tzinfo is UTC
 
@@ -65,7 +68,7 @@ def test_time_is_now_unless_given(store: ModelStoreHook) -> None:
 def test_more_than_nine_events_keep_their_order(store: ModelStoreHook) -> None:
     """Numbers sort as numbers, not as text."""
     for _ in range(12):
-        record(store).append("release_started")
+        record(store).append(ReleaseStarted())
     assert [seq for seq, _ in kinds(record(store))] == list(range(1, 13))
 
 
@@ -79,18 +82,18 @@ def test_nothing_recorded_is_not_an_empty_release(store: ModelStoreHook) -> None
 
 def test_versions_have_records_of_their_own(store: ModelStoreHook) -> None:
     """The record of version 2 is not that of version 22, nor disturbed by the model's lock."""
-    record(store, version=22).append("release_started")
+    record(store, version=22).append(ReleaseStarted())
     store.write_once("records/digits/active.json", b"{}")
     assert record(store).started() is False
-    record(store).append("release_started")
+    record(store).append(ReleaseStarted())
     assert kinds(record(store)) == [(1, "release_started")]
 
 
 def test_a_second_attempt_appends_to_the_first(store: ModelStoreHook) -> None:
     """A later release of the same version goes on counting, and its state is a new attempt."""
-    record(store, "first").append("release_started")
-    record(store, "first").append("release_finished", outcome="failed", refused_by=None, reason="S3 was away")
-    record(store, "second").append("release_started")
+    record(store, "first").append(ReleaseStarted())
+    record(store, "first").append(ReleaseFinished(outcome="failed", refused_by=None, reason="S3 was away"))
+    record(store, "second").append(ReleaseStarted())
     state = record(store, "second").state()
     assert (state.release_id, state.attempts, state.outcome) == ("second", 2, "open")
     assert [seq for seq, _ in kinds(record(store))] == [1, 2, 3]
@@ -101,16 +104,16 @@ def test_writers_at_once_lose_nothing(store: ModelStoreHook) -> None:
     assert store.client  # one client for all threads
     with ThreadPoolExecutor(6) as pool:
         stages = [f"stage-{number}" for number in range(6)]
-        list(pool.map(lambda stage: record(store).append("stage_started", stage=stage), stages))
+        list(pool.map(lambda stage: record(store).append(StageStarted(stage=stage)), stages))
     events = record(store).events()
-    assert sorted(event.data["stage"] for event in events) == stages
+    assert sorted(event.data.stage for event in events) == stages
     assert sorted({event.seq for event in events}) == list(range(1, max(event.seq for event in events) + 1))
 
 
 def test_lost_event_is_noticed(store: ModelStoreHook) -> None:
     """A record with a gap gives no state."""
     for _ in range(3):
-        record(store).append("release_started")
+        record(store).append(ReleaseStarted())
     store.delete("records/digits/2/000002-release_started.json")
     with pytest.raises(RecordError, match="no event 2"):
         record(store).state()
@@ -118,7 +121,7 @@ def test_lost_event_is_noticed(store: ModelStoreHook) -> None:
 
 def test_damaged_event_is_named(store: ModelStoreHook) -> None:
     """An event that cannot be read is named by its key."""
-    record(store).append("release_started")
+    record(store).append(ReleaseStarted())
     store.write("records/digits/2/000001-release_started.json", b"{")
     with pytest.raises(SlipwayError, match=r"records/digits/2/000001-release_started\.json"):
         record(store).events()
@@ -140,7 +143,7 @@ def test_unreachable_store_is_not_an_empty_record(
 def test_event_that_could_not_be_written_is_an_error(cut_off_store: ModelStoreHook) -> None:
     """Nobody goes on in the belief that an event was written."""
     with pytest.raises(StoreUnavailableError):
-        record(cut_off_store).append("release_started")
+        record(cut_off_store).append(ReleaseStarted())
 
 
 # --- what else lies there ---
@@ -161,7 +164,7 @@ def test_strays_are_skipped_and_named(store: ModelStoreHook, caplog: pytest.LogC
     """What lies beside the events disturbs neither reading nor appending, and is named in the log once."""
     for stray in _STRAYS:
         store.write(f"records/digits/2/{stray}", b"hello")
-    record(store).append("release_started")
+    record(store).append(ReleaseStarted())
     one = record(store)
     assert kinds(one) == kinds(one) == [(1, "release_started")]
     told = [
@@ -176,7 +179,7 @@ def test_a_folder_with_nothing_but_strays_was_not_started(store: ModelStoreHook)
     for stray in _STRAYS:
         store.write(f"records/digits/2/{stray}", b"hello")
         assert record(store).started() is False, stray
-    record(store).append("release_started")
+    record(store).append(ReleaseStarted())
     assert record(store).started() is True
 
 
@@ -187,15 +190,15 @@ def test_a_folder_with_nothing_but_strays_was_not_started(store: ModelStoreHook)
 )
 def test_an_event_in_anothers_place_is_named(store: ModelStoreHook, other: dict[str, Any]) -> None:
     """An object whose content is not what its key says is an error that names the object."""
-    event = record(store).append("release_started")
-    store.write(event.key, Event.model_validate({**event.model_dump(), **other}).to_bytes())
+    event = record(store).append(ReleaseStarted())
+    store.write(event.key, json.dumps({**event.to_document(), **other}).encode())
     with pytest.raises(RecordError, match=r"^records/digits/2/000001-release_started\.json holds another"):
         record(store).events()
 
 
 def test_an_object_too_large_for_an_event_is_not_read(store: ModelStoreHook, requests: Counter[str]) -> None:
     """An object of more than 4 MiB is named by its size in the listing; it is not fetched."""
-    event = record(store).append("release_started")
+    event = record(store).append(ReleaseStarted())
     store.write(event.key, event.to_bytes() + b" " * (4 << 20))
     with pytest.raises(RecordError, match=r"000001-release_started\.json is too large"):
         record(store).events()
@@ -205,7 +208,7 @@ def test_an_object_too_large_for_an_event_is_not_read(store: ModelStoreHook, req
 def test_an_event_too_large_to_be_read_is_not_written(store: ModelStoreHook) -> None:
     """What no reader would take is refused when it is appended."""
     with pytest.raises(RecordError, match="too large"):
-        record(store).append("stage_started", stage="x" * (4 << 20))
+        record(store).append(StageStarted(stage="x" * (4 << 20)))
     assert store.entries("records/") == []
 
 
@@ -213,7 +216,7 @@ def test_a_record_too_large_to_be_held_is_not_read(
     store: ModelStoreHook, requests: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events that together would fill the memory are refused by their listing."""
-    written = [record(store).append("release_started") for _ in range(3)]
+    written = [record(store).append(ReleaseStarted()) for _ in range(3)]
     monkeypatch.setattr(record_reader, "RECORD_LIMIT_BYTES", 3 * len(written[0].to_bytes()) - 1)
     with pytest.raises(RecordError, match="too large to be read"):
         record(store).events()
@@ -226,7 +229,7 @@ def test_a_place_that_is_always_taken_is_an_error(
     """A store that says of every key that it is taken does not keep a task for ever."""
     monkeypatch.setattr(store, "write_once", lambda *_, **__: False)
     with pytest.raises(StoreUnavailableError, match="no place was found"):
-        record(store).append("release_started")
+        record(store).append(ReleaseStarted())
 
 
 # --- requests ---
@@ -243,19 +246,15 @@ def requests(store: ModelStoreHook) -> Counter[str]:
 def test_what_was_read_is_not_read_again(store: ModelStoreHook, requests: Counter[str]) -> None:
     """A record reads each event once, and sees what others have added since."""
     for _ in range(3):
-        record(store).append("release_started")
+        record(store).append(ReleaseStarted())
     one = record(store)
     requests.clear()
     assert one.state().last_seq == len(one.events()) == 3
     assert requests == {"ListObjectsV2": 2, "GetObject": 3}
     late = "records/digits/2/000002-stage_started.json"
-    store.write(
-        late,
-        Event.from_bytes(store.read(late.replace("stage", "release")) or b"")
-        .model_copy(update={"kind": "stage_started", "data": {"stage": "x"}})
-        .to_bytes(),
-    )
-    record(store).append("release_started")
+    first = Event.from_bytes(store.read(late.replace("stage", "release")) or b"")
+    store.write(late, replace(first, data=StageStarted(stage="x")).to_bytes())
+    record(store).append(ReleaseStarted())
     requests.clear()
     assert [seq for seq, _ in kinds(one)] == [1, 2, 2, 3, 4]
     assert requests == {"ListObjectsV2": 1, "GetObject": 2}
@@ -264,7 +263,7 @@ def test_what_was_read_is_not_read_again(store: ModelStoreHook, requests: Counte
 def test_an_event_that_is_gone_is_missed(store: ModelStoreHook) -> None:
     """What is not listed any more is not told from memory."""
     for _ in range(3):
-        record(store).append("release_started")
+        record(store).append(ReleaseStarted())
     one = record(store)
     assert one.state().last_seq == 3
     store.delete("records/digits/2/000002-release_started.json")
@@ -275,7 +274,7 @@ def test_an_event_that_is_gone_is_missed(store: ModelStoreHook) -> None:
 def test_started_is_one_small_request(store: ModelStoreHook, requests: Counter[str]) -> None:
     """Whether there was a release is asked with one listing of one key."""
     keys: list[int] = []
-    record(store).append("release_started")
+    record(store).append(ReleaseStarted())
     store.client.meta.events.register(
         "provide-client-params.s3.ListObjectsV2", lambda params, **_: keys.append(params["MaxKeys"])
     )
@@ -288,7 +287,7 @@ def test_events_are_read_many_at_a_time(store: ModelStoreHook, monkeypatch: pyte
     """Sixteen reads are under way at once: each waits until all are."""
     assert store.client
     for _ in range(16):
-        record(store).append("release_started")
+        record(store).append(ReleaseStarted())
     all_there, read = Barrier(16), store.read_with_etag
 
     def read_together(key: str, **limits: Any) -> Any:
@@ -305,13 +304,14 @@ def test_events_are_read_many_at_a_time(store: ModelStoreHook, monkeypatch: pyte
 def stage_events(store: ModelStoreHook) -> list[tuple[str, Any, Any]]:
     """Return kind, outcome and reason of what was recorded after the start."""
     events = record(store).events()[1:]
-    return [(event.kind, event.data.get("outcome"), event.data.get("reason")) for event in events]
+    told = [(event.kind, event.data.to_document()) for event in events]
+    return [(kind, document.get("outcome"), document.get("reason")) for kind, document in told]
 
 
 @pytest.fixture
 def begun(store: ModelStoreHook) -> ReleaseRecord:
     """The record of a release that has begun."""
-    record(store).append("release_started")
+    record(store).append(ReleaseStarted())
     return record(store)
 
 

@@ -21,6 +21,7 @@ from slipway.release_record.record import ReleaseRecord
 from include.model_release.errors import StoreUnavailableError
 from include.model_release.record import segment as record_segment
 from include.model_release.record.events import Event, EventWriter, RecordError
+from include.model_release.record.kinds import ReleaseStarted, RollbackStarted, StageStarted, WindowJudged
 from include.model_release.record.segment import UNPACKED_LIMIT_BYTES, pack_segment, unpack_segment
 
 PREFIX = "records/digits/2/"
@@ -37,7 +38,9 @@ def record(store: ModelStoreHook) -> ReleaseRecord:
 def event(seq: int) -> Event:
     """An event of a long canary."""
     writer = EventWriter("digits-2", "digits", 2)
-    return writer.release_started(seq, AT) if seq == 1 else writer.window_judged(seq, AT, **WINDOW)
+    return (
+        writer.event(seq, AT, ReleaseStarted()) if seq == 1 else writer.event(seq, AT, WindowJudged(**WINDOW))
+    )
 
 
 def filled(store: ModelStoreHook, last: int, first: int = 1) -> list[Event]:
@@ -82,9 +85,9 @@ def test_the_window_that_fills_a_block_writes_its_segment(
     """A canary leaves segments behind while it runs, so that its end need not read it event by event."""
     filled(store, 18)
     one = record(store)
-    one.append("window_judged", at=AT, **WINDOW)
+    one.append(WindowJudged(**WINDOW), at=AT)
     assert not store.exists(SEGMENT)
-    one.append("window_judged", at=AT, **WINDOW)
+    one.append(WindowJudged(**WINDOW), at=AT)
     assert store.exists(SEGMENT)
     requests.clear()
     assert record(store).events() == [event(seq) for seq in range(1, 21)]
@@ -95,7 +98,7 @@ def test_no_other_event_waits_for_a_segment(store: ModelStoreHook, requests: Cou
     """An event of a rollback that happens to fill a block costs no more than any other."""
     filled(store, 19)
     requests.clear()
-    record(store).append("rollback_started", reason="bad", by="judge", stable_storage_uri=None)
+    record(store).append(RollbackStarted(reason="bad", by="judge", stable_storage_uri=None))
     assert requests == {"ListObjectsV2": 1, "PutObject": 1}
 
 
@@ -111,7 +114,7 @@ def test_a_segment_that_cannot_be_written_holds_nothing_up(
         return write_once(key, *arguments, **more)
 
     monkeypatch.setattr(store, "write_once", no_segments)
-    record(store).append("window_judged", at=AT, **WINDOW)
+    record(store).append(WindowJudged(**WINDOW), at=AT)
     assert record(store).events() == [*events, event(20)]
 
 
@@ -119,7 +122,7 @@ def test_an_event_that_came_late_is_read_beside_its_segment(store: ModelStoreHoo
     """A block may get another event after its segment was written; a segment need not hold all."""
     filled(store, 20)
     record(store).events()
-    late = EventWriter("digits-2", "digits", 2).stage_started(7, AT, stage="canary")
+    late = EventWriter("digits-2", "digits", 2).event(7, AT, StageStarted(stage="canary"))
     store.write_once(late.key, late.to_bytes())
     assert late in record(store).events()
     assert len(record(store).events()) == 21
@@ -138,7 +141,9 @@ def test_an_event_that_was_changed_is_not_told_by_a_segment(store: ModelStoreHoo
     """What lies at an event's key now is read, not what lay there when the segment was written."""
     filled(store, 20)
     record(store).events()
-    changed = EventWriter("digits-2", "digits", 2).window_judged(7, AT, **{**WINDOW, "candidate_errors": 3})
+    changed = EventWriter("digits-2", "digits", 2).event(
+        7, AT, WindowJudged(**{**WINDOW, "candidate_errors": 3})
+    )
     store.write(changed.key, changed.to_bytes())
     assert record(store).events()[6] == changed
 
@@ -189,7 +194,7 @@ def test_appending_to_a_long_record_lists_its_end(store: ModelStoreHook, request
     store.client.meta.events.register(
         "provide-client-params.s3.ListObjectsV2", lambda params, **_: asked.append(params.get("StartAfter"))
     )
-    assert record(store).append("stage_started", stage="promote").seq == 63
+    assert record(store).append(StageStarted(stage="promote")).seq == 63
     assert asked == [PREFIX, None, f"{PREFIX}000040"]
 
 
@@ -198,7 +203,7 @@ def test_a_segment_of_what_is_not_there_leads_no_writer_astray(store: ModelStore
     """A segment that names numbers no event has leaves no gap behind what is appended."""
     filled(store, 61)
     store.write(f"{PREFIX}segments/{segment}.jsonl.gz", b"")
-    assert record(store).append("stage_started", stage="promote").seq == 62
+    assert record(store).append(StageStarted(stage="promote")).seq == 62
     assert record(store).state().last_seq == 62
 
 
@@ -207,5 +212,5 @@ def test_numbers_beyond_six_digits_go_on(store: ModelStoreHook) -> None:
     filled(store, 1_000_003, first=999_961)
     one = record(store)
     assert [found.seq for found in one.events()][-1] == 1_000_003
-    assert record(store).append("stage_started", stage="x").seq == 1_000_004
+    assert record(store).append(StageStarted(stage="x")).seq == 1_000_004
     assert one.events()[-1].seq == 1_000_004

@@ -95,7 +95,7 @@ class Canary:
         """What the judge was shown."""
         watch = self.trigger.watch
         events = [] if watch is None else list(watch.events)
-        return [one["data"]["verdict"] for one in events if one["kind"] == "window_judged"]
+        return [one.data.verdict for one in events if one.kind == "window_judged"]
 
 
 @asynccontextmanager

@@ -11,6 +11,13 @@ from benchmarks.chaos.excuses import CLUSTER, ROUTER, Excuse
 from benchmarks.chaos.gates import Write
 from benchmarks.chaos.plan import DIALECTS, KINDS, Plan, draw
 from include.model_release.record.events import EventWriter
+from include.model_release.record.kinds import (
+    ReleaseFinished,
+    ReleaseStarted,
+    RolledBack,
+    StageStarted,
+    WeightIntended,
+)
 from include.sandbox.load.answers import Answer
 
 STABLE, CANDIDATE = "s3://b/models/moody/1/repository", "s3://b/models/moody/2/repository"
@@ -45,8 +52,8 @@ RENEWED = write("leases", {"spec": {"renewTime": "…"}})
 def seen() -> Evidence:
     """A bad candidate that was rolled back, with all promises kept."""
     writer, at = EventWriter("moody-2", "moody", 2), datetime(2026, 1, 1, tzinfo=UTC)
-    rolled_back = writer.rolled_back(
-        3, at, stable_storage_uri=STABLE, candidate_requests=1, candidate_errors=1, weight_0_at=at
+    rolled_back = writer.event(
+        3, at, RolledBack(stable_storage_uri=STABLE, candidate_requests=1, candidate_errors=1, weight_0_at=at)
     )
     return Evidence(
         plan=Plan(1, 50.0, (), 1.0),
@@ -59,10 +66,10 @@ def seen() -> Evidence:
         after=[answer(9.0, "p-00003")],
         writes=[RENEWED, BEGUN],
         events=[
-            writer.release_started(1, at, stable_storage_uri=STABLE),
-            writer.weight_intended(2, at, weight=20, storage_uri=CANDIDATE, stable_storage_uri=STABLE),
+            writer.event(1, at, ReleaseStarted(stable_storage_uri=STABLE)),
+            writer.event(2, at, WeightIntended(weight=20, storage_uri=CANDIDATE, stable_storage_uri=STABLE)),
             rolled_back,
-            writer.release_finished(4, at, outcome="rolled_back"),
+            writer.event(4, at, ReleaseFinished(outcome="rolled_back")),
         ],
         uri=STABLE,
         traffic={"p-00003": 100},
@@ -116,8 +123,8 @@ def test_a_record_without_an_end_is_told(seen: Evidence) -> None:
 def test_a_stage_left_open_is_told(seen: Evidence) -> None:
     """Who reads the record would think that it is still under way."""
     writer, at = EventWriter("moody-2", "moody", 2), seen.events[-1].at
-    begun = writer.stage_started(4, at, stage="roll_back")
-    seen.events = [*seen.events[:-1], begun, writer.release_finished(5, at, outcome="rolled_back")]
+    begun = writer.event(4, at, StageStarted(stage="roll_back"))
+    seen.events = [*seen.events[:-1], begun, writer.event(5, at, ReleaseFinished(outcome="rolled_back"))]
     assert violations(seen) == ["stages that never ended: roll_back"]
 
 
@@ -131,10 +138,10 @@ def test_steps_and_a_rollback_are_one_canary(seen: Evidence, weights: list[Write
 def test_two_rollbacks_in_one_record_are_told(seen: Evidence) -> None:
     """What was done once stands there once."""
     writer, at = EventWriter("moody-2", "moody", 2), seen.events[2].at
-    again = writer.rolled_back(
-        4, at, stable_storage_uri=STABLE, candidate_requests=1, candidate_errors=1, weight_0_at=at
+    again = writer.event(
+        4, at, RolledBack(stable_storage_uri=STABLE, candidate_requests=1, candidate_errors=1, weight_0_at=at)
     )
-    seen.events = [*seen.events[:-1], again, writer.release_finished(5, at, outcome="rolled_back")]
+    seen.events = [*seen.events[:-1], again, writer.event(5, at, ReleaseFinished(outcome="rolled_back"))]
     assert violations(seen) == ["2 events rolled_back"]
 
 

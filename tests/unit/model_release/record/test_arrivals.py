@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from include.model_release.errors import UserError
 from include.model_release.intake import IncomingVersion
 from include.model_release.record.arrivals import (
-    BELIEVED_S,
+    KEPT_FOR_S,
     Arrival,
     Kept,
     Upload,
@@ -159,7 +159,7 @@ def test_what_is_kept_comes_back(found: dict[IncomingVersion, str | None]) -> No
     }
     stored = json.loads(json.dumps(kept_as_json(kept)))
     assert kept_from(stored, 1001) == kept
-    assert kept_from(stored, 1000 + BELIEVED_S) == {}
+    assert kept_from(stored, 1000 + KEPT_FOR_S) == {}
     assert kept_from(stored, 999) == {}
 
 

@@ -16,6 +16,23 @@ from include.model_release.record.events import (
     parse_event_key,
 )
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import (
+    Approved,
+    CandidateVerified,
+    Promoted,
+    ReleaseFinished,
+    ReleaseStarted,
+    RollbackPhase,
+    RollbackStarted,
+    RolledBack,
+    StageFinished,
+    StageStarted,
+    StepFinished,
+    UnknownEvent,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
+)
 from include.model_release.record.state import release_report
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -32,47 +49,52 @@ def rolled_back_release() -> list[Event]:
     verdict = {"status": "inconclusive", "reason": "too little data"}
     write = WRITER
     return [
-        write.release_started(1, at(0), stable_storage_uri=V2),
-        write.stage_started(2, at(1), stage="convert"),
-        write.stage_finished(3, at(11), stage="convert", outcome="passed"),
-        write.stage_started(4, at(12), stage="canary"),
-        write.weight_intended(5, at(13), weight=5, storage_uri=V3, stable_storage_uri=V2),
-        write.weight_observed(6, at(14), weight=5, traffic={"r2": 95, "r3": 5}),
-        write.window_judged(
-            7, at(16), verdict=verdict, candidate_requests=8, candidate_errors=0, first_bad_at=None
+        write.event(1, at(0), ReleaseStarted(stable_storage_uri=V2)),
+        write.event(2, at(1), StageStarted(stage="convert")),
+        write.event(3, at(11), StageFinished(stage="convert", outcome="passed")),
+        write.event(4, at(12), StageStarted(stage="canary")),
+        write.event(5, at(13), WeightIntended(weight=5, storage_uri=V3, stable_storage_uri=V2)),
+        write.event(6, at(14), WeightObserved(weight=5, traffic={"r2": 95, "r3": 5})),
+        write.event(
+            7,
+            at(16),
+            WindowJudged(verdict=verdict, candidate_requests=8, candidate_errors=0, first_bad_at=None),
         ),
-        write.step_finished(
+        write.event(
             8,
             at(20),
-            weight=5,
-            verdict="pass",
-            reason="",
-            candidate_requests=60,
-            candidate_errors=0,
-            seconds=6.0,
+            StepFinished(
+                weight=5, verdict="pass", reason="", candidate_requests=60, candidate_errors=0, seconds=6.0
+            ),
         ),
-        write.weight_intended(9, at(20), weight=50, storage_uri=V3, stable_storage_uri=V2),
-        write.weight_observed(10, at(21), weight=50, traffic={"r2": 50, "r3": 50}),
-        write.window_judged(
-            11, at(23), verdict=verdict, candidate_requests=90, candidate_errors=7, first_bad_at=at(22)
+        write.event(9, at(20), WeightIntended(weight=50, storage_uri=V3, stable_storage_uri=V2)),
+        write.event(10, at(21), WeightObserved(weight=50, traffic={"r2": 50, "r3": 50})),
+        write.event(
+            11,
+            at(23),
+            WindowJudged(verdict=verdict, candidate_requests=90, candidate_errors=7, first_bad_at=at(22)),
         ),
-        write.step_finished(
+        write.event(
             12,
             at(24),
-            weight=50,
-            verdict="fail",
-            reason="errors",
-            candidate_requests=31,
-            candidate_errors=9,
-            seconds=3.0,
+            StepFinished(
+                weight=50,
+                verdict="fail",
+                reason="errors",
+                candidate_requests=31,
+                candidate_errors=9,
+                seconds=3.0,
+            ),
         ),
-        write.rollback_started(13, at(24), reason="errors", by="judge", stable_storage_uri=V2),
-        write.rollback_phase(14, at(24), phase="shield", detail="percent 0"),
-        write.weight_observed(15, at(25.5), weight=0, traffic={"r2": 100, "r3": 0}),
-        write.rollback_phase(16, at(26), phase="restore", detail="good URI"),
-        write.rolled_back(17, at(30), stable_storage_uri=V2, candidate_requests=101, candidate_errors=11),
-        write.stage_finished(18, at(31), stage="canary", outcome="refused", reason="errors"),
-        write.release_finished(19, at(32), outcome="failed", reason="errors"),
+        write.event(13, at(24), RollbackStarted(reason="errors", by="judge", stable_storage_uri=V2)),
+        write.event(14, at(24), RollbackPhase(phase="shield", detail="percent 0")),
+        write.event(15, at(25.5), WeightObserved(weight=0, traffic={"r2": 100, "r3": 0})),
+        write.event(16, at(26), RollbackPhase(phase="restore", detail="good URI")),
+        write.event(
+            17, at(30), RolledBack(stable_storage_uri=V2, candidate_requests=101, candidate_errors=11)
+        ),
+        write.event(18, at(31), StageFinished(stage="canary", outcome="refused", reason="errors")),
+        write.event(19, at(32), ReleaseFinished(outcome="failed", reason="errors")),
     ]
 
 
@@ -123,9 +145,9 @@ def test_a_rolled_back_release_reports_what_users_met() -> None:
 def test_a_promoted_release_is_promoted_and_has_no_rollback_figures() -> None:
     """Promotion decides the outcome; figures of a rollback are null."""
     events = [
-        WRITER.release_started(1, at(0)),
-        WRITER.promoted(2, at(5), storage_uri=V3),
-        WRITER.release_finished(3, at(6), outcome="promoted"),
+        WRITER.event(1, at(0), ReleaseStarted()),
+        WRITER.event(2, at(5), Promoted(storage_uri=V3)),
+        WRITER.event(3, at(6), ReleaseFinished(outcome="promoted")),
     ]
     report = release_report(fold(events))
     assert report["outcome"] == "promoted"
@@ -136,10 +158,10 @@ def test_a_promoted_release_is_promoted_and_has_no_rollback_figures() -> None:
 def test_a_refused_release_names_the_stage_that_refused() -> None:
     """The stage whose gate refused, and its reason, are what the report says."""
     events = [
-        WRITER.release_started(1, at(0)),
-        WRITER.stage_started(2, at(1), stage="stage"),
-        WRITER.stage_finished(3, at(4), stage="stage", outcome="refused", reason="does not load"),
-        WRITER.release_finished(4, at(5), outcome="refused"),
+        WRITER.event(1, at(0), ReleaseStarted()),
+        WRITER.event(2, at(1), StageStarted(stage="stage")),
+        WRITER.event(3, at(4), StageFinished(stage="stage", outcome="refused", reason="does not load")),
+        WRITER.event(4, at(5), ReleaseFinished(outcome="refused")),
     ]
     state = fold(events)
     assert (state.outcome, state.refused_by, state.reason) == ("refused", "stage", "does not load")
@@ -149,11 +171,13 @@ def test_another_release_id_begins_a_new_attempt() -> None:
     """The newest attempt counts; the older one is only counted, and its late events change nothing."""
     other = EventWriter(release_id="digits-3-again", model="digits", version=3)
     events = [
-        WRITER.release_started(1, at(0)),
-        WRITER.release_finished(2, at(1), outcome="failed", reason="S3 was away"),
-        other.release_started(3, at(10)),
-        WRITER.stage_finished(4, at(11), stage="publish", outcome="failed", reason="a task of the old run"),
-        other.promoted(5, at(20), storage_uri=V3),
+        WRITER.event(1, at(0), ReleaseStarted()),
+        WRITER.event(2, at(1), ReleaseFinished(outcome="failed", reason="S3 was away")),
+        other.event(3, at(10), ReleaseStarted()),
+        WRITER.event(
+            4, at(11), StageFinished(stage="publish", outcome="failed", reason="a task of the old run")
+        ),
+        other.event(5, at(20), Promoted(storage_uri=V3)),
     ]
     state = fold(events)
     assert (state.attempts, state.release_id, state.outcome) == (2, "digits-3-again", "promoted")
@@ -164,11 +188,11 @@ def test_another_release_id_begins_a_new_attempt() -> None:
 def test_a_task_that_ran_again_does_not_begin_a_new_attempt() -> None:
     """The same release id while the attempt is open is the same attempt, with its first start."""
     events = [
-        WRITER.release_started(1, at(0)),
-        WRITER.stage_started(2, at(1), stage="convert"),
-        WRITER.release_started(3, at(5)),
-        WRITER.stage_started(4, at(6), stage="convert"),
-        WRITER.stage_finished(5, at(9), stage="convert", outcome="passed"),
+        WRITER.event(1, at(0), ReleaseStarted()),
+        WRITER.event(2, at(1), StageStarted(stage="convert")),
+        WRITER.event(3, at(5), ReleaseStarted()),
+        WRITER.event(4, at(6), StageStarted(stage="convert")),
+        WRITER.event(5, at(9), StageFinished(stage="convert", outcome="passed")),
     ]
     state = fold(events)
     assert state.attempts == 1
@@ -179,9 +203,9 @@ def test_a_task_that_ran_again_does_not_begin_a_new_attempt() -> None:
 def test_the_same_release_id_after_the_end_is_a_new_attempt() -> None:
     """A run that was cleared and started again keeps its id, but begins anew."""
     events = [
-        WRITER.release_started(1, at(0)),
-        WRITER.release_finished(2, at(1), outcome="cancelled"),
-        WRITER.release_started(3, at(9)),
+        WRITER.event(1, at(0), ReleaseStarted()),
+        WRITER.event(2, at(1), ReleaseFinished(outcome="cancelled")),
+        WRITER.event(3, at(9), ReleaseStarted()),
     ]
     state = fold(events)
     assert (state.attempts, state.outcome, state.started_at) == (2, "open", at(9))
@@ -202,22 +226,22 @@ def test_an_empty_record_is_an_error() -> None:
 
 def test_two_events_with_one_name_and_other_content_are_an_error() -> None:
     """The store writes each key once; two contents mean that something else wrote."""
-    one = WRITER.release_started(1, at(0))
+    one = WRITER.event(1, at(0), ReleaseStarted())
     with pytest.raises(RecordError, match="number 1"):
-        fold([one, WRITER.release_started(1, at(3))])
+        fold([one, WRITER.event(1, at(3), ReleaseStarted())])
 
 
 def test_events_of_two_versions_are_not_folded_together() -> None:
     """Mixing records of versions is the caller's mistake and is told."""
-    other = EventWriter("digits-2", "digits", 2).release_finished(2, at(1), outcome="promoted")
+    other = EventWriter("digits-2", "digits", 2).event(2, at(1), ReleaseFinished(outcome="promoted"))
     with pytest.raises(RecordError, match="several versions"):
-        fold([WRITER.release_started(1, at(0)), other])
+        fold([WRITER.event(1, at(0), ReleaseStarted()), other])
 
 
 def test_unknown_kinds_count_but_mean_nothing() -> None:
     """An event of a newer Slipway keeps its number and changes nothing."""
     events = rolled_back_release()
-    news = Event(seq=20, at=at(40), kind="mirrored", release_id="digits-3", model="digits", version=3)
+    news = WRITER.event(20, at(40), UnknownEvent("mirrored", {}))
     assert release_report(fold([*events, news])) == release_report(fold(events))
 
 
@@ -283,7 +307,7 @@ def test_a_late_promotion_is_a_stray() -> None:
     """Once it was decided to go back, no task that comes late makes the release a promoted one."""
     for length in (13, 17, 19):  # rolling back, rolled back, finished
         events = rolled_back_release()[:length]
-        late = WRITER.promoted(length + 1, at(50), storage_uri=V3, manifest_sha256="ab")
+        late = WRITER.event(length + 1, at(50), Promoted(storage_uri=V3, manifest_sha256="ab"))
         state = fold([*events, late])
         assert (state.outcome, state.standing) == (fold(events).outcome, fold(events).standing)
         assert state.strays == 1
@@ -293,9 +317,9 @@ def test_after_the_end_nothing_is_proved_any_more() -> None:
     """Steps, approvals and intentions of a late task are strays: they belong to no attempt that is open."""
     events = [*rolled_back_release()]
     late = [
-        WRITER.weight_intended(20, at(50), weight=99, storage_uri=V3, stable_storage_uri=V2),
-        WRITER.approved(21, at(51), before="promotion", by="alice", manifest_sha256="ab"),
-        WRITER.candidate_verified(22, at(52), manifest_sha256="ab"),
+        WRITER.event(20, at(50), WeightIntended(weight=99, storage_uri=V3, stable_storage_uri=V2)),
+        WRITER.event(21, at(51), Approved(before="promotion", by="alice", manifest_sha256="ab")),
+        WRITER.event(22, at(52), CandidateVerified(manifest_sha256="ab")),
     ]
     before, after = fold(events), fold([*events, *late])
     assert (after.intended_weight, after.approvals, after.canary) == (
@@ -309,7 +333,7 @@ def test_after_the_end_nothing_is_proved_any_more() -> None:
 def test_a_step_that_begins_anew_proves_itself_anew() -> None:
     """A task that is run again from the first step takes nothing over from what later steps had shown."""
     events = rolled_back_release()[:8]
-    again = WRITER.weight_intended(9, at(21), weight=5, storage_uri=V3, stable_storage_uri=V2)
+    again = WRITER.event(9, at(21), WeightIntended(weight=5, storage_uri=V3, stable_storage_uri=V2))
     assert [step.weight for step in fold(events).canary] == [5]
     assert fold([*events, again]).canary == ()
 
@@ -317,12 +341,14 @@ def test_a_step_that_begins_anew_proves_itself_anew() -> None:
 def test_a_preview_that_was_taken_away_is_not_a_rollback() -> None:
     """No user has met it: the outcome is that of the stage which ended the release."""
     events = [
-        WRITER.release_started(1, at(0), stable_storage_uri=V2),
-        WRITER.weight_intended(2, at(1), weight=0, storage_uri=V3, stable_storage_uri=V2),
-        WRITER.stage_finished(3, at(2), stage="mirror", outcome="refused", reason="other answers"),
-        WRITER.rollback_started(4, at(3), reason="other answers", by="judge", stable_storage_uri=V2),
-        WRITER.rolled_back(5, at(4), stable_storage_uri=V2, candidate_requests=None, candidate_errors=None),
-        WRITER.release_finished(6, at(5), outcome="refused", refused_by="mirror"),
+        WRITER.event(1, at(0), ReleaseStarted(stable_storage_uri=V2)),
+        WRITER.event(2, at(1), WeightIntended(weight=0, storage_uri=V3, stable_storage_uri=V2)),
+        WRITER.event(3, at(2), StageFinished(stage="mirror", outcome="refused", reason="other answers")),
+        WRITER.event(4, at(3), RollbackStarted(reason="other answers", by="judge", stable_storage_uri=V2)),
+        WRITER.event(
+            5, at(4), RolledBack(stable_storage_uri=V2, candidate_requests=None, candidate_errors=None)
+        ),
+        WRITER.event(6, at(5), ReleaseFinished(outcome="refused", refused_by="mirror")),
     ]
     state = fold(events)
     assert (state.outcome, state.refused_by, state.standing) == ("refused", "mirror", "")
@@ -332,14 +358,16 @@ def test_what_was_promoted_stays_known_over_later_attempts() -> None:
     """A version that is live is not forgotten for a second attempt that fails; one that was rolled back is."""
     other = EventWriter(release_id="digits-3-again", model="digits", version=3)
     events = [
-        WRITER.release_started(1, at(0)),
-        WRITER.promoted(2, at(5), storage_uri=V3, manifest_sha256="ab"),
-        other.release_started(3, at(10)),
-        other.release_finished(4, at(20), outcome="failed"),
+        WRITER.event(1, at(0), ReleaseStarted()),
+        WRITER.event(2, at(5), Promoted(storage_uri=V3, manifest_sha256="ab")),
+        other.event(3, at(10), ReleaseStarted()),
+        other.event(4, at(20), ReleaseFinished(outcome="failed")),
     ]
     state = fold(events)
     assert (state.outcome, state.standing, state.promoted_sha256) == ("failed", "promoted", "ab")
-    back = other.rolled_back(4, at(20), stable_storage_uri=V2, candidate_requests=None, candidate_errors=None)
+    back = other.event(
+        4, at(20), RolledBack(stable_storage_uri=V2, candidate_requests=None, candidate_errors=None)
+    )
     assert fold([*events[:3], back]).standing == "rolled_back"
 
 
@@ -362,16 +390,16 @@ def test_what_was_promoted_stays_known_over_later_attempts() -> None:
 )
 def test_an_event_that_cannot_be_right_is_named(kind: str, data: dict[str, object]) -> None:
     """A value of another type is an error of the record that names event and field, whatever the field."""
-    began = WRITER.release_started(1, at(0))
+    began = WRITER.event(1, at(0), ReleaseStarted())
     attempt = "digits-3-again" if kind == "release_started" else "digits-3"
-    event = Event(seq=2, at=at(1), kind=kind, release_id=attempt, model="digits", version=3, data=data)
+    document = {**began.to_document(), "seq": 2, "kind": kind, "release_id": attempt, "data": data}
     with pytest.raises(RecordError, match=rf"000002-{kind}\.json cannot be right: `{list(data)[-1]}`"):
-        fold([began, event])
+        fold([began, Event.from_document(document)])
 
 
 def test_a_number_far_away_costs_nothing() -> None:
     """One stray event with a huge number is a gap that is told in words, without counting up to it."""
-    events = [WRITER.release_started(1, at(0)), WRITER.release_started(SEQ_LIMIT, at(1))]
+    events = [WRITER.event(1, at(0), ReleaseStarted()), WRITER.event(SEQ_LIMIT, at(1), ReleaseStarted())]
     with pytest.raises(RecordError, match=f"no event 2 to {SEQ_LIMIT - 1}"):
         fold(events)
     with pytest.raises(RecordError, match="is not the key of an event"):

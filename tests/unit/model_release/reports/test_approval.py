@@ -5,6 +5,7 @@ from typing import Any
 
 from include.model_release.record.events import EventWriter
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import ReleaseStarted, StageFinished, StageStarted, StepFinished
 from include.model_release.reports.approval import approval_body
 
 WRITER = EventWriter("digits-3", "digits", 3)
@@ -14,10 +15,10 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 def test_a_person_is_shown_what_the_gates_measured() -> None:
     """Accuracy, latencies beside the stable version's, each finished stage, and where the reports are."""
     events = [
-        WRITER.release_started(1, NOW, stable_storage_uri="s3://b/models/digits/2/repository"),
-        WRITER.stage_started(2, NOW, stage="validate"),
-        WRITER.stage_finished(3, NOW, stage="validate", outcome="passed"),
-        WRITER.stage_started(4, NOW, stage="approve"),
+        WRITER.event(1, NOW, ReleaseStarted(stable_storage_uri="s3://b/models/digits/2/repository")),
+        WRITER.event(2, NOW, StageStarted(stage="validate")),
+        WRITER.event(3, NOW, StageFinished(stage="validate", outcome="passed")),
+        WRITER.event(4, NOW, StageStarted(stage="approve")),
     ]
     text = approval_body(
         fold(events),
@@ -48,7 +49,7 @@ def test_a_person_is_shown_what_the_gates_measured() -> None:
 def test_a_person_is_told_what_was_not_compared() -> None:
     """A stable version that the gates did not compare with is said once, before the numbers."""
     text = approval_body(
-        fold([WRITER.release_started(1, NOW)]),
+        fold([WRITER.event(1, NOW, ReleaseStarted())]),
         evidence_uri="s3://b/evidence/",
         validation={"not_compared": "version 2 is an engine of old"},
         benchmark={"not_compared": "version 2 is an engine of old"},
@@ -58,7 +59,7 @@ def test_a_person_is_told_what_was_not_compared() -> None:
 
 def test_each_kind_of_answer_has_its_figures() -> None:
     """Errors of a regressor and the score of a text model are told like accuracy."""
-    state = fold([WRITER.release_started(1, NOW)])
+    state = fold([WRITER.event(1, NOW, ReleaseStarted())])
     numbers = {"rows": 20, "mae": 0.5, "mae_max": 1, "rmse": None, "r2": 0.93, "agreement": 0.9}
     text = approval_body(state, evidence_uri="s3://b/", validation={"numbers": numbers}, benchmark=None)
     assert "20 golden rows: mean absolute error 0.5, R² 0.93, agreement 0.9." in text
@@ -67,16 +68,18 @@ def test_each_kind_of_answer_has_its_figures() -> None:
 def test_before_a_promotion_the_steps_of_the_canary_are_shown() -> None:
     """Each step with its verdict and reason, as the judge gave them."""
     events = [
-        WRITER.release_started(1, NOW),
-        WRITER.step_finished(
+        WRITER.event(1, NOW, ReleaseStarted()),
+        WRITER.event(
             2,
             NOW,
-            weight=5,
-            verdict="pass",
-            reason="The bake is over.",
-            candidate_requests=70,
-            candidate_errors=1,
-            seconds=60.0,
+            StepFinished(
+                weight=5,
+                verdict="pass",
+                reason="The bake is over.",
+                candidate_requests=70,
+                candidate_errors=1,
+                seconds=60.0,
+            ),
         ),
     ]
     text = approval_body(fold(events), evidence_uri="s3://b/", validation=None, benchmark=None)
@@ -87,7 +90,7 @@ def test_before_a_promotion_the_steps_of_the_canary_are_shown() -> None:
 
 def test_a_person_is_told_where_the_candidate_can_be_tried() -> None:
     """With a preview its address is in the text; without one nothing is said of it."""
-    state = fold([WRITER.release_started(1, NOW)])
+    state = fold([WRITER.event(1, NOW, ReleaseStarted())])
     given: dict[str, Any] = {"evidence_uri": "s3://b/", "validation": None, "benchmark": None}
     url = "http://latest-digits-predictor.models.example.org"
     assert f"`{url}`: try it" in approval_body(state, candidate_url=url, **given)

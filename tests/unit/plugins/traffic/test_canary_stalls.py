@@ -80,10 +80,10 @@ async def test_time_that_nobody_watched_is_no_bake_and_no_bet(release_run: Relea
     before = watched.elapsed_s
     metrics.readings += 300
     await until(lambda: watched.judge.unjudged.windows == 1)
-    await until(lambda: any(one["data"]["verdict"]["blind"] for one in judged(watched)))
+    await until(lambda: any(one.data.verdict["blind"] for one in judged(watched)))
     assert watched.elapsed_s - before < 1.0
-    assert max(one["data"]["verdict"]["window"]["seconds"] for one in judged(watched) if not blind(one)) < 1.0
+    assert max(one.data.verdict["window"]["seconds"] for one in judged(watched) if not blind(one)) < 1.0
     assert sum(blind(one) for one in judged(watched)) == 1
     metrics.readings += 300
     assert await running == "roll_back"
-    assert "budget" in told(watched, "rollback_started")["reason"]
+    assert "budget" in told(watched, "rollback_started").reason

@@ -13,9 +13,16 @@ from slipway.traffic.checkpoint import CanaryJournal, WatchState
 from include.model_release.errors import MetricsUnavailableError, UserError
 from include.model_release.json_source import parse_json
 from include.model_release.metrics.samples import Counters, Reading
+from include.model_release.record.events import PendingEvent
+from include.model_release.record.kinds import StageStarted, UnknownEvent
 
+AT = "2026-01-02T03:04:05+00:00"
 STATE = WatchState(
-    "w", "{}", 4.0, [{"kind": "x"}], {"a": Reading.of(100.0, {"s": Counters(10, 1, {1.0: 10})})}
+    "w",
+    "{}",
+    4.0,
+    [PendingEvent.now(StageStarted(stage="canary")), PendingEvent.now(UnknownEvent("x", {"y": 1}))],
+    {"a": Reading.of(100.0, {"s": Counters(10, 1, {1.0: 10})})},
 )
 
 
@@ -53,6 +60,9 @@ def test_a_state_comes_back_as_it_was_saved() -> None:
         json.dumps({**STATE.to_dict(), "watch": None}).encode(),
         json.dumps({**STATE.to_dict(), "judge": {}}).encode(),
         json.dumps({**STATE.to_dict(), "events": [7]}).encode(),
+        json.dumps({**STATE.to_dict(), "events": [{"kind": "promoted", "at": "now", "data": {}}]}).encode(),
+        json.dumps({**STATE.to_dict(), "events": [{"kind": [], "at": AT, "data": {}}]}).encode(),
+        json.dumps({**STATE.to_dict(), "events": [{"kind": "promoted", "at": AT, "data": {}}]}).encode(),
     ],
 )
 def test_a_journal_that_cannot_be_read_is_none(content: bytes) -> None:

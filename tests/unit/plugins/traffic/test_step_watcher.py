@@ -46,8 +46,8 @@ async def test_a_healthy_candidate_gets_its_share_and_the_step_advances(
     assert model.users() == {STABLE_URI: 80, CANDIDATE_URI: 20}
     assert kinds(watched)[0] == "weight_observed"
     assert kinds(watched)[-1] == "step_finished"
-    assert told(watched, "step_finished")["verdict"] == "pass"
-    assert told(watched, "window_judged")["first_bad_at"] is None
+    assert told(watched, "step_finished").verdict == "pass"
+    assert told(watched, "window_judged").first_bad_at is None
 
 
 async def test_a_failing_candidate_has_no_user_left_before_the_event_is_yielded(
@@ -59,9 +59,9 @@ async def test_a_failing_candidate_has_no_user_left_before_the_event_is_yielded(
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert kinds(watched)[-3:] == ["step_finished", "rollback_started", "weight_observed"]
-    assert told(watched, "rollback_started")["by"] == "judge"
-    assert told(watched, "weight_observed")["weight"] == 0
-    assert told(watched, "window_judged")["first_bad_at"] is not None
+    assert told(watched, "rollback_started").by == "judge"
+    assert told(watched, "weight_observed").weight == 0
+    assert told(watched, "window_judged").first_bad_at is not None
 
 
 async def test_a_fault_that_hits_both_alike_does_not_fail_the_candidate(
@@ -80,7 +80,7 @@ async def test_a_metrics_source_that_is_away_ends_the_canary(release_run: Releas
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert kinds(watched).count("window_judged") == PLAN.max_blind_windows
-    assert told(watched, "window_judged")["verdict"]["blind"]
+    assert told(watched, "window_judged").verdict["blind"]
 
 
 async def test_too_little_traffic_is_never_a_pass(release_run: ReleaseRun, live: Live) -> None:
@@ -88,7 +88,7 @@ async def test_too_little_traffic_is_never_a_pass(release_run: ReleaseRun, live:
     model = live()
     watched, _, _ = watch(release_run, model, ((1, 0), (0, 0)))
     assert await watched.run() == "roll_back"
-    assert told(watched, "step_finished")["verdict"] == "inconclusive"
+    assert told(watched, "step_finished").verdict == "inconclusive"
     assert model.share(CANDIDATE_URI) == 0
 
 
@@ -188,9 +188,9 @@ async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
     assert again.elapsed_s > died.elapsed_s
     assert again.events[: len(died.events)] == died.events
     # What users met while nobody watched is counted, and no window.
-    assert told(again, "window_judged")["candidate_requests"] == 20 * (later.readings - 1)
+    assert told(again, "window_judged").candidate_requests == 20 * (later.readings - 1)
     assert again.judge.unjudged.candidate_requests >= 20 * 30
-    windows = [event["data"]["verdict"] for event in again.events if event["kind"] == "window_judged"]
+    windows = [event.data.verdict for event in again.events if event.kind == "window_judged"]
     assert all(verdict["window"]["seconds"] < 2 * PLAN.window_s + 0.1 for verdict in windows)
     assert again.elapsed_s == pytest.approx(sum(verdict["window"]["seconds"] for verdict in windows))
 
@@ -205,11 +205,11 @@ async def test_another_watch_takes_over_the_reading_but_not_the_judge(
     second, _, later = watch(release_run, model, HEALTHY, step=1, journal=journal, name="another")
     later.readings = metrics.readings + 30
     assert await second.run() == "advance"
-    judged = next(event["data"] for event in second.events if event["kind"] == "window_judged")
-    assert judged["candidate_requests"] > 20 * 30
-    assert judged["verdict"]["window"]["candidate"]["requests"] < 20 * 30
-    assert judged["verdict"]["statistics"]["canary"]["windows"] == 1
-    assert not judged["verdict"]["blind"]
+    judged = next(event.data for event in second.events if event.kind == "window_judged")
+    assert judged.candidate_requests > 20 * 30
+    assert judged.verdict["window"]["candidate"]["requests"] < 20 * 30
+    assert judged.verdict["statistics"]["canary"]["windows"] == 1
+    assert not judged.verdict["blind"]
 
 
 async def test_the_same_data_again_is_no_window(release_run: ReleaseRun, live: Live) -> None:
@@ -221,9 +221,7 @@ async def test_the_same_data_again_is_no_window(release_run: ReleaseRun, live: L
     assert kinds(watched) == ["weight_observed"]
     metrics.away = True
     assert await running == "roll_back"
-    assert all(
-        event["data"]["verdict"]["blind"] for event in watched.events if event["kind"] == "window_judged"
-    )
+    assert all(event.data.verdict["blind"] for event in watched.events if event.kind == "window_judged")
 
 
 async def test_a_budget_of_exposure_ends_the_canary(release_run: ReleaseRun, live: Live) -> None:
@@ -232,7 +230,7 @@ async def test_a_budget_of_exposure_ends_the_canary(release_run: ReleaseRun, liv
     watched, _, _ = watch(release_run, model, HEALTHY, plan=replace(PLAN, max_candidate_requests=10))
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    assert "budget" in told(watched, "rollback_started")["reason"]
+    assert "budget" in told(watched, "rollback_started").reason
 
 
 async def test_a_canary_whose_guard_ended_it_is_not_gone_on_with(release_run: ReleaseRun, live: Live) -> None:
@@ -245,8 +243,8 @@ async def test_a_canary_whose_guard_ended_it_is_not_gone_on_with(release_run: Re
     watched._cluster._lease_holder._due_s = 0.0
     assert await running == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    assert told(watched, "rollback_started")["by"] == "guard"
-    assert "not renewed" in told(watched, "rollback_started")["reason"]
+    assert told(watched, "rollback_started").by == "guard"
+    assert "not renewed" in told(watched, "rollback_started").reason
 
 
 async def test_an_ended_canary_is_not_begun_again(release_run: ReleaseRun, live: Live) -> None:

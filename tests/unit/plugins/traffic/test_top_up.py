@@ -42,7 +42,7 @@ def _own_urls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def windows(watched: StepWatch) -> list[dict[str, Any]]:
     """The recorded windows that were seen, in order."""
-    verdicts = [event["data"]["verdict"] for event in watched.events if event["kind"] == "window_judged"]
+    verdicts = [event.data.verdict for event in watched.events if event.kind == "window_judged"]
     return [verdict["window"] for verdict in verdicts if verdict["window"] is not None]
 
 
@@ -55,8 +55,8 @@ async def test_a_candidate_without_users_passes_by_replays(release_run: ReleaseR
         "http://digits-predictor-00001.example",
         "http://digits-predictor-00002.example",
     )
-    assert "replayed golden requests" in told(watched, "step_finished")["reason"]
-    assert told(watched, "step_finished")["candidate_requests"] == 0
+    assert "replayed golden requests" in told(watched, "step_finished").reason
+    assert told(watched, "step_finished").candidate_requests == 0
 
 
 async def test_users_windows_are_judged_first_and_both_are_recorded(
@@ -78,8 +78,8 @@ async def test_a_candidate_that_fails_replays_is_taken_back(release_run: Release
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     judged = told(watched, "window_judged")
-    assert judged["verdict"]["status"] == "fail"
-    assert (judged["candidate_errors"], judged["first_bad_at"]) == (0, None)
+    assert judged.verdict["status"] == "fail"
+    assert (judged.candidate_errors, judged.first_bad_at) == (0, None)
 
 
 async def test_enough_users_need_no_replay(release_run: ReleaseRun, live: Live) -> None:
@@ -98,9 +98,7 @@ async def test_without_urls_it_is_rolled_back_and_says_why(
     watched, _, _ = watch(release_run, model, NOBODY, plan=TOP_UP, replay=replay)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    assert (
-        "No golden requests were replayed: the store is away" in told(watched, "rollback_started")["reason"]
-    )
+    assert "No golden requests were replayed: the store is away" in told(watched, "rollback_started").reason
 
 
 async def test_what_is_replayed_while_the_users_are_not_seen_is_not_judged(
@@ -120,7 +118,7 @@ async def test_what_is_replayed_while_the_users_are_not_seen_is_not_judged(
 
     monkeypatch.setattr(metrics, "read", away_after_the_first_replay)
     assert await watched.run() == "roll_back"
-    verdicts = [event["data"]["verdict"] for event in watched.events if event["kind"] == "window_judged"]
+    verdicts = [event.data.verdict for event in watched.events if event.kind == "window_judged"]
     assert [verdict["blind"] for verdict in verdicts[-3:]] == [True, True, True]
     assert len(replay.urls) == 1
     assert all(window["source"] == "users" for window in windows(watched))

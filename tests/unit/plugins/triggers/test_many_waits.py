@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import Any, cast
 
 import pytest
@@ -80,7 +79,7 @@ async def test_a_bad_candidate_is_shielded_at_once_among_200_waiting_loads(
                 assert await watched.run() == "roll_back"
             assert model.share(CANDIDATE_URI) == 0
             assert lease.renewals > 0
-            at = {event["kind"]: datetime.fromisoformat(event["at"]) for event in watched.events}
+            at = {event.kind: event.at for event in watched.events}
             assert (at["weight_observed"] - at["window_judged"]).total_seconds() < AT_ONCE_S
             # Far fewer than there are waits: what is there belongs to the canary and to polls that are under way.
             assert threading.active_count() < LOADS / 2

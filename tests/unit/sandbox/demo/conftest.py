@@ -10,6 +10,18 @@ import pytest
 
 from include.model_release.record.events import Event, EventWriter
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import (
+    Promoted,
+    ReleaseFinished,
+    ReleaseStarted,
+    RollbackStarted,
+    RolledBack,
+    StageFinished,
+    StageStarted,
+    StepFinished,
+    WeightIntended,
+    WeightObserved,
+)
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.chapters import CHAPTERS, Told
 from include.sandbox.demo.counts import Snapshot, Traffic
@@ -27,61 +39,75 @@ def recorded(version: int, outcome: str, refused_by: str = "validate") -> list[E
     """The record of a release that took 60 s; a canary was at 20 % from second 30 to second 50."""
     write = EventWriter(f"run-{version}", "digits", version)
     events = [
-        write.release_started(1, at(version, 0)),
-        write.stage_started(2, at(version, 1), stage="convert"),
-        write.stage_finished(3, at(version, 11), stage="convert", outcome="passed"),
+        write.event(1, at(version, 0), ReleaseStarted()),
+        write.event(2, at(version, 1), StageStarted(stage="convert")),
+        write.event(3, at(version, 11), StageFinished(stage="convert", outcome="passed")),
     ]
     if outcome == "refused":
-        events.append(write.stage_started(4, at(version, 12), stage=refused_by))
+        events.append(write.event(4, at(version, 12), StageStarted(stage=refused_by)))
         events.append(
-            write.stage_finished(
-                5, at(version, 15), stage=refused_by, outcome="refused", reason="[64] is not [8, 8]"
+            write.event(
+                5,
+                at(version, 15),
+                StageFinished(stage=refused_by, outcome="refused", reason="[64] is not [8, 8]"),
             )
         )
         events.append(
-            write.release_finished(
-                6, at(version, 60), outcome="refused", refused_by=refused_by, reason="[64] is not [8, 8]"
+            write.event(
+                6,
+                at(version, 60),
+                ReleaseFinished(outcome="refused", refused_by=refused_by, reason="[64] is not [8, 8]"),
             )
         )
         return events
     uri, stable = f"s3://slipway/models/digits/{version}/repository", None if version == 1 else "s3://stable"
     events += [
-        write.weight_intended(4, at(version, 30), weight=20, storage_uri=uri, stable_storage_uri=stable),
-        write.weight_observed(5, at(version, 31), weight=20, traffic={"new": 20, "old": 80}),
+        write.event(
+            4, at(version, 30), WeightIntended(weight=20, storage_uri=uri, stable_storage_uri=stable)
+        ),
+        write.event(5, at(version, 31), WeightObserved(weight=20, traffic={"new": 20, "old": 80})),
     ]
     if outcome == "promoted":
         events.append(_step(write, 6, version, "pass", errors=0))
-        events.append(write.promoted(7, at(version, 55), storage_uri=uri))
+        events.append(write.event(7, at(version, 55), Promoted(storage_uri=uri)))
     else:
         events.append(_step(write, 6, version, "fail", errors=12))
         events.append(
-            write.rollback_started(7, at(version, 49), reason="errors", by="judge", stable_storage_uri=stable)
-        )
-        events.append(write.weight_observed(8, at(version, 50), weight=0, traffic={"new": 0, "old": 100}))
-        events.append(
-            write.rolled_back(
-                9,
-                at(version, 55),
-                stable_storage_uri=stable,
-                candidate_requests=40,
-                candidate_errors=12,
-                first_bad_at=at(version, 32),
+            write.event(
+                7, at(version, 49), RollbackStarted(reason="errors", by="judge", stable_storage_uri=stable)
             )
         )
-    last = write.release_finished(events[-1].seq + 1, at(version, 60), outcome=outcome)  # type: ignore[arg-type]
+        events.append(
+            write.event(8, at(version, 50), WeightObserved(weight=0, traffic={"new": 0, "old": 100}))
+        )
+        events.append(
+            write.event(
+                9,
+                at(version, 55),
+                RolledBack(
+                    stable_storage_uri=stable,
+                    candidate_requests=40,
+                    candidate_errors=12,
+                    first_bad_at=at(version, 32),
+                ),
+            )
+        )
+    last = write.event(events[-1].seq + 1, at(version, 60), ReleaseFinished(outcome=outcome))  # type: ignore[arg-type]
     return [*events, last]
 
 
 def _step(write: EventWriter, seq: int, version: int, verdict: str, errors: int) -> Event:
-    return write.step_finished(
+    return write.event(
         seq,
         at(version, 48),
-        weight=20,
-        verdict=verdict,
-        reason="",
-        candidate_requests=40,
-        candidate_errors=errors,
-        seconds=17.0,
+        StepFinished(
+            weight=20,
+            verdict=verdict,
+            reason="",
+            candidate_requests=40,
+            candidate_errors=errors,
+            seconds=17.0,
+        ),
     )
 
 

@@ -64,7 +64,7 @@ def test_a_refusal_outside_staging_is_named(
 def test_a_rollback_for_another_reason_is_named(good_story: list[Told], good_traffic: Traffic) -> None:
     """Version 3 must come back because the judge saw it fail, not because a task of ours did."""
     events = [
-        event.model_copy(update={"data": {**event.data, "by": "task failure"}})
+        replace(event, data=event.data.model_copy(update={"by": "task failure"}))
         if event.kind == "rollback_started"
         else event
         for event in good_story[2].events

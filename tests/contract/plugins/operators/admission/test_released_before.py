@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.errors import AlreadyReleasedError
+from include.model_release.record.kinds import (
+    EventData,
+    Promoted,
+    ReleaseFinished,
+    ReleaseStarted,
+    StageFinished,
+    StageStarted,
+)
 from tests.support.release.admission import Admit, cause, conclude, holder, kinds, record
 
 # --- released before ---
@@ -17,8 +23,8 @@ from tests.support.release.admission import Admit, cause, conclude, holder, kind
 def finish(store: ModelStoreHook, outcome: str, run_id: str = "earlier") -> None:
     """Let an earlier run have released version 2 with this outcome."""
     earlier = record(store, run_id)
-    earlier.append("release_started")
-    earlier.append("release_finished", outcome=outcome, refused_by=None, reason="so it went")
+    earlier.append(ReleaseStarted())
+    earlier.append(ReleaseFinished(outcome=outcome, refused_by=None, reason="so it went"))
 
 
 @pytest.mark.parametrize("outcome", ["promoted", "rolled_back"])
@@ -39,8 +45,8 @@ def test_a_rollback_that_was_refused_does_not_make_its_version_new(
     landed: ModelStoreHook, admit: Admit
 ) -> None:
     """A later run about a promoted version, as a rollback by hand is one, may end as refused; promoted it stays."""
-    record(landed, "earlier").append("release_started")
-    record(landed, "earlier").append("promoted", storage_uri="s3://b/models/digits/2/repository")
+    record(landed, "earlier").append(ReleaseStarted())
+    record(landed, "earlier").append(Promoted(storage_uri="s3://b/models/digits/2/repository"))
     finish(landed, "refused", "rollback-1")
     with pytest.raises(AirflowFailException, match="found promoted; its newest run is rollback-1"):
         admit()
@@ -81,24 +87,24 @@ def test_cleared_run_that_met_users_is_refused(landed: ModelStoreHook, admit: Ad
     ("events", "outcome", "refused_by"),
     [
         ([], "cancelled", None),
-        ([("stage_started", {"stage": "convert"})], "cancelled", None),
-        ([("stage_finished", {"stage": "convert", "outcome": "failed", "reason": "r"})], "failed", None),
-        ([("stage_finished", {"stage": "stage", "outcome": "refused", "reason": "r"})], "refused", "stage"),
-        ([("promoted", {"storage_uri": "s3://b/m"})], "promoted", None),
+        ([StageStarted(stage="convert")], "cancelled", None),
+        ([StageFinished(stage="convert", outcome="failed", reason="r")], "failed", None),
+        ([StageFinished(stage="stage", outcome="refused", reason="r")], "refused", "stage"),
+        ([Promoted(storage_uri="s3://b/m")], "promoted", None),
     ],
     ids=["nothing was done", "stopped in a stage", "a stage failed", "a gate refused", "promoted"],
 )
 def test_conclusion_follows_from_the_record(
     landed: ModelStoreHook,
     admit: Admit,
-    events: list[tuple[str, dict[str, Any]]],
+    events: list[EventData],
     outcome: str,
     refused_by: str | None,
 ) -> None:
     """The end is what the events amount to; only a promotion makes the run a success; a second run changes nothing."""
     release_run = admit()
-    for kind, data in events:
-        record(landed).append(kind, **data)
+    for data in events:
+        record(landed).append(data)
     assert conclude(release_run) is (outcome == "promoted")
     state = record(landed).state()
     assert (state.outcome, state.refused_by) == (outcome, refused_by)

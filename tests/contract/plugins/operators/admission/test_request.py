@@ -93,7 +93,7 @@ def test_who_started_it_and_why_is_in_the_record(landed: ModelStoreHook, admit: 
     """With what the release must prove before each raise."""
     admit(reason="the new labels")
     started = record(landed).events()[0]
-    assert (started.data["triggered_by"], started.data["reason"]) == ("alice", "the new labels")
+    assert (started.data.triggered_by, started.data.reason) == ("alice", "the new labels")
     required = record(landed).state().required
     assert required is not None
     assert required.gates == ("validate", "benchmark")

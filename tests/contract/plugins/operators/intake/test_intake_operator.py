@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, ReleaseLock
 
 from include.model_release.errors import StoreUnavailableError
+from include.model_release.record.kinds import EventData, Promoted, RollbackStarted, RolledBack
 from tests.support.release.intake_steps import (
     EVENT,
     SWEEP,
@@ -95,13 +94,13 @@ def test_event_whose_object_is_gone(store: ModelStoreHook) -> None:
 
 
 TRAFFIC = {
-    "promoted": [("promoted", {"storage_uri": "s3://b/models/digits/2"})],
+    "promoted": [Promoted(storage_uri="s3://b/models/digits/2")],
     "rolled back": [
-        ("rollback_started", {"reason": "errors", "by": "judge", "stable_storage_uri": None}),
-        ("rolled_back", {"stable_storage_uri": None, "candidate_requests": 9, "candidate_errors": 1}),
+        RollbackStarted(reason="errors", by="judge", stable_storage_uri=None),
+        RolledBack(stable_storage_uri=None, candidate_requests=9, candidate_errors=1),
     ],
     "a rollback that did not end": [
-        ("rollback_started", {"reason": "errors", "by": "guard", "stable_storage_uri": None})
+        RollbackStarted(reason="errors", by="guard", stable_storage_uri=None),
     ],
 }
 
@@ -151,7 +150,7 @@ def test_upload_during_a_release_waits_for_its_end(store: ModelStoreHook) -> Non
 
 @pytest.mark.parametrize("events", TRAFFIC.values(), ids=TRAFFIC)
 def test_version_that_users_met_never_starts_by_itself(
-    store: ModelStoreHook, events: list[tuple[str, dict[str, Any]]]
+    store: ModelStoreHook, events: list[EventData]
 ) -> None:
     """A version that was promoted or taken back is not started again, whatever is uploaded and announced."""
     land(store, 2)

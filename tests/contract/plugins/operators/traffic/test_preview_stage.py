@@ -13,6 +13,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.raise_permit import RaisePermit
 
 from include.model_release.errors import CanaryRefusedError
+from include.model_release.record.kinds import ReleaseStarted
 from include.model_release.spec.release_file import parse_release_spec
 
 
@@ -31,7 +32,7 @@ def test_candidate_that_does_not_come_up_is_refused(
         stable=StableVersion(version=1, storage_uri=f"s3://{store.bucket}/models/table/1/repository"),
     )
     record = ReleaseRecord(store, "table", 2, release_run.release_id)
-    record.append("release_started")
+    record.append(ReleaseStarted())
 
     def reach(*_: Any, **__: Any) -> NoReturn:
         raise CanaryRefusedError(

@@ -24,6 +24,7 @@ from slipway.traffic.reconciler import reconcile
 
 from include.model_release.errors import InputMissingError, SlipwayError
 from include.model_release.record.events import SEQ_LIMIT
+from include.model_release.record.kinds import ReleaseStarted, StageStarted, WeightIntended
 from include.model_release.rollout.next_action import StartCanary
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.lab.simulation.knative_model import KnativeModel
@@ -59,12 +60,11 @@ def service(release_run: ReleaseRun, store: ModelStoreHook, monkeypatch: pytest.
     double = ServiceDouble(model)
     monkeypatch.setattr(TrafficOperator, "service", double)
     monkeypatch.setattr(TrafficOperator, "lease", LeaseDouble())
-    record(store).append("release_started", stable_storage_uri=release_run.stable.storage_uri)
+    record(store).append(ReleaseStarted(stable_storage_uri=release_run.stable.storage_uri))
     record(store).append(
-        "weight_intended",
-        weight=50,
-        storage_uri=release_run.storage_uri,
-        stable_storage_uri=release_run.stable.storage_uri,
+        WeightIntended(
+            weight=50, storage_uri=release_run.storage_uri, stable_storage_uri=release_run.stable.storage_uri
+        )
     )
     reconcile(double, StartCanary(release_run.storage_uri, 50, release_id=RUN, version=3), timeout_s=5)  # type: ignore[arg-type]
     double.patches.clear()
@@ -143,7 +143,7 @@ def test_a_broken_record_does_not_keep_the_model_locked(
     release_run: ReleaseRun, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The release is concluded as failed, with the reason; the next version may be released."""
-    record(store).append("release_started")
+    record(store).append(ReleaseStarted())
     put_event(store, 2, "weight_observed", {"weight": None})
     store.write_json(
         "records/digits/active.json", {"release_id": RUN, "version": 3, "dag_id": "model_release"}
@@ -218,7 +218,7 @@ def test_before_the_first_patch_one_object_is_read(
 ) -> None:
     """However long the record is, it is not read before users are safe, and the InferenceService only once."""
     for _ in range(20):
-        record(store).append("stage_started", stage="canary")
+        record(store).append(StageStarted(stage="canary"))
     asked: list[str] = []
     for owner, method in ((ServiceDouble, "get"), (ServiceDouble, "patch"), (ModelStoreHook, "entries")):
         real = getattr(owner, method)

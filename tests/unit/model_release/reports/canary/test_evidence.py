@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,13 @@ import pytest
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryStep, Sample, Window
 from include.model_release.record.events import RecordError
+from include.model_release.record.kinds import (
+    StageFinished,
+    StageStarted,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
+)
 from include.model_release.reports.canary.document import CanaryEvidence, Recomputed, Run
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.recording import recordings, windows_jsonl
@@ -115,7 +123,7 @@ def test_the_program_gives_every_verdict_of_the_record_again(
 ) -> None:
     """From the document alone, the program finds status, reason and statistics of every verdict, run by run."""
     story = told()
-    recorded = [event.data["verdict"] for event in story.events if event.kind == "window_judged"]
+    recorded = [event.data.verdict for event in story.events if event.kind == "window_judged"]
     document = document_of(story)
     again = []
     for run in document["runs"]:
@@ -136,16 +144,14 @@ def test_a_blind_window_after_a_fail_is_computed_again() -> None:
     story = Story()
     judge = CanaryJudge(story.policy)
     judge.begin_step(5, 30)
-    story.tell("stage_started", stage="canary")
-    story.tell("weight_intended", weight=5, storage_uri="s3://b/3", stable_storage_uri=STABLE_URI)
+    story.tell(StageStarted(stage="canary"))
+    story.tell(WeightIntended(weight=5, storage_uri="s3://b/3", stable_storage_uri=STABLE_URI))
     awful = Window(10, Sample(950, 0), Sample(50, 50))
     for verdict in (judge.observe(awful), judge.observe(awful), judge.observe_failure("away")):
         story.tell(
-            "window_judged",
-            verdict=verdict.to_dict(),
-            candidate_requests=0,
-            candidate_errors=0,
-            first_bad_at=None,
+            WindowJudged(
+                verdict=verdict.to_dict(), candidate_requests=0, candidate_errors=0, first_bad_at=None
+            )
         )
     windows = document_of(story)["runs"][0]["windows"]
     assert [(window["status"], window["blind"]) for window in windows[1:]] == [
@@ -160,7 +166,7 @@ def test_a_window_that_was_changed_is_found() -> None:
     story = good()
     events = copy.deepcopy(story.events)
     judged = [event for event in events if event.kind == "window_judged"]
-    judged[6].data["verdict"]["window"]["candidate"]["errors"] += 1
+    judged[6].data.verdict["window"]["candidate"]["errors"] += 1
     run = canary_evidence(events, story.policy).runs[0]
     assert run.recomputed == Recomputed(agrees=False, first_difference=7)
 
@@ -175,7 +181,7 @@ def test_a_record_without_sources_is_one_of_users() -> None:
     """Windows that were recorded before there were replays are users', and lead to the verdicts recorded then."""
     story = good()
     for event in (one for one in story.events if one.kind == "window_judged"):
-        del event.data["verdict"]["window"]["source"]
+        del event.data.verdict["window"]["source"]
     run = document_of(story)["runs"][0]
     assert {window["source"] for window in run["windows"]} == {"users"}
     assert run["recomputed"]["agrees"]
@@ -322,18 +328,18 @@ def test_what_is_written_twice_counts_once() -> None:
     once = document_of(story)["runs"]
     again = [event for event in story.events if event.kind in ("weight_observed", "window_judged")]
     for event in again:
-        story.events.append(event.model_copy(update={"seq": len(story.events) + 1}))
+        story.events.append(replace(event, seq=len(story.events) + 1))
     assert document_of(story)["runs"] == once
 
 
 def test_releases_without_a_canary_have_a_document_too() -> None:
     """A refused release has no run; a first version one without windows: both recordings are a policy alone."""
     refused = Story()
-    refused.tell("stage_finished", stage="validate", outcome="refused", reason="too inaccurate")
+    refused.tell(StageFinished(stage="validate", outcome="refused", reason="too inaccurate"))
     first = Story()
-    first.tell("stage_started", stage="canary")
-    first.tell("weight_intended", weight=100, storage_uri="s3://b/1", stable_storage_uri=None)
-    first.tell("weight_observed", weight=100, traffic={"c": 100})
+    first.tell(StageStarted(stage="canary"))
+    first.tell(WeightIntended(weight=100, storage_uri="s3://b/1", stable_storage_uri=None))
+    first.tell(WeightObserved(weight=100, traffic={"c": 100}))
     for story, runs in ((refused, 0), (first, 1)):
         document = document_of(story)
         assert len(document["runs"]) == runs
@@ -359,8 +365,8 @@ def test_a_record_with_a_gap_is_an_error() -> None:
 def test_a_step_that_saw_no_window_yet_is_told() -> None:
     """A canary that has only been begun has its step, without a bake, and nothing to judge again."""
     story = Story()
-    story.tell("stage_started", stage="canary")
-    story.tell("weight_intended", weight=5, storage_uri="s3://b/3", stable_storage_uri=STABLE_URI)
+    story.tell(StageStarted(stage="canary"))
+    story.tell(WeightIntended(weight=5, storage_uri="s3://b/3", stable_storage_uri=STABLE_URI))
     (run,) = document_of(story)["runs"]
     assert [(step["weight"], step["bake_s"], step["verdict"]) for step in run["steps"]] == [(5, None, None)]
     assert run["windows"] == []

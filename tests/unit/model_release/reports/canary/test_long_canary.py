@@ -15,6 +15,13 @@ from hypothesis import strategies as st
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.record.events import Event
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import (
+    RollbackStarted,
+    StageStarted,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
+)
 from include.model_release.reports.canary import evidence as evidence_module
 from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
@@ -28,9 +35,9 @@ _PAGE_BYTES = 300_000
 
 def begin(story: Story) -> None:
     """Begin a canary, at its only step."""
-    story.tell("stage_started", stage="canary")
-    story.tell("weight_intended", weight=5, storage_uri=CANDIDATE_URI, stable_storage_uri=STABLE_URI)
-    story.tell("weight_observed", weight=5, traffic={"c": 5, "s": 95})
+    story.tell(StageStarted(stage="canary"))
+    story.tell(WeightIntended(weight=5, storage_uri=CANDIDATE_URI, stable_storage_uri=STABLE_URI))
+    story.tell(WeightObserved(weight=5, traffic={"c": 5, "s": 95}))
 
 
 def watch(story: Story, blind: Iterable[bool]) -> None:
@@ -41,11 +48,12 @@ def watch(story: Story, blind: Iterable[bool]) -> None:
     for is_blind in blind:
         story.now += timedelta(seconds=10)
         story.tell(
-            "window_judged",
-            verdict=(unseen if is_blind else seen).to_dict(),
-            candidate_requests=10,
-            candidate_errors=0,
-            first_bad_at=None,
+            WindowJudged(
+                verdict=(unseen if is_blind else seen).to_dict(),
+                candidate_requests=10,
+                candidate_errors=0,
+                first_bad_at=None,
+            )
         )
 
 
@@ -103,7 +111,7 @@ def test_very_many_decisions_are_shown_by_their_ends() -> None:
     watch(story, [False] * 5)
     for weight in itertools.islice(itertools.cycle((6, 5)), 1000):
         story.now += timedelta(seconds=10)
-        story.tell("weight_observed", weight=weight, traffic={"c": weight})
+        story.tell(WeightObserved(weight=weight, traffic={"c": weight}))
     document = document_of(story)
     page = render_canary_html(document)
     assert len(document.runs[0].decisions) == 1001
@@ -119,10 +127,10 @@ def test_very_many_runs_and_steps_are_shown_by_their_ends() -> None:
     story = Story()
     for _ in range(301):
         begin(story)
-    story.tell("weight_observed", weight=5, traffic={})
+    story.tell(WeightObserved(weight=5, traffic={}))
     for _ in range(300):
         story.now += timedelta(seconds=1)
-        story.tell("weight_intended", weight=5, storage_uri=CANDIDATE_URI, stable_storage_uri=STABLE_URI)
+        story.tell(WeightIntended(weight=5, storage_uri=CANDIDATE_URI, stable_storage_uri=STABLE_URI))
     page = render_canary_html(document_of(story))
     assert "100 runs between are not shown here" in page
     assert "101 steps between are not shown here" in page
@@ -133,7 +141,7 @@ def test_very_long_words_are_cut() -> None:
     story = Story()
     begin(story)
     watch(story, [False] * 3)
-    story.tell("rollback_started", reason="<b>" * 400_000, by="x" * 10_000, stable_storage_uri=STABLE_URI)
+    story.tell(RollbackStarted(reason="<b>" * 400_000, by="x" * 10_000, stable_storage_uri=STABLE_URI))
     document = document_of(story)
     page = render_canary_html(document)
     assert len(page) < _PAGE_BYTES

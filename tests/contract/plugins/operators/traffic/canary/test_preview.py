@@ -47,7 +47,7 @@ def test_a_preview_is_written_down_before_it_is_opened_and_told_when_it_is_up(
     kinds = [event.kind for event in record(store).events()]
     assert kinds.index("weight_intended") < kinds.index("weight_observed")
     told = next(event for event in record(store).events() if event.kind == "weight_observed")
-    assert told.data["candidate_url"] == shown["candidate_url"]
+    assert told.data.candidate_url == shown["candidate_url"]
     assert stages(store) == [("preview", "passed")]
     patches = len(service.patches)
     assert show(previewing, armed_at) == shown

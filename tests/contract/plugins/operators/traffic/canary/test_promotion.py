@@ -15,6 +15,7 @@ from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.errors import ClusterUnavailableError
+from include.model_release.record.kinds import StageFinished
 from include.model_release.spec.release_file import Approval
 from tests.support.canary.operators import Operate, lead_users, record, stable_uri, stages, state
 from tests.support.release.proofs import steps_passed
@@ -55,7 +56,7 @@ def test_tasks_that_were_marked_as_success_prove_nothing(
 ) -> None:
     """Without the steps in the record there is no promotion, whatever Airflow believes; the canary keeps its weight."""
     lead_users(service, release_run, store, 50)
-    record(store).append("stage_finished", stage="canary", outcome="failed", reason="S3 was away")
+    record(store).append(StageFinished(stage="canary", outcome="failed", reason="S3 was away"))
     patches = len(service.patches)
     with pytest.raises(AirflowFailException, match=r"may not get 100 % .*canary failed"):
         operate(PromoteOperator)

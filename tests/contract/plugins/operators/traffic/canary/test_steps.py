@@ -13,6 +13,7 @@ from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.triggers.canary import CanaryStepTrigger
 
+from include.model_release.record.kinds import StageStarted
 from tests.support.canary.operators import Operate, lead_users, record, resumed, stable_uri, stages, state
 from tests.support.release.proofs import step_passed, steps_passed
 from tests.unit.plugins.conftest import ServiceDouble
@@ -56,7 +57,7 @@ def test_the_last_passed_step_ends_the_stage(
     release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook
 ) -> None:
     """After the last step the stage has passed; promotion is another task's."""
-    record(store).append("stage_started", stage="canary")
+    record(store).append(StageStarted(stage="canary"))
     resumed(release_run, "advance", step=len(release_run.spec.rollout.steps) - 1)
     assert stages(store) == [("canary", "passed")]
 

@@ -17,6 +17,7 @@ from slipway.traffic.reconciler import reconcile
 
 from include.model_release.errors import MetricsUnavailableError, SlipwayError, StoreUnavailableError
 from include.model_release.record.fold import RecordError
+from include.model_release.record.kinds import RolledBack, StageStarted
 from include.model_release.rollout.next_action import RollBack, ShiftWeight, StartCanary
 from tests.support.canary.operators import Operate, lead_users, record, stable_uri, stages, state
 from tests.support.release.proofs import admitted, gates_passed, steps_passed
@@ -89,13 +90,14 @@ def test_a_rollback_that_was_killed_at_its_very_end_is_tidied(
 ) -> None:
     """A task that died right after it wrote `rolled_back` left its stage open and its lease; its retry ends both."""
     lead_users(service, release_run, store, 50)
-    record(store).append("stage_started", stage="roll_back")
+    record(store).append(StageStarted(stage="roll_back"))
     record(store).append(
-        "rolled_back",
-        stable_storage_uri=stable_uri(release_run),
-        candidate_requests=1,
-        candidate_errors=0,
-        weight_0_at=None,
+        RolledBack(
+            stable_storage_uri=stable_uri(release_run),
+            candidate_requests=1,
+            candidate_errors=0,
+            weight_0_at=None,
+        )
     )
     operate(RestoreStableOperator)
     assert stages(store) == [("roll_back", "passed")]

@@ -12,6 +12,13 @@ from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 
+from include.model_release.record.kinds import (
+    Approved,
+    ReleaseFinished,
+    ReleaseStarted,
+    RolledBack,
+    StageFinished,
+)
 from tests.support.release.proofs import promoted
 from tests.support.release.rollback_by_hand import (
     RELEASE_FILE,
@@ -66,9 +73,9 @@ def test_a_version_that_was_refused_is_refused_here_too(
     one = prepare_version(5)
     ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
     record = ReleaseRecord(store, "digits", 5, "digits-5")
-    record.append("release_started")
-    record.append("stage_finished", stage="validate", outcome="refused", reason="accuracy")
-    record.append("release_finished", outcome="refused", refused_by="validate")
+    record.append(ReleaseStarted())
+    record.append(StageFinished(stage="validate", outcome="refused", reason="accuracy"))
+    record.append(ReleaseFinished(outcome="refused", refused_by="validate"))
     patches = len(service.patches)
     with pytest.raises(
         AirflowFailException, match=r"nobody may be led to version 5 .* it was never promoted"
@@ -82,8 +89,8 @@ def test_a_version_that_was_rolled_back_is_refused(
 ) -> None:
     """It was promoted once and taken back since: it needs a release of its own."""
     record = ReleaseRecord(store, "digits", earlier, "rollback-0")
-    record.append("release_started")
-    record.append("rolled_back", stable_storage_uri="", candidate_requests=None, candidate_errors=None)
+    record.append(ReleaseStarted())
+    record.append(RolledBack(stable_storage_uri="", candidate_requests=None, candidate_errors=None))
     with pytest.raises(AirflowFailException, match="it was rolled back"):
         name_it(RunDouble(version=earlier))
 
@@ -105,7 +112,7 @@ def test_a_newer_version_must_be_asked_for_as_such(
     _, digest = ModelRegistry(store).require_with_digest("digits", 2)
     record = ReleaseRecord(store, "digits", 1, RUN)
     for by, refusal in (("alice", "by another person than alice"), ("bob", None)):
-        record.append("approved", before="promotion", by=by, manifest_sha256=digest)
+        record.append(Approved(before="promotion", by=by, manifest_sha256=digest))
         if refusal is not None:
             with pytest.raises(AirflowFailException, match=refusal):
                 roll_back(release_run, run)

@@ -16,6 +16,7 @@ from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
 
 from include.model_release.errors import StoreUnavailableError
+from include.model_release.record.kinds import StageStarted
 from include.model_release.rollout.next_action import StartCanary
 from tests.support.release.rollback_by_hand import RUN, RunDouble, finish, roll_back, uri, validated
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
@@ -33,7 +34,7 @@ def test_without_a_version_the_one_before_is_live_again(
     assert service.model.users() == {uri(store, 1): 100}
     events = ReleaseRecord(store, "digits", 2, RUN).events()
     started = next(event for event in events if event.kind == "rollback_started")
-    assert (started.data["by"], started.data["reason"]) == ("a person", "labels were swapped")
+    assert (started.data.by, started.data.reason) == ("a person", "labels were swapped")
     state = ReleaseRecord(store, "digits", 2, RUN).state()
     assert (state.outcome, state.standing, state.triggered_by) == ("rolled_back", "rolled_back", "alice")
     assert not store.exists("records/digits/active.json")
@@ -49,7 +50,7 @@ def test_staging_tries_the_version_and_tells_the_record_of_the_one_to_leave(
     tried = ReleaseRun.parse(begin.execute(run.context))
     assert (tried.version, tried.stable, tried.recorded_under) == (1, None, 2)
     step = TrafficOperator(task_id="step", release=tried.model_dump_json())
-    step.record.append("stage_started", stage="validate")
+    step.record.append(StageStarted(stage="validate"))
     assert [stage.name for stage in ReleaseRecord(store, "digits", 2, RUN).state().stages] == ["validate"]
 
 
