@@ -21,7 +21,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.publishing_process import BUCKET, airflow
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.verdict import Verdict
+from include.model_release.metrics.samples import Sample, Window
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.host.settings import PROJECT_ROOT
 
@@ -50,7 +52,7 @@ def fill(endpoint: str) -> dict[str, Any]:
 
 def _attempt(seed: int, *, is_last: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """The events of one attempt: one step that is watched, blind once an hour, until it is taken back."""
-    judge, randomness = CanaryJudge(AnalysisPolicy.from_analysis(_SPEC.rollout.analysis)), random.Random(seed)
+    judge, randomness = CanaryJudge(_SPEC.rollout.analysis), random.Random(seed)
     judge.begin_step(WEIGHT, 1e6)
     yield "release_started", {"stable_storage_uri": _STABLE_URI}
     yield "stage_started", {"stage": "canary"}
@@ -70,8 +72,8 @@ def _attempt(seed: int, *, is_last: bool) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _judged(verdict: Verdict) -> dict[str, Any]:
-    totals = verdict.statistics["canary"]
-    counts = {name: totals[name] for name in ("candidate_requests", "candidate_errors")}
+    totals = verdict.statistics.canary
+    counts = {"candidate_requests": totals.candidate_requests, "candidate_errors": totals.candidate_errors}
     return {"verdict": verdict.to_dict(), **counts, "first_bad_at": None}
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from benchmarks.judge.cells import PLANS, Cell
 from benchmarks.judge.rules import Rule, others
 from benchmarks.judge.traffic import draw
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Verdict
-from include.model_release.canary.plan import CanaryPlan, CanaryStep
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.verdict import Verdict
 from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
 
 @dataclass(frozen=True)
@@ -93,4 +95,7 @@ def watch(judge: Rule, windows: Iterable[Window], *, end_s: float, fault_s: floa
 
 def _extended(plan: CanaryPlan, extension_s: float) -> CanaryPlan:
     last = plan.steps[-1]
-    return replace(plan, steps=(*plan.steps[:-1], CanaryStep(last.weight, last.bake_s + extension_s)))
+    return replace(
+        plan,
+        steps=(*plan.steps[:-1], RolloutStep(weight=last.weight, bake_s=last.bake_s + round(extension_s))),
+    )

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from benchmarks.judge.latency import Floats, prometheus_quantile
-from include.model_release.canary.judge import Verdict
+from include.model_release.canary.verdict import Verdict
 from include.model_release.metrics.samples import Sample, Window
 
 INTERVAL_S = 60.0

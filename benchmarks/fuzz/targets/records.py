@@ -12,10 +12,10 @@ from typing import Any
 from benchmarks.fuzz import interesting, mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.record.fold import Event, fold, parse_event_key, release_report
 from include.model_release.reports.canary.evidence import canary_evidence, recordings
 from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from tests.support.canary.story import Story, Traffic
 
 

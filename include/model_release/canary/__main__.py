@@ -27,8 +27,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from include.model_release.canary.judge import Verdict
 from include.model_release.canary.recordings import ReplayError, read_policy, replay
+from include.model_release.canary.verdict import Verdict
 from include.model_release.canary.verdict_text import conclusion, explained, heading
 from include.model_release.errors import SlipwayError
 
@@ -56,7 +56,7 @@ def _print_verdicts(options: argparse.Namespace) -> int:
     seen = blind = 0
     last: Verdict | None = None
     for used, verdict in replay(lines, source, policy):
-        seen, blind = seen + 1, blind + verdict.blind
+        seen, blind = seen + 1, blind + verdict.no_data
         if not options.explain:
             print(json.dumps(verdict.to_dict()), flush=True)
         else:

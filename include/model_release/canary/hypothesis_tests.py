@@ -19,8 +19,8 @@ from include.model_release.canary.latency import (
     levels_up_to,
 )
 from include.model_release.canary.latency_seen import LatencySeen, histogram_from_list, histogram_to_list
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
 
 _ERRORS = "errors"
 _LATENCY = "latency@"
@@ -73,9 +73,9 @@ class Questions:
         self._learn(window)
         self._look()
 
-    def evidence(self) -> dict[str, float]:
+    def evidence(self) -> dict[HypothesisName, float]:
         """Return the evidence against the candidate by family, each with its share of the stake."""
-        found = {}
+        found: dict[HypothesisName, float] = {}
         for family, share in self._policy.shares.items():
             rows = [self._rows[name] for name in self._against if _family(name) == family]
             found[family] = share * float(np.exp(self._logs[rows]).mean())
@@ -97,7 +97,7 @@ class Questions:
         """Return the correlation of errors that the evidence is counted with."""
         return float(self._correlations[self._least[self._rows[_ERRORS]]])
 
-    def slowness(self, family: str) -> str:
+    def slowness(self, family: HypothesisName) -> str:
         """Say the latencies that `family`, `latency` or `latency_ceiling`, is about; "" where none were seen.
 
         Of the levels that are compared it is the one with most evidence.
@@ -183,7 +183,8 @@ class Questions:
 
     def _share(self, name: str) -> float:
         """The share of the stake of a question against the candidate; what speaks for it has a stake of its own."""
-        return self._policy.shares.get(_family(name), 1.0)
+        shares: dict[str, float] = dict(self._policy.shares.items())
+        return shares.get(_family(name), 1.0)
 
     # --- state ---
 

@@ -25,75 +25,24 @@ several windows and hit the candidate alone look like a fault, because for users
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
 
 from include.model_release.canary.hypothesis_tests import Questions
-from include.model_release.canary.plan import (
-    CanaryPlan,
-    CanaryStep,
-    Decision,
-    decide,
-    exposure_spent,
-    wants_top_up,
-)
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.replayed_evidence import ReplayedEvidence
 from include.model_release.canary.totals import Totals
+from include.model_release.canary.verdict import Statistics, Status, Verdict
 from include.model_release.errors import SlipwayError
-from include.model_release.metrics.samples import Counters, Sample, Window, counters_delta
-
-__all__ = [
-    "AnalysisPolicy",
-    "CanaryJudge",
-    "CanaryPlan",
-    "CanaryStep",
-    "Counters",
-    "Decision",
-    "Sample",
-    "Verdict",
-    "Window",
-    "counters_delta",
-    "decide",
-    "exposure_spent",
-    "wants_top_up",
-]
-
-Status = Literal["pass", "fail", "inconclusive"]
+from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
 
 _STATE_VERSION = 2
 
-_FAMILY_WORDS = {
+_FAMILY_WORDS: dict[HypothesisName, str] = {
     "errors": "it fails more often than stable in the same windows",
     "latency": "it is slower than stable in the same windows",
     "error_ceiling": "its error rate is above the ceiling",
     "latency_ceiling": "its latency is above the ceiling",
 }
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the judge thinks after a window, with everything it takes to compute it again.
-
-    `statistics` holds evidence and threshold by question, and the totals of step and canary; `window` is the
-    input (None when the metrics source was `blind`, which is never a pass).
-    """
-
-    status: Status
-    reason: str
-    statistics: dict[str, Any] = field(default_factory=dict)
-    window: dict[str, Any] | None = None
-    blind: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready form."""
-        return {
-            "status": self.status,
-            "reason": self.reason,
-            "statistics": self.statistics,
-            "window": self.window,
-            "blind": self.blind,
-        }
 
 
 class CanaryJudge:
@@ -108,7 +57,7 @@ class CanaryJudge:
         self._step = Totals()
         self._canary = Totals()
         self._failed: str | None = None
-        self._blind_windows = 0
+        self._no_data_windows = 0
         self.unjudged = Totals()
         self._questions = Questions(policy)
         self._replayed: ReplayedEvidence | None = None
@@ -123,12 +72,12 @@ class CanaryJudge:
     def observe(self, window: Window) -> Verdict:
         """Take in one window and judge all that was seen so far."""
         if window.source == "users":
-            self._blind_windows = 0
+            self._no_data_windows = 0
         if self._failed is None:
             self._ask(window)
-        self._step.add(window)
-        self._canary.add(window)
-        return replace(self.standing(), window=window.to_dict())
+        self._step = self._step.plus(window)
+        self._canary = self._canary.plus(window)
+        return replace(self.standing(), window=window)
 
     def standing(self) -> Verdict:
         """Return the verdict on all that was seen so far, without another window."""
@@ -139,17 +88,17 @@ class CanaryJudge:
         """Take note that the metrics source told nothing. No evidence, no bake time: being blind is not being
         well.
         """
-        self._blind_windows += 1
+        self._no_data_windows += 1
         if self._failed is not None:
-            return Verdict("fail", self._failed, self._statistics(), blind=True)
-        told = f"The metrics source could not be read ({self._blind_windows} in a row): {reason}"
-        return Verdict("inconclusive", told, self._statistics(), blind=True)
+            return Verdict("fail", self._failed, self._statistics(), no_data=True)
+        told = f"The metrics source could not be read ({self._no_data_windows} in a row): {reason}"
+        return Verdict("inconclusive", told, self._statistics(), no_data=True)
 
     def count_unjudged(self, window: Window) -> None:
         """Count what users met while nobody watched, beside all that is judged: no evidence, no bake time, no help
         towards the minimum of samples. What a canary may cost (`exposure_spent`) and the record count it.
         """
-        self.unjudged.add(window)
+        self.unjudged = self.unjudged.plus(window)
 
     # --- judgement ---
 
@@ -161,7 +110,7 @@ class CanaryJudge:
             self._replayed = ReplayedEvidence(self.policy, self._alone()[0])
         self._replayed.ask(window)
 
-    def _evidence(self) -> dict[str, float]:
+    def _evidence(self) -> dict[HypothesisName, float]:
         """The evidence against the candidate by family, from both sources."""
         users = self._questions.evidence()
         return users if self._replayed is None else self._replayed.added_to(users)
@@ -206,7 +155,7 @@ class CanaryJudge:
         )
 
     def _lacking(self) -> str | None:
-        if self._blind_windows:
+        if self._no_data_windows:
             return "The metrics source could not be read; replayed requests do not stand for users'."
         needed, step, canary = self.policy.minimum_candidate_requests, self._step, self._canary
         had, replayed = step.candidate_requests, step.replays_that_count
@@ -232,7 +181,7 @@ class CanaryJudge:
         seen = total.candidate_requests + total.replayed_requests
         return f"; it rests on {seen} requests {where}, of them {total.replayed_requests} replayed golden requests"
 
-    def _figures(self, family: str) -> str:
+    def _figures(self, family: HypothesisName) -> str:
         """The figures that the evidence of a family is made of: latencies for what is too slow, else error counts."""
         if family not in ("latency", "latency_ceiling"):
             return self._rates()
@@ -256,24 +205,24 @@ class CanaryJudge:
             f"stable {total.stable_replayed_errors} in {total.stable_replayed_requests}"
         )
 
-    def _statistics(self) -> dict[str, Any]:
+    def _statistics(self) -> Statistics:
         evidence, (users, replayed) = self._evidence(), self._alone()
-        return {
-            "evidence": evidence,
-            "total_evidence": sum(evidence.values()),
-            "users_alone": users,
-            "replays_alone": replayed,
-            "threshold": self.policy.fail_threshold,
-            "no_worse": self._questions.no_worse(),
-            "no_worse_threshold": self.policy.fail_threshold,
-            "correlation": self._questions.correlation(),
-            "minimum_requests": self.policy.minimum_candidate_requests,
-            "weight": self.weight,
-            "bake_s": self.bake_s,
-            "step": self._step.to_dict(),
-            "canary": self._canary.to_dict(),
-            "blind_windows": self._blind_windows,
-        }
+        return Statistics(
+            evidence=evidence,
+            total_evidence=sum(evidence.values()),
+            users_alone=users,
+            replays_alone=replayed,
+            threshold=self.policy.fail_threshold,
+            no_worse=self._questions.no_worse(),
+            no_worse_threshold=self.policy.fail_threshold,
+            correlation=self._questions.correlation(),
+            minimum_requests=self.policy.minimum_candidate_requests,
+            weight=self.weight,
+            bake_s=self.bake_s,
+            step=self._step,
+            canary=self._canary,
+            no_data_windows=self._no_data_windows,
+        )
 
     # --- state ---
 
@@ -288,7 +237,7 @@ class CanaryJudge:
                 "step": self._step.to_dict(),
                 "canary": self._canary.to_dict(),
                 "failed": self._failed,
-                "blind_windows": self._blind_windows,
+                "blind_windows": self._no_data_windows,
                 "questions": self._questions.to_dict(),
                 "unjudged": self.unjudged.to_dict(),
                 "replayed": None if self._replayed is None else self._replayed.to_dict(),
@@ -309,9 +258,9 @@ class CanaryJudge:
             judge = cls(AnalysisPolicy.from_mapping(state["policy"]))
             judge.weight, judge.bake_s = state["weight"], float(state["bake_s"])
             judge._step, judge._canary = Totals.from_dict(state["step"]), Totals.from_dict(state["canary"])
-            judge._failed, judge._blind_windows = state["failed"], int(state["blind_windows"])
+            judge._failed, judge._no_data_windows = state["failed"], int(state["blind_windows"])
             judge._questions.restore(state["questions"])
-            judge.unjudged = Totals(**state.get("unjudged", {}))
+            judge.unjudged = Totals.from_dict(state.get("unjudged", {}))
             if state.get("replayed") is not None:
                 judge._replayed = ReplayedEvidence.from_dict(judge.policy, state["replayed"])
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:

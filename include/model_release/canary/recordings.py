@@ -19,9 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Verdict, Window
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import SlipwayError, UserError
+from include.model_release.metrics.samples import Window
 from include.model_release.spec.release_file import parse_release_spec
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.yaml_source import parse_yaml_mapping
 
 _ENTRIES = ("policy", "step", "window", "blind")
@@ -118,7 +121,7 @@ def read_policy(text: str, name: str) -> AnalysisPolicy:
     text = text.replace("\t", " ") if text.lstrip().startswith("{") else text
     data = parse_yaml_mapping(text, name).data
     if _RELEASE_KEYS & set(data):
-        return AnalysisPolicy.from_analysis(parse_release_spec(text, name).rollout.analysis)
+        return parse_release_spec(text, name).rollout.analysis
     with _placed(name):
         return AnalysisPolicy.from_mapping(data)
 

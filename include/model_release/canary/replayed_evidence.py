@@ -25,12 +25,11 @@ as the candidate's own time and its faults. Replays are only ever compared with 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from include.model_release.canary.hypothesis_tests import Questions
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
 
 # Of the fortune at the first replay, what goes to bets on replays. Either fortune then has to grow twice as far.
 REPLAY_SHARE = 0.5
@@ -44,7 +43,9 @@ class ReplayedEvidence:
 
     def __init__(self, policy: AnalysisPolicy, users_evidence: float) -> None:
         self._stake = REPLAY_SHARE * users_evidence
-        self._questions = Questions(replace(policy, error_ceiling_percent=None, latency_ceiling_ms=None))
+        self._questions = Questions(
+            policy.model_copy(update={"error_ceiling_percent": None, "latency_ceiling_ms": None})
+        )
 
     def ask(self, window: Window) -> None:
         """Bet on one replayed window."""
@@ -63,7 +64,7 @@ class ReplayedEvidence:
         told = self._questions.slowness("latency")
         return f"replayed golden requests: {told}" if told else ""
 
-    def added_to(self, users: Mapping[str, float]) -> dict[str, float]:
+    def added_to(self, users: Mapping[HypothesisName, float]) -> dict[HypothesisName, float]:
         """Return the evidence by family: what is left to bets on users' windows, and what replays have made."""
         replayed = self._questions.evidence()
         return {

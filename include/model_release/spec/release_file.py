@@ -35,9 +35,12 @@ from include.model_release.spec.conversion.source_and_conversion import (
 )
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.approval import Approval
 from include.model_release.spec.rollout.metrics import Metrics, MetricsOverrides
 from include.model_release.spec.rollout.mirror import Mirror
-from include.model_release.spec.rollout.rollout import Analysis, Approval, Exposure, Rollout, RolloutStep
+from include.model_release.spec.rollout.plan import Exposure, RolloutStep
+from include.model_release.spec.rollout.rollout import Rollout
 from include.model_release.spec.serving.sequences import REFUSAL
 from include.model_release.spec.serving.serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
 from include.model_release.spec.validation import (
@@ -48,7 +51,7 @@ from include.model_release.spec.validation import (
 )
 
 __all__ = [
-    "Analysis",
+    "AnalysisPolicy",
     "Approval",
     "Benchmark",
     "ClassificationValidation",

@@ -10,7 +10,8 @@ from include.model_release.errors import UserError
 from include.model_release.identifiers import nearest
 
 if TYPE_CHECKING:
-    from include.model_release.spec.rollout.rollout import Rollout, RolloutStep
+    from include.model_release.spec.rollout.plan import RolloutStep
+    from include.model_release.spec.rollout.rollout import Rollout
 
 # What the forms of the workflows take.
 RELEASE_PARAMETERS = ("model", "version", "steps", "window_s", "wait_for_approval", "force", "reason")

@@ -13,7 +13,6 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.canary.judge import AnalysisPolicy, CanaryPlan
 from include.model_release.errors import (
     AlreadyReleasedError,
     ReleaseInProgressError,
@@ -273,9 +272,9 @@ def canary_files(release_run: ReleaseRun, events: Sequence[Event]) -> dict[str, 
     rollout = release_run.spec.rollout
     document = canary_evidence(
         events,
-        AnalysisPolicy.from_analysis(rollout.analysis),
+        rollout.analysis,
         release_id=release_run.release_id,
-        planned=CanaryPlan.from_rollout(rollout).steps,
+        planned=rollout.plan.steps,
     )
     lines = {name: (content, "application/jsonl") for name, content in recordings(document).items()}
     return {

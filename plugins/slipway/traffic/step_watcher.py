@@ -10,22 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from include.model_release.canary.judge import (
-    CanaryJudge,
-    CanaryPlan,
-    Decision,
-    Verdict,
-    Window,
-    decide,
-    exposure_spent,
-    wants_top_up,
-)
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
+from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
+from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.plan import CanaryPlan
 from slipway.metrics.source import MetricsSource
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import JournalKeeper, WatchState
@@ -54,6 +48,7 @@ class StepWatch:
 
     :param state: where the step stands; a watch of the same name that was broken off is gone on with.
     :param cluster: the step's weight and lease.
+    :param hold: only watch and report, whatever the step's time.
     :param until_resumed: only watch while the canary is paused.
     """
 
@@ -69,12 +64,13 @@ class StepWatch:
         metrics: MetricsSource,
         journal: JournalKeeper,
         replay: GoldenReplay,
+        hold: bool = False,
         until_resumed: bool = False,
     ) -> None:
         self._release_run = release_run
-        self._plan, self._index, self._step = plan, step, plan.steps[step]
+        self._plan, self._step = plan, plan.steps[step]
         self._cluster, self._shield, self._journal, self._replay = cluster, shield, journal, replay
-        self._until_resumed = until_resumed
+        self._hold, self._until_resumed = hold, until_resumed
         self._reader = WindowReader(
             metrics,
             plan.window_s,
@@ -168,8 +164,7 @@ class StepWatch:
         While the object store or the cluster does not answer, the watch goes on instead: the task that a report wakes
         could not write it down, the next watch could not begin, and nobody would watch meanwhile.
         """
-        held = math.isinf(self._step.bake_s)
-        report_at = time.monotonic() + (HOLD_REPORT_INTERVAL_S if held else REPORT_INTERVAL_S)
+        report_at = time.monotonic() + (HOLD_REPORT_INTERVAL_S if self._hold else REPORT_INTERVAL_S)
         verdict = self.judge.standing()
         while True:
             window, replaying = await self._windows(verdict)
@@ -217,17 +212,18 @@ class StepWatch:
         """What the plan says."""
         if self._cluster.paused:
             log.info("the canary is paused: %s", self._cluster.paused)
-        plan = self._plan_now()
-        return decide(verdict, self.elapsed_s, plan.steps[self._index], plan, self.judge.unjudged)
+        return decide(
+            verdict, self.elapsed_s, self._step, self._plan, self.judge.unjudged, held=self._is_held
+        )
 
-    def _plan_now(self) -> CanaryPlan:
-        """The plan; while a person has paused the canary it neither goes on nor runs out of time."""
-        return self._plan.held(self._index) if self._cluster.paused else self._plan
+    @property
+    def _is_held(self) -> bool:
+        """Whether the step neither goes on nor runs out of time: a person thinks, or has paused the canary."""
+        return self._hold or bool(self._cluster.paused)
 
     async def _windows(self, verdict: Verdict) -> tuple[Window | None, asyncio.Task[Window | None] | None]:
         """The next window of users and, where `verdict` lacks their requests, replays that end with it."""
-        plan = self._plan_now()
-        if not wants_top_up(verdict, self.elapsed_s, plan.steps[self._index], plan):
+        if not wants_golden_replay(verdict, self.elapsed_s, self._step, self._plan, held=self._is_held):
             return await self._reader.window(), None
         over = asyncio.Event()
         stable_url, candidate_url = (
@@ -250,25 +246,25 @@ class StepWatch:
         """
         judge, first_bad_at = self.judge, self._reader.first_bad_at
         verdict = judge.observe_failure(self._reader.blind) if window is None else judge.observe(window)
-        totals, more = verdict.statistics["canary"], judge.unjudged
+        totals, more = verdict.statistics.canary, judge.unjudged
         self._tell(
             "window_judged",
             verdict=verdict.to_dict(),
-            candidate_requests=totals["candidate_requests"] + more.candidate_requests,
-            candidate_errors=totals["candidate_errors"] + more.candidate_errors,
+            candidate_requests=totals.candidate_requests + more.candidate_requests,
+            candidate_errors=totals.candidate_errors + more.candidate_errors,
             first_bad_at=first_bad_at and first_bad_at.isoformat(),
         )
         return verdict
 
     def _tell_step(self, verdict: Verdict, reason: str) -> None:
-        totals = verdict.statistics["step"]
+        totals = verdict.statistics.step
         self._tell(
             "step_finished",
             weight=self._step.weight,
             verdict=verdict.status,
             reason=reason,
-            candidate_requests=totals["candidate_requests"],
-            candidate_errors=totals["candidate_errors"],
+            candidate_requests=totals.candidate_requests,
+            candidate_errors=totals.candidate_errors,
             seconds=self.elapsed_s,
         )
 

@@ -11,21 +11,21 @@ from typing import Any, cast
 
 import numpy as np
 
-from include.model_release.canary.judge import (
-    AnalysisPolicy,
-    CanaryJudge,
-    CanaryPlan,
-    CanaryStep,
-    Sample,
-    Verdict,
-    Window,
-    decide,
-    wants_top_up,
-)
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.plan import decide, wants_golden_replay
+from include.model_release.canary.verdict import Verdict
+from include.model_release.metrics.samples import Sample, Window
 from include.model_release.record.fold import Event, EventWriter
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
 BOUNDS_MS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, math.inf)
-STEPS = (CanaryStep(5, 120), CanaryStep(25, 180), CanaryStep(50, 180), CanaryStep(99, 60))
+STEPS = (
+    RolloutStep(weight=5, bake_s=120),
+    RolloutStep(weight=25, bake_s=180),
+    RolloutStep(weight=50, bake_s=180),
+    RolloutStep(weight=99, bake_s=60),
+)
 STABLE_URI, CANDIDATE_URI = "s3://b/models/digits/2/repository", "s3://b/models/digits/3/repository"
 
 # What the metrics source tells of one window at a weight, `seconds` after the canary began; text: it is blind.
@@ -100,7 +100,7 @@ class Story:
     def canary(
         self,
         source: Source,
-        steps: Sequence[CanaryStep] = STEPS,
+        steps: Sequence[RolloutStep] = STEPS,
         windows: int | None = None,
         replays: Source | None = None,
         **plan: Any,
@@ -139,7 +139,7 @@ class Story:
         self,
         judge: CanaryJudge,
         source: Source,
-        step: CanaryStep,
+        step: RolloutStep,
         plan: CanaryPlan,
         left: Iterator[int],
         began: datetime,
@@ -148,7 +148,7 @@ class Story:
         elapsed_s, verdict = 0.0, judge.standing()
         for _ in left:
             self._pass(plan.window_s)
-            topped_up = wants_top_up(verdict, elapsed_s, step, plan)
+            topped_up = wants_golden_replay(verdict, elapsed_s, step, plan)
             elapsed_s += plan.window_s
             at_s = (self.now - began).total_seconds()
             seen = [source(at_s, step.weight)]
@@ -172,25 +172,25 @@ class Story:
     def _judged(self, judge: CanaryJudge, seen: Window | str) -> Verdict:
         verdict = judge.observe_failure(seen) if isinstance(seen, str) else judge.observe(seen)
         self.verdicts.append(verdict)
-        totals = verdict.statistics["canary"]
+        totals = verdict.statistics.canary
         self.tell(
             "window_judged",
             verdict=verdict.to_dict(),
-            candidate_requests=totals["candidate_requests"],
-            candidate_errors=totals["candidate_errors"],
-            first_bad_at=self.now if totals["candidate_errors"] else None,
+            candidate_requests=totals.candidate_requests,
+            candidate_errors=totals.candidate_errors,
+            first_bad_at=self.now if totals.candidate_errors else None,
         )
         return verdict
 
-    def _tell_step(self, step: CanaryStep, verdict: Verdict, elapsed_s: float) -> None:
-        totals = verdict.statistics["step"]
+    def _tell_step(self, step: RolloutStep, verdict: Verdict, elapsed_s: float) -> None:
+        totals = verdict.statistics.step
         self.tell(
             "step_finished",
             weight=step.weight,
             verdict=verdict.status,
             reason=verdict.reason,
-            candidate_requests=totals["candidate_requests"],
-            candidate_errors=totals["candidate_errors"],
+            candidate_requests=totals.candidate_requests,
+            candidate_errors=totals.candidate_errors,
             seconds=elapsed_s,
         )
 

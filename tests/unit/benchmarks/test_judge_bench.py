@@ -16,7 +16,7 @@ from benchmarks.judge.rules import Flagger
 from benchmarks.judge.summary import CellResult, Ended, Estimate, Held
 from benchmarks.judge.traffic import Traffic
 from benchmarks.judge.wald import expected_requests, information
-from include.model_release.canary.judge import Verdict
+from include.model_release.canary.verdict import Verdict
 from include.model_release.metrics.samples import Sample, Window
 
 SEED = 7

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.recordings import read_entry
 from include.model_release.errors import (
     MetricsUnavailableError,
@@ -36,6 +35,7 @@ from include.model_release.rollout.lease import parse_lease
 from include.model_release.rollout.preflight import cluster_config
 from include.model_release.selectors import check_selector
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 HUGE = 10**400
 SPEC = "model: digits\nsource: {format: onnx}\n"

@@ -31,13 +31,13 @@ from itertools import pairwise
 from typing import Any
 
 from include.model_release.canary.latency import quantile_ms
-from include.model_release.canary.plan import CanaryStep
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.recordings import replay
 from include.model_release.canary.verdict_text import duration, is_replay
 from include.model_release.document_form import form_of
 from include.model_release.metrics.samples import Sample
 from include.model_release.record.fold import Event, RecordError, ReleaseState, fold
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import RolloutStep
 
 FORMAT_VERSION = 1
 # The document and the windows of its last run, under the evidence of a release.
@@ -56,7 +56,7 @@ def canary_evidence(
     policy: AnalysisPolicy,
     *,
     release_id: str | None = None,
-    planned: Sequence[CanaryStep] = (),
+    planned: Sequence[RolloutStep] = (),
 ) -> dict[str, Any]:
     """Return the document about one release, by default the newest in the record.
 
@@ -407,7 +407,7 @@ def _recomputed(run: Mapping[str, Any], policy: AnalysisPolicy) -> dict[str, Any
     again = replay(lines, "the recorded windows", policy)
     for window, (_, verdict) in zip(run["windows"], again, strict=True):
         told = window["statistics"].get("total_evidence", math.nan)
-        same = math.isclose(verdict.statistics["total_evidence"], told, rel_tol=_SAME_EVIDENCE)
+        same = math.isclose(verdict.statistics.total_evidence, told, rel_tol=_SAME_EVIDENCE)
         if verdict.status != window["status"] or not same:
             return {"agrees": False, "first_difference": window["number"]}
     return {"agrees": True, "first_difference": None}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.verdict_text import (
     QUESTION_WORDS,
     REPLAYED,
@@ -27,6 +26,7 @@ from include.model_release.reports.canary.tables import (
     steps_section,
 )
 from include.model_release.reports.page_style import page, text
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 _STYLE = """
 :root { --stable: #0072b2; --candidate: #d55e00; --errors: #882e8a; --latency: #00795a;
@@ -238,7 +238,8 @@ def _comparison(window: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 def _numbers(statistics: Mapping[str, Any]) -> str:
     """Say the statistic of the last verdict, question by question."""
     rows = [
-        (QUESTION_WORDS.get(name, name).capitalize(), value, None) for name, value in by_question(statistics)
+        (QUESTION_WORDS.get(name, name).capitalize(), value, None)
+        for name, value in by_question(statistics["evidence"])
     ]
     rows.append(("All questions together", statistics["total_evidence"], statistics["threshold"]))
     rows.append(

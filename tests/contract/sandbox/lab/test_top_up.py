@@ -13,10 +13,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from include.model_release.canary.judge import AnalysisPolicy
 from include.model_release.canary.recordings import replay as judged_again
 from include.model_release.publishing.manifest import FileEntry, Provenance
 from include.model_release.spec.release_file import parse_release_spec
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.sandbox.lab.world import Lab
 
 if TYPE_CHECKING:

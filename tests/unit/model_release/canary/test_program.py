@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from include.model_release.canary.__main__ import main
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Window
+from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.recordings import read_policy
 from include.model_release.errors import SlipwayError
+from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from tests.support.canary.story import Traffic
 
 _PROGRAM = (sys.executable, "-m", "include.model_release.canary")

@@ -92,7 +92,7 @@ async def test_a_watch_for_the_end_of_a_pause_ends_with_it(release_run: ReleaseR
     first, _, _ = watch(release_run, model, HEALTHY, lease=lease)
     assert await first.run() == "advance"
     pause(lease)
-    waits, _, _ = watch(release_run, model, HEALTHY, plan=PLAN.held(0), lease=lease, until_resumed=True)
+    waits, _, _ = watch(release_run, model, HEALTHY, hold=True, lease=lease, until_resumed=True)
     running = asyncio.create_task(waits.run())
     await until(lambda: kinds(waits).count("window_judged") > 3)
     assert not running.done()

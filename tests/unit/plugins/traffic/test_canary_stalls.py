@@ -11,6 +11,7 @@ from slipway.release_run import ReleaseRun
 from slipway.traffic import shield
 from slipway.traffic.checkpoint import WatchState
 
+from include.model_release.spec.rollout.plan import Exposure
 from tests.support.plugins.watching import (
     FAILING,
     HEALTHY,
@@ -73,7 +74,7 @@ async def test_a_store_that_hangs_delays_no_verdict_and_no_step_ends_without_it(
 async def test_time_that_nobody_watched_is_no_bake_and_no_bet(release_run: ReleaseRun, live: Live) -> None:
     """A triggerer that stood still is blind for one window; what users met meanwhile counts against the budget."""
     model, lease = live(), LeaseDouble()
-    plan = replace(LONG, max_candidate_requests=20 * 400)
+    plan = replace(LONG, exposure=Exposure(max_requests=20 * 400))
     watched, _, metrics = watch(release_run, model, HEALTHY, lease=lease, plan=plan)
     running = asyncio.create_task(watched.run())
     await until(lambda: kinds(watched).count("window_judged") > 2)

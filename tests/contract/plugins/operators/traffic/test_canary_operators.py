@@ -24,7 +24,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.reconciler import drive, take_turn
 from slipway.triggers.canary import CanaryStepTrigger
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import (
     ClusterUnavailableError,
     MetricsUnavailableError,
@@ -36,6 +36,7 @@ from include.model_release.record.fold import RecordError, ReleaseState
 from include.model_release.record.requirements import GATES
 from include.model_release.rollout.next_action import RollBack, ShiftWeight, StartCanary
 from include.model_release.spec.release_file import Approval, parse_release_spec
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.preview import Preview
 from tests.contract.plugins.conftest import Publication
 from tests.support.release.proofs import admitted, gates_passed, step_passed, steps_passed

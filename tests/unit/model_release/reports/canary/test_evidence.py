@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryStep, Sample, Window
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.metrics.samples import Sample, Window
 from include.model_release.record.fold import RecordError
 from include.model_release.reports.canary.evidence import canary_evidence, recordings, windows_jsonl
 from include.model_release.reports.canary.timeline import LEAST_REQUESTS, TimeAxis, points_of
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import RolloutStep
 from tests.support.canary.story import STABLE_URI, STEPS, Story, Traffic
 
-_SHORT = (CanaryStep(5, 30), CanaryStep(50, 30))
+_SHORT = (RolloutStep(weight=5, bake_s=30), RolloutStep(weight=50, bake_s=30))
 
 
 def good() -> Story:
@@ -362,8 +365,8 @@ def test_points_hold_every_request_once(rps: float) -> None:
     story = Story()
     story.canary(
         Traffic(rps=rps, blind_s=[(300, 340)]),
-        [CanaryStep(5, 1500), CanaryStep(20, 1500)],
-        max_blind_windows=9,
+        [RolloutStep(weight=5, bake_s=1500), RolloutStep(weight=20, bake_s=1500)],
+        max_no_data_windows=9,
         max_bake_s=3600.0,
     )
     run = document_of(story)["runs"][0]

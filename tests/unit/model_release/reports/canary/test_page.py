@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import RolloutStep
 from tests.support.canary.story import STABLE_URI, STEPS, Story, Traffic
 from tests.unit.model_release.reports.validation.test_page import _parsed
 
@@ -70,13 +71,17 @@ def no_traffic() -> Story:
 
 def hundreds_of_windows() -> Story:
     story = Story()
-    story.canary(Traffic(rps=5), [CanaryStep(10, 2000), CanaryStep(50, 2000)], max_bake_s=9000)
+    story.canary(
+        Traffic(rps=5),
+        [RolloutStep(weight=10, bake_s=2000), RolloutStep(weight=50, bake_s=2000)],
+        max_bake_s=9000,
+    )
     return story
 
 
 def topped_up() -> Story:
     story = Story()
-    steps = [CanaryStep(5, 30), CanaryStep(50, 30)]
+    steps = [RolloutStep(weight=5, bake_s=30), RolloutStep(weight=50, bake_s=30)]
     story.canary(Traffic(rps=0.2), steps, replays=Traffic(rps=10, seed=8), on_inconclusive="top_up")
     story.promote()
     return story
