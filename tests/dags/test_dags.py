@@ -24,7 +24,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from slipway.pools import STAGING_POOL
 
 from include.model_release.identifiers import list_models
-from include.model_release.spec.conversion.source_and_conversion import LONGEST_CONVERSION_S
+from include.model_release.spec.conversion.conversion import LONGEST_CONVERSION_S
 from include.model_release.spec.parts import LONGEST_STARTUP_S
 from include.model_release.spec.release_file import Serving
 from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, RELEASE_PARAMETERS, ROLLBACK_PARAMETERS

@@ -18,7 +18,7 @@ from include.model_release.canary.latency import (
     ceiling_bound,
     levels_up_to,
 )
-from include.model_release.canary.latency_seen import LatencySeen, histogram_from_list, histogram_to_list
+from include.model_release.canary.latency_totals import LatencySeen, histogram_from_list, histogram_to_list
 from include.model_release.metrics.samples import Window
 from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
 

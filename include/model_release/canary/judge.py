@@ -27,8 +27,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from include.model_release.canary.golden_replay import ReplayedEvidence
 from include.model_release.canary.hypothesis_tests import Questions
-from include.model_release.canary.replayed_evidence import ReplayedEvidence
 from include.model_release.canary.totals import Totals
 from include.model_release.canary.verdict import Statistics, Status, Verdict
 from include.model_release.errors import SlipwayError

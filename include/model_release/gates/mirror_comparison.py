@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError, SlipwayError
 from include.model_release.spec.conversion.targets import ParityRules
 from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.spec.rollout.mirror import Mirror
+from include.model_release.spec.rollout.mirror_comparison import Mirror
 
 Status = Literal["pass", "fail", "inconclusive"]
 # As many as a counter of 64 bits holds.

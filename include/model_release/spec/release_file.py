@@ -25,7 +25,7 @@ from include.model_release.identifiers import (
     validate_model_name,
 )
 from include.model_release.spec.benchmark import Benchmark, ServiceLevel, TextGeneration
-from include.model_release.spec.conversion.source_and_conversion import (
+from include.model_release.spec.conversion.conversion import (
     Conversion,
     EnsembleConversion,
     OnnxConversion,
@@ -38,7 +38,7 @@ from include.model_release.spec.publish import Encryption, Publishing, Signing
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
 from include.model_release.spec.rollout.metrics import Metrics, MetricsOverrides
-from include.model_release.spec.rollout.mirror import Mirror
+from include.model_release.spec.rollout.mirror_comparison import Mirror
 from include.model_release.spec.rollout.plan import Exposure, RolloutStep
 from include.model_release.spec.rollout.rollout import Rollout
 from include.model_release.spec.serving.sequences import REFUSAL

@@ -12,7 +12,7 @@ from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
 from include.model_release.spec.rollout.golden_replay import TopUp
 from include.model_release.spec.rollout.metrics import Metrics
-from include.model_release.spec.rollout.mirror import Mirror
+from include.model_release.spec.rollout.mirror_comparison import Mirror
 from include.model_release.spec.rollout.plan import (
     CanaryPlan,
     Exposure,

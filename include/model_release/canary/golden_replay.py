@@ -19,7 +19,7 @@ times, and are timed by the replayer and not by the router.
 **Ceilings are for users.** They hold whatever stable does, so the way from the replayer to the revisions would count
 as the candidate's own time and its faults. Replays are only ever compared with stable's.
 
-`tests/unit/model_release/canary/test_replayed_evidence.py` simulates the rate of false alarms of mixed windows.
+`tests/unit/model_release/canary/test_golden_replay.py` simulates the rate of false alarms of mixed windows.
 """
 
 from __future__ import annotations
