@@ -30,9 +30,9 @@ from include.model_release.spec.conversion.conversion import (
     EnsembleConversion,
     OnnxConversion,
     PythonConversion,
-    Source,
     variant_of,
 )
+from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
