@@ -11,7 +11,7 @@ from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 _Name = TypeVar("_Name", bound=str)
 
-QUESTION_WORDS: dict[str, str] = {
+HYPOTHESIS_WORDS: dict[str, str] = {
     "errors": "more errors than stable",
     "latency": "slower than stable",
     "error_ceiling": "errors above the ceiling",
@@ -26,7 +26,7 @@ _MEANING = {
 
 
 def heading(policy: AnalysisPolicy) -> str:
-    """Say by which rules is judged."""
+    """Return the rules of the judge in words."""
     return (
         f"The candidate fails when the evidence against it reaches {number(policy.fail_threshold)}; one that is no "
         f"worse gets there in at most {100 * policy.alpha:g} % of canaries.\nNo worse means {margins(policy)}."
@@ -34,7 +34,7 @@ def heading(policy: AnalysisPolicy) -> str:
 
 
 def margins(policy: AnalysisPolicy) -> str:
-    """Say what still counts as no worse."""
+    """Return what still counts as no worse, in words."""
     ceilings = []
     if policy.error_ceiling_percent is not None:
         ceilings.append(f"at most {policy.error_ceiling_percent:g} % of errors in any case")
@@ -49,7 +49,7 @@ def margins(policy: AnalysisPolicy) -> str:
 
 
 def explained(number: int, verdict: Verdict, before: Verdict | None) -> str:
-    """Say the verdict on window `number` in a few lines; `before` is the one ahead of it, None at the start."""
+    """Return the verdict on window `number` in a few lines; `before` is the one ahead of it, None at the start."""
     lines = []
     step, known = _step(verdict), None if before is None else _step(before)
     if step != known and step[0] is not None:
@@ -68,27 +68,32 @@ def explained(number: int, verdict: Verdict, before: Verdict | None) -> str:
 
 
 def is_replay(window: Mapping[str, Any] | None) -> bool:
-    """Tell whether a window, as it is recorded, is one of replayed golden requests."""
+    """Return whether a window, as it is recorded, is one of replayed golden requests."""
     return window is not None and window.get("source") == "replay"
 
 
-def conclusion(verdict: Verdict, windows: int, blind: int) -> str:
-    """Say what all windows come to; `verdict` is the last one, `blind` how many of the `windows` told nothing."""
-    unseen = f", {blind} of them blind" if blind else ""
+def conclusion(verdict: Verdict, windows: int, no_data: int) -> str:
+    """Return what all windows come to, in words.
+
+    :param verdict: the last one.
+    :param windows: how many there were.
+    :param no_data: how many of them had no data.
+    """
+    unseen = f", {no_data} of them without data" if no_data else ""
     seen = "1 window" if windows == 1 else f"{windows} windows"
     return f"\nConclusion after {seen}{unseen}: {verdict.status.upper()}. {verdict.reason}\n{meaning(verdict.status)}"
 
 
 def meaning(status: str) -> str:
-    """Say what a verdict means for the candidate."""
+    """Return what a verdict means for the candidate."""
     return _MEANING[status]
 
 
 def against(statistics: Statistics) -> str:
-    """Say how far the evidence against the candidate has come, and what it consists of."""
+    """Return how far the evidence against the candidate has come, and what it consists of, in words."""
     parts = ", ".join(
-        f"{QUESTION_WORDS.get(name, name)} {number(value)}"
-        for name, value in by_question(statistics.evidence)
+        f"{HYPOTHESIS_WORDS.get(name, name)} {number(value)}"
+        for name, value in by_hypothesis(statistics.evidence)
     )
     return (
         f"Evidence against the candidate: {number(statistics.total_evidence)} of "
@@ -96,9 +101,9 @@ def against(statistics: Statistics) -> str:
     )
 
 
-def by_question(evidence: Mapping[_Name, float]) -> list[tuple[_Name, float]]:
-    """Return the evidence of each question, always in the same order; a record sorts its keys."""
-    order = [*QUESTION_WORDS]
+def by_hypothesis(evidence: Mapping[_Name, float]) -> list[tuple[_Name, float]]:
+    """Return the evidence of each hypothesis test, always in the same order; a record sorts its keys."""
+    order = [*HYPOTHESIS_WORDS]
     return sorted(evidence.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
 
 

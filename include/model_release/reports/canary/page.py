@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.model_release.canary.verdict_text import (
-    QUESTION_WORDS,
+    HYPOTHESIS_WORDS,
     REPLAYED,
-    by_question,
+    by_hypothesis,
     duration,
     margins,
     meaning,
@@ -238,8 +238,8 @@ def _comparison(window: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 def _numbers(statistics: Mapping[str, Any]) -> str:
     """Say the statistic of the last verdict, question by question."""
     rows = [
-        (QUESTION_WORDS.get(name, name).capitalize(), value, None)
-        for name, value in by_question(statistics["evidence"])
+        (HYPOTHESIS_WORDS.get(name, name).capitalize(), value, None)
+        for name, value in by_hypothesis(statistics["evidence"])
     ]
     rows.append(("All questions together", statistics["total_evidence"], statistics["threshold"]))
     rows.append(

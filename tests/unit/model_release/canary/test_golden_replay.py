@@ -128,8 +128,8 @@ def test_ceilings_are_for_users() -> None:
     assert "fail" not in statuses
 
 
-def test_blindness_is_not_ended_by_replays() -> None:
-    """While nobody sees the users, no replay makes a pass, and the count of blind windows goes on."""
+def test_replays_do_not_stand_for_windows_without_data() -> None:
+    """While nobody sees the users, no replay makes a pass, and the count of windows without data goes on."""
     judged = judge()
     seen_by(judged, QUIET, CLEAN, CLEAN)
     judged.observe_failure("away")
@@ -205,7 +205,7 @@ def test_more_errors_among_replays_never_help(
 def test_the_first_replay_takes_no_evidence_away(
     history: list[tuple[tuple[Tally, Tally], tuple[Tally, Tally]]],
 ) -> None:
-    """Dividing the fortune leaves its sum as it was: an empty replay changes nothing."""
+    """Dividing the wealth leaves its sum as it was: an empty replay changes nothing."""
     judged = judge()
     for of_users, _ in _told(history):
         before = judged.observe(of_users)

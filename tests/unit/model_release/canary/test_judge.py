@@ -365,17 +365,17 @@ def test_a_broken_state_is_refused() -> None:
             CanaryJudge.from_json(text)
 
 
-# --- being blind ---
+# --- windows without data ---
 
 
-def test_a_blind_window_is_neither_health_nor_time() -> None:
-    """When the metrics source fails the verdict is inconclusive and blind, and the bake does not go on."""
+def test_a_window_without_data_is_neither_health_nor_time() -> None:
+    """When the metrics source fails the verdict is inconclusive and says so, and the bake does not go on."""
     judged = judge(bake_s=4.0)
     judged.observe(window((950, 0), (60, 0)))
-    blind = judged.observe_failure("connection refused")
-    assert (blind.status, blind.no_data, blind.window) == ("inconclusive", True, None)
-    assert "connection refused" in blind.reason
-    assert blind.statistics.step.seconds == 2.0
+    unseen = judged.observe_failure("connection refused")
+    assert (unseen.status, unseen.no_data, unseen.window) == ("inconclusive", True, None)
+    assert "connection refused" in unseen.reason
+    assert unseen.statistics.step.seconds == 2.0
     assert judged.observe(window((950, 0), (60, 0))).status == "pass"
 
 

@@ -59,7 +59,7 @@ def test_it_goes_on_until_the_judge_can_tell() -> None:
 @pytest.mark.parametrize(
     "windows",
     [(STRANGE, STRANGE), (BUSY, BUSY), (QUIET, "away"), ("away",)],
-    ids=["doubt", "pass", "blind", "dark"],
+    ids=["doubt", "pass", "no data", "nothing but no data"],
 )
 def test_what_is_not_for_want_of_requests_is_not_topped_up(windows: tuple[Window | str, ...]) -> None:
     """Doubt among enough of users' requests, a pass, and a source that is away are no matter of traffic."""
