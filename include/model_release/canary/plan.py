@@ -55,7 +55,7 @@ def wants_golden_replay(
     They are when the bake is over and users have sent too little to one of the revisions to judge by. Not while the
     metrics source has no data: what is lacking then is not traffic. Not while a person holds the step: it has no end.
     """
-    if held or plan.on_inconclusive != "top_up":
+    if held or plan.on_inconclusive != "golden_replay":
         return False
     if verdict.status != "inconclusive" or step_elapsed_s < step.bake_s:
         return False

@@ -76,7 +76,7 @@ class Requirements:
 def requirements_of(spec: ReleaseSpec, *, first: bool) -> Requirements:
     """Return what a release under `spec` must prove; `first`: nothing of the model is live yet."""
     rollout = spec.rollout
-    compared = not first and rollout.mirror is not None and rollout.mirror.required
+    compared = not first and rollout.mirror_comparison is not None and rollout.mirror_comparison.required
     asked: dict[Before, bool] = {
         "canary": rollout.approval.before_canary,
         "promotion": rollout.approval.before_promotion,

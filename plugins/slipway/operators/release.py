@@ -27,6 +27,7 @@ from include.model_release.reports.canary.evidence import DOCUMENT_FILE, canary_
 from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
+from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.failures import airflow_failures
 from slipway.hooks.inference_service import KServeHook
@@ -103,7 +104,10 @@ class AdmitReleaseOperator(BaseOperator):
 
         :param who: the person who started the run; only those whom the file names may ask for less than it does.
         """
-        spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+        with renamed_keys_told() as told:
+            spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+        for warning in told:
+            self.log.warning("%s", warning)
         rollout: dict[str, Any] = {}
         if params.get("steps"):
             rollout["steps"] = params["steps"]

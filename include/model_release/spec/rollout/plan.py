@@ -12,7 +12,7 @@ from pydantic import Field
 from include.model_release.errors import SpecError
 from include.model_release.spec.parts import Count, Seconds, SpecPart
 
-OnInconclusive = Literal["hold", "rollback", "top_up"]
+OnInconclusive = Literal["hold", "rollback", "golden_replay"]
 
 
 class RolloutStep(SpecPart):
@@ -40,7 +40,8 @@ class CanaryPlan:
 
     :param window_s: how often the judge looks.
     :param max_bake_s: how long a step may be prolonged while the judge cannot tell.
-    :param on_inconclusive: what happens after that. `top_up` is `rollback` with golden requests replayed before it.
+    :param on_inconclusive: what happens after that. `golden_replay` is `rollback` with a golden replay
+        before it.
     :param max_no_data_windows: after so many windows in a row without metrics the canary ends likewise.
     :param exposure: what users may meet of the candidate over the whole canary.
     :raises SpecError: there is no step, or the weights do not rise.

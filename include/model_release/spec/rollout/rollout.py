@@ -10,9 +10,9 @@ from include.model_release.lease_limits import DEFAULT_LEASE_S, LONGEST_LEASE_S
 from include.model_release.spec.parts import DnsLabel, Resources, Seconds, SpecPart, Text
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
-from include.model_release.spec.rollout.golden_replay import TopUp
+from include.model_release.spec.rollout.golden_replay import GoldenReplaySettings
 from include.model_release.spec.rollout.metrics import Metrics
-from include.model_release.spec.rollout.mirror_comparison import Mirror
+from include.model_release.spec.rollout.mirror_comparison import MirrorComparison
 from include.model_release.spec.rollout.plan import (
     CanaryPlan,
     Exposure,
@@ -51,13 +51,13 @@ class Rollout(SpecPart):
     ready_timeout_s: Seconds = 900
     on_inconclusive: OnInconclusive = "rollback"
     """When a step cannot be judged: hold for a person, roll back, or replay golden requests before that."""
-    top_up: TopUp = TopUp()
+    golden_replay: GoldenReplaySettings = GoldenReplaySettings()
     lease_s: Annotated[int, Field(ge=15, le=LONGEST_LEASE_S)] = DEFAULT_LEASE_S
     """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
     analysis: AnalysisPolicy = AnalysisPolicy()
     exposure: Exposure = Exposure()
     metrics: Metrics = Metrics()
-    mirror: Mirror | None = None
+    mirror_comparison: MirrorComparison | None = None
     """Compare the answers to mirrored requests while the candidate is shown (`preview`); null: do not."""
     approval: Approval = Approval()
     may_relax: tuple[Text, ...] = ()
@@ -93,19 +93,19 @@ class Rollout(SpecPart):
         return self
 
     @model_validator(mode="after")
-    def _mirror_needs_a_preview(self) -> Self:
-        if self.mirror is not None and self.preview is None:
+    def _mirror_comparison_needs_a_preview(self) -> Self:
+        if self.mirror_comparison is not None and self.preview is None:
             raise ValueError(
-                "`mirror:` needs `preview:` (write `preview: {}`): without it there is no candidate to ask"
+                "`mirror_comparison:` needs `preview:` (write `preview: {}`): without it there is no candidate to ask"
             )
         return self
 
     @model_validator(mode="after")
     def _replays_are_told_from_users(self) -> Self:
-        trusted = self.metrics.source == "scrape" or self.top_up.metrics_see_users_only
-        if self.on_inconclusive == "top_up" and not trusted:
+        trusted = self.metrics.source == "scrape" or self.golden_replay.metrics_see_users_only
+        if self.on_inconclusive == "golden_replay" and not trusted:
             raise ValueError(
-                "with `on_inconclusive: top_up` the queries must leave out requests to the revisions' own URLs, or "
-                "each replay counts twice; when they do, say so with `top_up: {metrics_see_users_only: true}`"
+                "with `on_inconclusive: golden_replay` the queries must leave out requests to the revisions' own URLs, "
+                "or each replay counts twice; when they do, say so with `golden_replay: {metrics_see_users_only: true}`"
             )
         return self

@@ -33,8 +33,8 @@ rollout:
   steps: [{weight: 20, bake_s: 2}]
   window_s: 1
   max_bake_s: 40
-  on_inconclusive: top_up
-  top_up: {requests_per_s: 60}
+  on_inconclusive: golden_replay
+  golden_replay: {requests_per_s: 60}
 """
 TAG_ROUTING = "serving.kserve.io/enable-tag-routing"
 

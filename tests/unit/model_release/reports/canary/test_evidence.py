@@ -64,7 +64,9 @@ def topped_up() -> Story:
     """Hardly any users: each step rests on replayed golden requests."""
     story = Story()
     assert (
-        story.canary(Traffic(rps=0.2), _SHORT, replays=Traffic(rps=10, seed=8), on_inconclusive="top_up")
+        story.canary(
+            Traffic(rps=0.2), _SHORT, replays=Traffic(rps=10, seed=8), on_inconclusive="golden_replay"
+        )
         == "advance"
     )
     story.promote()
@@ -74,7 +76,10 @@ def topped_up() -> Story:
 def failing_replays() -> Story:
     story = Story()
     replays = Traffic(rps=10, candidate_errors=0.3, seed=9)
-    assert story.canary(Traffic(rps=0.2), _SHORT, replays=replays, on_inconclusive="top_up") == "roll_back"
+    assert (
+        story.canary(Traffic(rps=0.2), _SHORT, replays=replays, on_inconclusive="golden_replay")
+        == "roll_back"
+    )
     story.restore()
     return story
 

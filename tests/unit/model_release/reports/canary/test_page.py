@@ -82,7 +82,7 @@ def hundreds_of_windows() -> Story:
 def topped_up() -> Story:
     story = Story()
     steps = [RolloutStep(weight=5, bake_s=30), RolloutStep(weight=50, bake_s=30)]
-    story.canary(Traffic(rps=0.2), steps, replays=Traffic(rps=10, seed=8), on_inconclusive="top_up")
+    story.canary(Traffic(rps=0.2), steps, replays=Traffic(rps=10, seed=8), on_inconclusive="golden_replay")
     story.promote()
     return story
 
