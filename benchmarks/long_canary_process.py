@@ -51,7 +51,7 @@ def fill(endpoint: str) -> dict[str, Any]:
 
 
 def _attempt(seed: int, *, is_last: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The events of one attempt: one step that is watched, blind once an hour, until it is taken back."""
+    """The events of one attempt: one step that is watched, without data once an hour, until it is taken back."""
     judge, randomness = CanaryJudge(_SPEC.rollout.analysis), random.Random(seed)
     judge.begin_step(WEIGHT, 1e6)
     yield "release_started", {"stable_storage_uri": _STABLE_URI}
@@ -60,8 +60,8 @@ def _attempt(seed: int, *, is_last: bool) -> Iterator[tuple[str, dict[str, Any]]
     yield "weight_intended", {"weight": WEIGHT, **uris}
     yield "weight_observed", {"weight": WEIGHT, "traffic": {"stable": 100 - WEIGHT, "candidate": WEIGHT}}
     for number in range(EVENTS // ATTEMPTS):
-        blind = number % 360 == 359
-        verdict = judge.observe_failure("no answer") if blind else judge.observe(_window(randomness))
+        no_data = number % 360 == 359
+        verdict = judge.observe_failure("no answer") if no_data else judge.observe(_window(randomness))
         yield "window_judged", _judged(verdict)
     yield "rollback_started", {"reason": "a person", "by": "a person", "stable_storage_uri": _STABLE_URI}
     yield "weight_observed", {"weight": 0, "traffic": {"stable": 100}}

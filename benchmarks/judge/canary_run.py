@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.judge.cells import PLANS, Cell
-from benchmarks.judge.rules import Rule, others
+from benchmarks.judge.rules import Rule, RuleVerdict, others
 from benchmarks.judge.traffic import draw
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.verdict import Verdict
 from include.model_release.metrics.samples import Window
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
@@ -49,14 +48,15 @@ class SlipwayCanary:
         self._steps = list(plan.steps)
         self._seen_s = self._next_step_s = 0.0
 
-    def observe(self, window: Window) -> Verdict:
+    def observe(self, window: Window) -> RuleVerdict:
         """Take in one window and judge all that was seen so far."""
         if self._steps and self._seen_s >= self._next_step_s - 1e-6:
             step = self._steps.pop(0)
             self._judge.begin_step(step.weight, step.bake_s)
             self._next_step_s += step.bake_s
         self._seen_s += window.seconds
-        return self._judge.observe(window)
+        verdict = self._judge.observe(window)
+        return RuleVerdict(verdict.status, verdict.reason)
 
 
 def run_canary(cell: Cell, run: int, seed: int) -> Outcome:

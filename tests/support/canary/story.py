@@ -28,7 +28,7 @@ STEPS = (
 )
 STABLE_URI, CANDIDATE_URI = "s3://b/models/digits/2/repository", "s3://b/models/digits/3/repository"
 
-# What the metrics source tells of one window at a weight, `seconds` after the canary began; text: it is blind.
+# What the metrics source tells of one window at a weight, `seconds` after the canary began; text: it has no data.
 Source = Callable[[float, int], "Window | str"]
 
 
@@ -43,7 +43,7 @@ class Traffic:
     bad_after_s: float = 0.0
     median_ms: float = 8.0
     window_s: float = 10.0
-    blind_s: Sequence[tuple[float, float]] = ()
+    no_data_s: Sequence[tuple[float, float]] = ()
     seed: int = 1
     _rng: np.random.Generator = field(init=False, repr=False)
 
@@ -51,7 +51,7 @@ class Traffic:
         object.__setattr__(self, "_rng", np.random.default_rng(self.seed))
 
     def __call__(self, at_s: float, weight: int) -> Window | str:
-        if any(began <= at_s < ended for began, ended in self.blind_s):
+        if any(began <= at_s < ended for began, ended in self.no_data_s):
             return "GET http://127.0.0.1:9901/stats/prometheus: connection refused (1 in a row): again"
         bad = at_s >= self.bad_after_s
         return Window(
@@ -107,7 +107,7 @@ class Story:
     ) -> str:
         """Watch a canary to its end, or die after so many `windows`; a judge of its own, from the first step.
 
-        With `replays` golden requests are replayed where the plan wants a top-up.
+        With `replays` golden requests are replayed where the plan wants a golden replay.
 
         Returns how it ended: `advance`, `roll_back`, `hold` or `died`.
         """
@@ -148,11 +148,11 @@ class Story:
         elapsed_s, verdict = 0.0, judge.standing()
         for _ in left:
             self._pass(plan.window_s)
-            topped_up = wants_golden_replay(verdict, elapsed_s, step, plan)
+            replaying = wants_golden_replay(verdict, elapsed_s, step, plan)
             elapsed_s += plan.window_s
             at_s = (self.now - began).total_seconds()
             seen = [source(at_s, step.weight)]
-            if replays is not None and topped_up:
+            if replays is not None and replaying:
                 seen.append(replace(cast(Window, replays(at_s, 50)), source="replay"))
             verdict = [self._judged(judge, window) for window in seen][-1]
             decision = decide(verdict, elapsed_s, step, plan)

@@ -127,5 +127,5 @@ def judged(watched: StepWatch) -> list[dict[str, Any]]:
     return [event for event in watched.events if event["kind"] == "window_judged"]
 
 
-def blind(event: dict[str, Any]) -> bool:
+def has_no_data(event: dict[str, Any]) -> bool:
     return bool(event["data"]["verdict"]["blind"])

@@ -106,7 +106,7 @@ async def test_without_urls_it_is_rolled_back_and_says_why(
 async def test_what_is_replayed_while_the_users_are_not_seen_is_not_judged(
     release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A blind window is blind, whatever was replayed meanwhile, and the next one is not topped up."""
+    """A window without data stays one, whatever was replayed meanwhile, and beside the next one nothing is replayed."""
     replay = ReplayDouble((50, 50), (50, 50))
     watched, _, metrics = watch(
         release_run, live(), NOBODY, plan=replace(REPLAYING, max_bake_s=30.0), replay=replay

@@ -46,7 +46,7 @@ def slow() -> Story:
 def blind() -> Story:
     """Blind in the first window, for two in a row, and after that until it is given up."""
     story = Story()
-    assert story.canary(Traffic(blind_s=[(0, 20), (60, 81), (200, 9999)])) == "roll_back"
+    assert story.canary(Traffic(no_data_s=[(0, 20), (60, 81), (200, 9999)])) == "roll_back"
     story.restore()
     return story
 
@@ -369,7 +369,7 @@ def test_points_hold_every_request_once(rps: float) -> None:
     """Windows taken together lose nothing, hold enough requests where the stretch has them, and stay in it."""
     story = Story()
     story.canary(
-        Traffic(rps=rps, blind_s=[(300, 340)]),
+        Traffic(rps=rps, no_data_s=[(300, 340)]),
         [RolloutStep(weight=5, bake_s=1500), RolloutStep(weight=20, bake_s=1500)],
         max_no_data_windows=9,
         max_bake_s=3600.0,

@@ -38,7 +38,7 @@ def failing() -> Story:
 
 def blind() -> Story:
     story = Story()
-    story.canary(Traffic(blind_s=[(60, 81), (200, 9999)]))
+    story.canary(Traffic(no_data_s=[(60, 81), (200, 9999)]))
     story.restore()
     return story
 
@@ -59,7 +59,7 @@ def one_window() -> Story:
 
 def one_blind_window() -> Story:
     story = Story()
-    story.canary(Traffic(blind_s=[(0, 99)]), windows=1)
+    story.canary(Traffic(no_data_s=[(0, 99)]), windows=1)
     return story
 
 
