@@ -105,10 +105,10 @@ def log_factors(hypotheses: Sequence[NullHypothesis], weights: Floats) -> Floats
     ).reshape(-1, 5, 1, 1)
     events, count, reference_events, r, margin = (table[:, column] for column in range(5))
     tilt = RATIOS / (1.0 + r + RATIOS * r)
-    clump = count * tilt / weights[:, np.newaxis]
-    gained = events * np.log1p(tilt / (1.0 + clump))
+    spread = count * tilt / weights[:, np.newaxis]
+    gained = events * np.log1p(tilt / (1.0 + spread))
     lost = reference_events * np.log1p(-r * tilt)
-    logs: Floats = gained + lost - weights[:, np.newaxis] * margin * np.log1p(clump)
+    logs: Floats = gained + lost - weights[:, np.newaxis] * margin * np.log1p(spread)
     return logs
 
 

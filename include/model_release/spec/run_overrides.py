@@ -40,7 +40,7 @@ def looser_than_file(file: Rollout, asked: Rollout) -> list[str]:
     the file's, and the promotion comes no sooner. So users meet the candidate no earlier than the file says. And the
     judge must see no less: the sum of weight times bake, which the candidate's requests are in proportion to, and the
     highest weight are at least the file's. A window is neither safer longer (a bad version is found later) nor
-    shorter (failures that come in clumps look like many): it stays as it is.
+    shorter (failures that come in bursts look like many): it stays as it is.
     """
     reasons = []
     if asked.window_s != file.window_s:

@@ -182,11 +182,11 @@ def test_a_judge_that_cannot_be_restored_says_so(change: dict[str, Any]) -> None
         CanaryJudge.from_json("[" * 100_000)
 
 
-@pytest.mark.parametrize("stake", [float("nan"), float("inf"), -1.0])
-def test_a_saved_stake_that_is_no_number_is_refused(stake: float) -> None:
+@pytest.mark.parametrize("wealth", [float("nan"), float("inf"), -1.0])
+def test_saved_wealth_that_is_no_number_is_refused(wealth: float) -> None:
     """NaN is below every threshold: a judge that took it over would never fail anything."""
     state = json.loads(CanaryJudge(AnalysisPolicy()).to_json())
-    state["questions"]["fortunes"]["stakes"][0][0][0] = stake
+    state["questions"]["fortunes"]["stakes"][0][0][0] = wealth
     with pytest.raises(SlipwayError, match="saved state"):
         CanaryJudge.from_json(json.dumps(state))
 

@@ -182,7 +182,7 @@ def test_wealth_stays_a_number() -> None:
 
 
 def test_hypothesis_tests_without_data_keep_their_wealth() -> None:
-    """Only what is named is settled, and the late part of a stake waits for the first data."""
+    """Only the tests that are named change, and the reserve of the others waits for their first data."""
     wealth = WealthProcesses(2, 1, [10.0, 10.0])
     wealth.multiply([1], np.full((1, 1, len(RATIOS)), 0.5))
     assert wealth.wealth[0, 0] == 1.0
