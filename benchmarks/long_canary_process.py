@@ -21,7 +21,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.publishing_process import BUCKET, airflow
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.verdict import Verdict
+from include.model_release.metrics.samples import Sample, Window
 from include.model_release.record.kinds import (
     EventData,
     ReleaseFinished,
@@ -60,16 +62,16 @@ def fill(endpoint: str) -> dict[str, Any]:
 
 
 def _attempt(seed: int, *, is_last: bool) -> Iterator[EventData]:
-    """The events of one attempt: one step that is watched, blind once an hour, until it is taken back."""
-    judge, randomness = CanaryJudge(AnalysisPolicy.from_analysis(_SPEC.rollout.analysis)), random.Random(seed)
+    """The events of one attempt: one step that is watched, without data once an hour, until it is taken back."""
+    judge, randomness = CanaryJudge(_SPEC.rollout.analysis), random.Random(seed)
     judge.begin_step(WEIGHT, 1e6)
     yield ReleaseStarted(stable_storage_uri=_STABLE_URI)
     yield StageStarted(stage="canary")
     yield WeightIntended(weight=WEIGHT, storage_uri=_CANDIDATE_URI, stable_storage_uri=_STABLE_URI)
     yield WeightObserved(weight=WEIGHT, traffic={"stable": 100 - WEIGHT, "candidate": WEIGHT})
     for number in range(EVENTS // ATTEMPTS):
-        blind = number % 360 == 359
-        verdict = judge.observe_failure("no answer") if blind else judge.observe(_window(randomness))
+        no_data = number % 360 == 359
+        verdict = judge.observe_failure("no answer") if no_data else judge.observe(_window(randomness))
         yield _judged(verdict)
     yield RollbackStarted(reason="a person", by="a person", stable_storage_uri=_STABLE_URI)
     yield WeightObserved(weight=0, traffic={"stable": 100})
@@ -79,11 +81,11 @@ def _attempt(seed: int, *, is_last: bool) -> Iterator[EventData]:
 
 
 def _judged(verdict: Verdict) -> WindowJudged:
-    totals = verdict.statistics["canary"]
+    totals = verdict.statistics.canary
     return WindowJudged(
         verdict=verdict.to_dict(),
-        candidate_requests=totals["candidate_requests"],
-        candidate_errors=totals["candidate_errors"],
+        candidate_requests=totals.candidate_requests,
+        candidate_errors=totals.candidate_errors,
         first_bad_at=None,
     )
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.judge.cells import PLANS, Cell
-from benchmarks.judge.rules import Rule, others
+from benchmarks.judge.rules import Rule, RuleVerdict, others
 from benchmarks.judge.traffic import draw
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Verdict
-from include.model_release.canary.plan import CanaryPlan, CanaryStep
+from include.model_release.canary.judge import CanaryJudge
 from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,15 @@ class SlipwayCanary:
         self._steps = list(plan.steps)
         self._seen_s = self._next_step_s = 0.0
 
-    def observe(self, window: Window) -> Verdict:
+    def observe(self, window: Window) -> RuleVerdict:
         """Take in one window and judge all that was seen so far."""
         if self._steps and self._seen_s >= self._next_step_s - 1e-6:
             step = self._steps.pop(0)
             self._judge.begin_step(step.weight, step.bake_s)
             self._next_step_s += step.bake_s
         self._seen_s += window.seconds
-        return self._judge.observe(window)
+        verdict = self._judge.observe(window)
+        return RuleVerdict(verdict.status, verdict.reason)
 
 
 def run_canary(cell: Cell, run: int, seed: int) -> Outcome:
@@ -93,4 +95,7 @@ def watch(judge: Rule, windows: Iterable[Window], *, end_s: float, fault_s: floa
 
 def _extended(plan: CanaryPlan, extension_s: float) -> CanaryPlan:
     last = plan.steps[-1]
-    return replace(plan, steps=(*plan.steps[:-1], CanaryStep(last.weight, last.bake_s + extension_s)))
+    return replace(
+        plan,
+        steps=(*plan.steps[:-1], RolloutStep(weight=last.weight, bake_s=last.bake_s + round(extension_s))),
+    )

@@ -16,8 +16,8 @@ from benchmarks.judge.latency import (
 )
 from benchmarks.judge.traffic import Traffic
 from benchmarks.judge.wald import expected_requests
-from include.model_release.canary.plan import CanaryPlan, CanaryStep
-from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
 WINDOW_S = 10.0
 CANARY_S = 1500.0
@@ -36,8 +36,10 @@ Measure = Literal["failed", "found", "passed", "requests"]
 
 
 def _plan(weights: tuple[int, ...]) -> CanaryPlan:
-    bake_s = CANARY_S / len(weights)
-    return CanaryPlan(tuple(CanaryStep(weight, bake_s) for weight in weights), window_s=WINDOW_S)
+    bake_s = round(CANARY_S / len(weights))
+    return CanaryPlan(
+        tuple(RolloutStep(weight=weight, bake_s=bake_s) for weight in weights), window_s=WINDOW_S
+    )
 
 
 FROM_2, FROM_5 = _plan((2, 5, 10, 25, 50)), _plan((5, 10, 25, 50))

@@ -1,6 +1,6 @@
 """What others' rules say of the same windows, at their documented thresholds.
 
-Each has the judge's interface: `observe(window) -> Verdict`, whose status is `inconclusive` until the rule
+Each is asked as the judge is: `observe(window) -> RuleVerdict`, whose status is `inconclusive` until the rule
 has decided, and final then. Windows may be of any length; they are added up to the rule's interval.
 
 These are the rules and not the programs: who advances the weight, and when, is the plan's business here (a
@@ -12,23 +12,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from scipy.stats import mannwhitneyu
 
 from benchmarks.judge.latency import Floats, prometheus_quantile
-from include.model_release.canary.judge import Verdict
+from include.model_release.canary.verdict import Status
 from include.model_release.metrics.samples import Sample, Window
 
 INTERVAL_S = 60.0
-UNDECIDED = Verdict("inconclusive", "Not decided yet.")
+
+
+@dataclass(frozen=True)
+class RuleVerdict:
+    """What a rule says after a window, and why."""
+
+    status: Status
+    reason: str
+
+
+UNDECIDED = RuleVerdict("inconclusive", "Not decided yet.")
 
 
 class Rule(Protocol):
     """What tells whether a canary is to be rolled back."""
 
-    def observe(self, window: Window) -> Verdict:
+    def observe(self, window: Window) -> RuleVerdict:
         """Take in one window and judge all that was seen so far."""
         ...
 
@@ -67,13 +78,13 @@ class _FailedChecks:
         self._interval = _Interval()
         self._failed = 0
 
-    def observe(self, window: Window) -> Verdict:
+    def observe(self, window: Window) -> RuleVerdict:
         """Take in one window and judge all that was seen so far."""
         whole = self._interval.add(window)
         if whole is not None and whole.candidate.requests > 0:
             self._failed += self._check_fails(whole.candidate)
         if self._failed > self.allowed:
-            return Verdict("fail", f"{self._failed} checks failed, {self.allowed} may.")
+            return RuleVerdict("fail", f"{self._failed} checks failed, {self.allowed} may.")
         return UNDECIDED
 
     def _check_fails(self, candidate: Sample) -> bool:
@@ -135,7 +146,7 @@ class Kayenta:
         self._seen_s = 0.0
         self._minutes: list[Window] = []
 
-    def observe(self, window: Window) -> Verdict:
+    def observe(self, window: Window) -> RuleVerdict:
         """Take in one window; judge when the canary's time is over."""
         self._seen_s += window.seconds
         whole = self._interval.add(window)
@@ -144,7 +155,7 @@ class Kayenta:
         if self._seen_s < self.lifetime_s - 1e-6:
             return UNDECIDED
         high = [name for name, metric in _METRICS.items() if self._is_high(metric)]
-        return Verdict("fail" if high else "pass", f"Classified as High: {', '.join(high) or 'none'}.")
+        return RuleVerdict("fail" if high else "pass", f"Classified as High: {', '.join(high) or 'none'}.")
 
     def _is_high(self, metric: Callable[[Sample], float]) -> bool:
         experiment = np.array([metric(minute.candidate) for minute in self._minutes])

@@ -13,7 +13,7 @@ from rich.table import Table
 from benchmarks.judge.cells import CELLS, POWER
 from benchmarks.judge.summary import CellResult, Ended, Estimate
 from benchmarks.judge.timing import VERDICT_LIMIT_MS, WINDOWS, Timing
-from include.model_release.canary.judge import AnalysisPolicy
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 OTHERS = ("Flagger", "Argo", "Kayenta")
 NARROWEST = 190

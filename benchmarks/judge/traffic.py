@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.judge.latency import Floats, World
-from include.model_release.canary.plan import CanaryPlan, CanaryStep
 from include.model_release.metrics.samples import Sample, Window
+from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
 Counts = NDArray[np.int64]
 
@@ -117,7 +117,7 @@ class Schedule:
         return cls(np.cumsum(seconds) - seconds, seconds, weight)
 
 
-def _lengths(step: CanaryStep, window_s: float) -> list[float]:
+def _lengths(step: RolloutStep, window_s: float) -> list[float]:
     whole = int(step.bake_s // window_s)
     rest = step.bake_s - whole * window_s
     return [window_s] * whole + ([rest] if rest > 0 else [])

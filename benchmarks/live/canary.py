@@ -21,7 +21,7 @@ from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import first_deploy, reconcile
 from slipway.triggers.canary import CanaryStepTrigger
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.rollout.reconciler import Reconciliation
@@ -155,7 +155,7 @@ class LabModel:
     async def _watch(self, release_run: ReleaseRun) -> tuple[str, list[dict[str, Any]]]:
         """The decision, and all that was told on the way to it."""
         rollout, told = self.spec.rollout, []
-        judge = CanaryJudge(AnalysisPolicy.from_analysis(rollout.analysis))
+        judge = CanaryJudge(rollout.analysis)
         judge.begin_step(rollout.steps[0].weight, rollout.steps[0].bake_s)
         event: dict[str, Any] = {"decision": "continue", "judge": judge.to_json(), "elapsed_s": 0.0}
         while event["decision"] == "continue":

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
 from include.model_release.bucket_layout import repository_paths
-from include.model_release.errors import UserError
+from include.model_release.errors import SpecError, UserError
 from include.model_release.publishing.variants import ONLY, with_variant
-from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.spec.release_file import ReleaseSpec, release_spec_of
 
 ADMIT_TASK_ID = "admit"
 _FOUND_LIMIT = 300
@@ -47,6 +48,17 @@ class ReleaseRun(BaseModel):
     recorded_under: int | None = Field(
         default=None, description="the version in whose record this run writes; None: its own"
     )
+
+    @field_validator("spec", mode="before")
+    @classmethod
+    def _by_new_names(cls, value: Any) -> Any:
+        # A run that was admitted by the release of Slipway before this one may hold former names of keys.
+        if not isinstance(value, Mapping):
+            return value
+        try:
+            return release_spec_of(value, "the release file in this run")
+        except SpecError as error:
+            raise ValueError(str(error)) from error
 
     @field_serializer("spec")
     def _as_written(self, spec: ReleaseSpec) -> dict[str, Any]:

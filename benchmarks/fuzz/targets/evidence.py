@@ -9,7 +9,6 @@ from typing import Any
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.target import Target
 from benchmarks.fuzz.targets.records import stories
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.gates.mirror_comparison import (
     MirrorLimits,
     MirrorReport,
@@ -23,6 +22,7 @@ from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.canary.recording import recordings
 from include.model_release.reports.mirror_page import render_mirror_html
 from include.model_release.reports.validation.page import render_report_html
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 _LIMITS = MirrorLimits(
     requests=200,

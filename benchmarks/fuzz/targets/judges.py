@@ -12,13 +12,13 @@ from slipway.traffic.checkpoint import CanaryJournal, WatchState
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.recordings import replay
 from include.model_release.errors import SlipwayError
 from include.model_release.json_source import parse_json
 from include.model_release.metrics.samples import Counters, Reading, Sample, Window
 from include.model_release.record.events import PendingEvent
 from include.model_release.record.kinds import StageStarted, WeightObserved
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 _WINDOW = Window(2.0, Sample(100, 1, {1.0: 60, 5.0: 40}), Sample(50, 0, {1.0: 30, 5.0: 20}))
 _REPLAYED = Window(2.0, Sample(10, 0, {1.0: 10}), Sample(10, 1, {1.0: 10}), "replay")

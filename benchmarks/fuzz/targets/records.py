@@ -12,7 +12,6 @@ from typing import Any
 from benchmarks.fuzz import interesting, mutate
 from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.record.events import Event, parse_event_key
 from include.model_release.record.fold import fold
 from include.model_release.record.state import release_report
@@ -20,6 +19,7 @@ from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.canary.recording import recordings
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.sandbox.lab.simulation.recorded_canary import Story, Traffic
 
 

@@ -27,8 +27,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from include.model_release.canary.judge import Verdict
 from include.model_release.canary.recordings import ReplayError, read_policy, replay
+from include.model_release.canary.verdict import Verdict
 from include.model_release.canary.verdict_text import conclusion, explained, heading
 from include.model_release.errors import SlipwayError
 
@@ -53,10 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _print_verdicts(options: argparse.Namespace) -> int:
     source, lines = _lines_of(options.windows)
     policy = None if options.policy is None else read_policy(_text_of(options.policy), options.policy.name)
-    seen = blind = 0
+    seen = no_data = 0
     last: Verdict | None = None
     for used, verdict in replay(lines, source, policy):
-        seen, blind = seen + 1, blind + verdict.blind
+        seen, no_data = seen + 1, no_data + verdict.no_data
         if not options.explain:
             print(json.dumps(verdict.to_dict()), flush=True)
         else:
@@ -67,7 +67,7 @@ def _print_verdicts(options: argparse.Namespace) -> int:
     if last is None:
         raise ReplayError(f"{source} holds no windows", expected="at least one", found="no window to judge")
     if options.explain:
-        print(conclusion(last, seen, blind), flush=True)
+        print(conclusion(last, seen, no_data), flush=True)
     return EXIT_CODES[last.status]
 
 
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
 def _lines_of(windows: str) -> tuple[str, Iterable[str]]:
     """Return what errors call the input, and its lines; those of standard input as they come."""
     if windows == "-":
-        # What is no UTF-8 is then no JSON either, in a line that an error can name.
+        # Bytes that are not UTF-8 then make a line that is not JSON, and the error names that line.
         return "standard input", io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
     return Path(windows).name, _text_of(Path(windows)).split("\n")
 

@@ -1,10 +1,10 @@
 """How strongly do events of one window come together? Learnt from stable's own windows.
 
-The bets of `evidence.py` hold for every intra-window correlation up to the one they are made for, and the
+The wealth processes of `e_process.py` hold for every intra-window correlation up to the one they are made for, and the
 larger that is, the less a window is worth. Nobody knows it beforehand; the windows of stable tell. So each
-question keeps one fortune for each of some correlations, and counts the smallest of
+hypothesis test keeps the wealth for each of some correlations, and counts the smallest of
 
-    fortune(rho) * (how much better all correlations together explain stable's windows than rho does)
+    wealth(rho) * (how much better all correlations together explain stable's windows than rho does)
 
 The second factor is a Bayes factor. Given correlation and rate s, the k of n events of a window are negative
 binomial (gamma-mixed Poisson, the rare-event limit of the beta-binomial) with shape s S and mean n s,
@@ -13,10 +13,10 @@ weight is the right Haar measure, for which the Bayes factor is itself an e-proc
 (Pérez-Ortiz, Lardy, de Heide, Grünwald, "E-statistics, group invariance and anytime-valid testing", Ann.
 Statist. 2024; on a grid, and for counts, this holds approximately).
 
-That the product is one again is an approximation, because both factors look at stable's events: the bet falls
-with them and the Bayes factor, where it speaks for clumps, falls too. `make bench-judge` shows the false-alarm
-rate for clumped errors, which is far below alpha. What the theorem alone gives is the first of the fortunes,
-the one for the largest correlation, without the second factor.
+That the product is one again is an approximation, because both factors look at stable's events: the wealth falls
+with them and the Bayes factor, where it speaks for bursts, falls too. `make bench-judge` shows the false-alarm
+rate for errors in bursts, which is far below alpha. What the theorem alone gives is the first wealth, the one for the
+largest correlation, without the second factor.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Factors of 1.7 between neighbours: a bet made for a correlation so much too large loses a few percent.
+# Factors of 1.7 between neighbours: wealth for a correlation so much too large is a few percent smaller.
 LEVELS = 8
 SPREAD = 40.0
 _INDEPENDENT = 1e-6
 RATES: Floats = np.geomspace(1e-5, 0.7, 48)
-# Half of the weight on "no clumps", the rest spread evenly over the others.
+# Half of the weight on "no bursts", the rest spread evenly over the others.
 _PRIOR: Floats = np.array([0.5 / LEVELS] * LEVELS + [0.5])
 
 
 def correlation_levels(largest: float) -> Floats:
-    """Return the correlations that fortunes are kept for, falling from `largest`; shape (8,)."""
+    """Return the correlations that wealth is kept for, falling from `largest`; shape (8,)."""
     return np.geomspace(max(largest, _INDEPENDENT), max(largest / SPREAD, _INDEPENDENT), LEVELS)
 
 
@@ -50,32 +50,35 @@ def weight_of(correlation: Floats) -> Floats:
 
 
 class Dispersion:
-    """What stable's windows say about the correlations of `questions` kinds of events.
+    """What stable's windows say about the correlations of some kinds of events.
 
-    Holds log likelihoods of shape (questions, LEVELS + 1, rates).
+    Holds log likelihoods of shape (kinds, LEVELS + 1, rates).
+
+    :param kinds: how many kinds of events there are: errors, and slow answers at each level.
+    :param largest: the largest correlation.
     """
 
-    def __init__(self, questions: int, largest: float) -> None:
+    def __init__(self, kinds: int, largest: float) -> None:
         self._grid = tuple(float(level) for level in (*correlation_levels(largest), _INDEPENDENT))
         self._weights = weight_of(np.array(self._grid))[:, np.newaxis]
         self._shapes = RATES * self._weights
-        self._logs: Floats = np.zeros((questions, LEVELS + 1, len(RATES)))
+        self._logs: Floats = np.zeros((kinds, LEVELS + 1, len(RATES)))
 
-    def see(self, question: int, events: int, count: int) -> None:
-        """Take in stable's `events` out of `count` in one window."""
+    def add(self, kind: int, events: int, count: int) -> None:
+        """Take in stable's `events` of one kind out of `count` in one window."""
         if count <= 0:
             return
         together = self._weights + count
-        self._logs[question] += (
+        self._logs[kind] += (
             _log_rising(self._grid, events)
             + self._shapes * np.log(self._weights / together)
             + events * np.log(count / together)
         )
 
     def log_factors(self) -> Floats:
-        """Return, by question and correlation, the log of how much better all together explain the windows.
+        """Return, by kind and correlation, the log of how much better all together explain the windows.
 
-        Shape (questions, LEVELS). A level stands for all correlations down to the next one; the smallest has
+        Shape (kinds, LEVELS). A level stands for all correlations down to the next one; the smallest has
         no factor, because nothing below it is asked for.
         """
         top = self._logs.max(axis=2, keepdims=True)
@@ -91,18 +94,21 @@ class Dispersion:
         return rows
 
     def restore(self, value: Sequence[Any]) -> None:
-        """Take over a state of `to_list`; raises ValueError if it is of other questions."""
+        """Take over a state of `to_list`.
+
+        :raises ValueError: it is the state of other kinds of events, or none.
+        """
         logs = np.array(value, dtype=np.float64)
         if logs.shape != self._logs.shape:
             raise ValueError(f"log likelihoods of shape {logs.shape}, expected {self._logs.shape}")
         if np.isnan(logs).any():
-            raise ValueError("log likelihoods that are no numbers")
+            raise ValueError("log likelihoods that are not numbers")
         self._logs = logs
 
 
 @lru_cache(maxsize=4096)
 def _log_rising(grid: tuple[float, ...], events: int) -> Floats:
-    """log Gamma(a + events) - log Gamma(a) for every shape a; the same few counts come again and again."""
+    """Return log Gamma(a + events) - log Gamma(a) for every shape a; the same few counts come again and again."""
     # Not at import: reading a DAG file needs no special functions.
     from scipy.special import gammaln
 

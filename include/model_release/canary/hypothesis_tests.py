@@ -1,14 +1,21 @@
-"""What the judge asks of every window, and the fortunes that stand for the answers so far."""
+"""The hypothesis tests of the judge, and the wealth that stands for what each has found so far."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from include.model_release.canary.dispersion import Dispersion, correlation_levels, weight_of
-from include.model_release.canary.e_process import Claim, Floats, Fortunes, Tally, log_bets
+from include.model_release.canary.e_process import (
+    Floats,
+    NullHypothesis,
+    Tally,
+    WealthProcesses,
+    log_factors,
+)
 from include.model_release.canary.latency import (
     above,
     above_within,
@@ -18,67 +25,77 @@ from include.model_release.canary.latency import (
     ceiling_bound,
     levels_up_to,
 )
-from include.model_release.canary.latency_seen import LatencySeen, histogram_from_list, histogram_to_list
-from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.canary.latency_totals import (
+    LatencyTotals,
+    histogram_from_list,
+    histogram_to_list,
+)
 from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
 
-_ERRORS = "errors"
-_LATENCY = "latency@"
-_NO_WORSE = "no worse: "
-# What a fortune may stand above the threshold, because the factor for clumps may take some of it.
+# What wealth may stand above the threshold, because the factor for bursts may take some of it.
 _ROOM = 4.0
 # Where "no slower" can be shown; the far tail never has the data for it.
 _SHOWN_UP_TO = 0.9
 
 
-class Questions:
-    """A fortune for each question and correlation, settled window by window.
+@dataclass(frozen=True)
+class HypothesisTest:
+    """One null hypothesis that the judge tests over all windows.
 
-    `error…` and `latency…` bet against "the candidate is no worse"; `no worse: …` bet against "it is worse".
+    :param name: the evidence that the test is a part of.
+    :param against: `worse` tests "the candidate is no worse", so its wealth speaks against the candidate;
+        `no_worse` tests "the candidate is worse", so its wealth speaks for the candidate.
+    :param level: the level of stable's latency distribution; None: it is about no level.
+    :param kind: the row of the kind of events whose correlation counts, in `Dispersion`.
     """
+
+    name: HypothesisName
+    against: Literal["worse", "no_worse"]
+    level: float | None
+    kind: int
+
+
+class HypothesisTests:
+    """The hypothesis tests that a policy asks for, each with its wealth for each correlation."""
 
     def __init__(self, policy: AnalysisPolicy) -> None:
         self._policy = policy
+        self._shares = policy.shares
         self._levels = levels_up_to(policy.latency_quantile)
-        compared = [_ERRORS, *(f"{_LATENCY}{level:g}" for level in self._levels)]
-        shown = [_ERRORS, *(f"{_LATENCY}{level:g}" for level in self._levels if level <= _SHOWN_UP_TO)]
-        ceilings = [name for name in policy.shares if name.endswith("_ceiling")]
-        self._against = [*compared, *ceilings]
-        self._for = [f"{_NO_WORSE}{name}" for name in shown]
-        self._rows = {name: row for row, name in enumerate([*self._against, *self._for])}
-        # Whose events tell how events come together: a ceiling on errors and "no more errors" look at errors.
-        self._clumps = {name: row for row, name in enumerate(compared)}
+        self._tests = tuple(_tests_of(policy, self._levels))
+        self._rows = {test: row for row, test in enumerate(self._tests)}
         self._correlations = correlation_levels(policy.burst_correlation)
         self._weights = weight_of(self._correlations)
         caps = [
-            (_ROOM * policy.fail_threshold / self._share(name)) ** (1 / policy.windows_to_fail)
-            for name in self._rows
+            (_ROOM * policy.fail_threshold / self._share(test)) ** (1 / policy.windows_to_fail)
+            for test in self._tests
         ]
-        self._fortunes = Fortunes(len(self._rows), len(self._correlations), caps)
-        self._dispersion = Dispersion(len(self._clumps), policy.burst_correlation)
+        self._processes = WealthProcesses(len(self._tests), len(self._correlations), caps)
+        self._dispersion = Dispersion(1 + len(self._levels), policy.burst_correlation)
         self._past: dict[float, int] = {}
-        self._latencies = LatencySeen()
+        self._latencies = LatencyTotals()
         self._warm_windows = 0
         self._logs: Floats = np.zeros(())
-        self._look()
+        self._update_logs()
 
-    def ask(self, window: Window) -> None:
-        """Bet on one window. What is asked about, and the stakes, follow from earlier windows alone."""
-        claims = {name: claim for name, claim in self._claims(window).items() if claim.is_open}
-        if claims:
-            rows = [self._rows[name] for name in claims]
-            self._fortunes.bet(rows, log_bets(list(claims.values()), self._weights))
-        if self._asks_latency:
+    def observe(self, window: Window) -> None:
+        """Test the hypotheses on one window. Which they are, and their shares, follow from earlier windows alone."""
+        testable = {test: one for test, one in self._hypotheses(window).items() if one.is_testable}
+        if testable:
+            rows = [self._rows[test] for test in testable]
+            self._processes.multiply(rows, log_factors([*testable.values()], self._weights))
+        if self._tests_latency:
             self._latencies.add(window)
         self._learn(window)
-        self._look()
+        self._update_logs()
 
-    def evidence(self) -> dict[str, float]:
-        """Return the evidence against the candidate by family, each with its share of the stake."""
-        found = {}
-        for family, share in self._policy.shares.items():
-            rows = [self._rows[name] for name in self._against if _family(name) == family]
-            found[family] = share * float(np.exp(self._logs[rows]).mean())
+    def evidence(self) -> dict[HypothesisName, float]:
+        """Return the evidence against the candidate by name, each with its share of alpha."""
+        found: dict[HypothesisName, float] = {}
+        for name, share in self._shares.items():
+            rows = [row for test, row in self._rows.items() if test.name == name and test.against == "worse"]
+            found[name] = share * float(np.exp(self._logs[rows]).mean())
         return found
 
     def no_worse(self) -> float:
@@ -88,78 +105,96 @@ class Questions:
         """
         rows = [
             row
-            for name, row in self._rows.items()
-            if name in self._for and (name.endswith(_ERRORS) or self._fortunes.windows[row] > 0)
+            for test, row in self._rows.items()
+            if test.against == "no_worse" and (test.name == "errors" or self._processes.windows[row] > 0)
         ]
         return float(np.exp(self._logs[rows]).min())
 
     def correlation(self) -> float:
         """Return the correlation of errors that the evidence is counted with."""
-        return float(self._correlations[self._least[self._rows[_ERRORS]]])
+        # The first test is that of errors.
+        return float(self._correlations[self._least[0]])
 
-    def slowness(self, family: str) -> str:
-        """Say the latencies that `family`, `latency` or `latency_ceiling`, is about; "" where none were seen.
+    def latency_words(self, name: HypothesisName) -> str:
+        """Return in words the latencies that `latency` or `latency_ceiling` is about; "" where none were seen.
 
         Of the levels that are compared it is the one with most evidence.
         """
         ceiling_ms = self._policy.latency_ceiling_ms
-        if family == "latency_ceiling" and ceiling_ms is not None:
+        if name == "latency_ceiling" and ceiling_ms is not None:
             return self._latencies.against_ceiling(self._policy.latency_quantile, ceiling_ms)
-        worst = max(self._levels, key=lambda level: float(self._logs[self._rows[f"{_LATENCY}{level:g}"]]))
+        rows = {
+            test.level: row
+            for test, row in self._rows.items()
+            if test.name == "latency" and test.against == "worse"
+        }
+        worst = max(self._levels, key=lambda level: float(self._logs[rows[level]]))
         return self._latencies.against_stable(worst)
 
-    # --- asking ---
+    # --- the null hypotheses about a window ---
 
     @property
-    def _asks_latency(self) -> bool:
-        """Whether the candidate has had the windows in which a cold model may be slow."""
+    def _tests_latency(self) -> bool:
+        """Whether the candidate has had the windows in which a model that has just been loaded may be slow."""
         return self._warm_windows >= self._policy.latency_grace_windows
 
-    def _claims(self, window: Window) -> dict[str, Claim]:
-        stable = Tally(window.stable.errors, window.stable.requests)
-        candidate = Tally(window.candidate.errors, window.candidate.requests)
-        margin = self._policy.error_margin_percent / 100.0
-        claims = {
-            _ERRORS: Claim(candidate, stable, margin),
-            f"{_NO_WORSE}{_ERRORS}": Claim(stable, candidate, -margin),
-        }
-        if self._policy.error_ceiling_percent is not None:
-            claims["error_ceiling"] = Claim(candidate, None, self._policy.error_ceiling_percent / 100.0)
-        if self._asks_latency:
-            claims.update(self._latency_claims(window))
-        return claims
+    def _hypotheses(self, window: Window) -> dict[HypothesisTest, NullHypothesis]:
+        bounds: list[float | None] = [None] * len(self._levels)
+        if self._tests_latency:
+            bounds = bounds_at(self._past, self._levels)
+        bound_of = dict(zip(self._levels, bounds, strict=True))
+        found = {test: self._hypothesis(test, window, bound_of) for test in self._tests}
+        return {test: one for test, one in found.items() if one is not None}
 
-    def _latency_claims(self, window: Window) -> dict[str, Claim]:
+    def _hypothesis(
+        self, test: HypothesisTest, window: Window, bound_of: Mapping[float, float | None]
+    ) -> NullHypothesis | None:
+        """Return what a test asks of this window; None where it cannot ask."""
+        candidate = Tally(window.candidate.errors, window.candidate.requests)
+        if test.name == "errors":
+            stable = Tally(window.stable.errors, window.stable.requests)
+            margin = self._policy.error_margin_percent / 100.0
+            if test.against == "worse":
+                return NullHypothesis(candidate, stable, margin)
+            return NullHypothesis(stable, candidate, -margin)
+        if test.name == "error_ceiling":
+            return NullHypothesis(candidate, None, (self._policy.error_ceiling_percent or 0.0) / 100.0)
+        if test.name == "latency_ceiling":
+            return self._latency_ceiling(window)
+        return self._latency(test, window, None if test.level is None else bound_of[test.level])
+
+    def _latency(self, test: HypothesisTest, window: Window, bound: float | None) -> NullHypothesis | None:
         stable, candidate = window.stable.latency_buckets, window.candidate.latency_buckets
-        shared = {*stable} & {*candidate}
-        claims = {}
-        for level, bound in zip(self._levels, bounds_at(self._past, self._levels), strict=True):
-            if bound is None or bound not in shared:
-                continue
-            # How much slower is no worse: the candidate above the bound, stable above the bound less the margin.
-            slow = above(candidate, bound)
-            tolerated = above_within(stable, bound / (1.0 + self._policy.latency_margin_percent / 100.0))
-            claims[f"{_LATENCY}{level:g}"] = Claim(slow, tolerated, 0.0)
-            if level <= _SHOWN_UP_TO:
-                claims[f"{_NO_WORSE}{_LATENCY}{level:g}"] = Claim(tolerated, slow, 0.0)
-        ceiling_ms = self._policy.latency_ceiling_ms
-        bound = None if ceiling_ms is None else ceiling_bound(candidate, ceiling_ms)
-        if bound is not None:
-            allowed = 1.0 - self._policy.latency_quantile
-            claims["latency_ceiling"] = Claim(above(candidate, bound), None, allowed)
-        return claims
+        if bound is None or bound not in stable or bound not in candidate:
+            return None
+        # How much slower is no worse: the candidate above the bound, stable above the bound less the margin.
+        slow = above(candidate, bound)
+        tolerated = above_within(stable, bound / (1.0 + self._policy.latency_margin_percent / 100.0))
+        if test.against == "worse":
+            return NullHypothesis(slow, tolerated, 0.0)
+        return NullHypothesis(tolerated, slow, 0.0)
+
+    def _latency_ceiling(self, window: Window) -> NullHypothesis | None:
+        candidate, ceiling_ms = window.candidate.latency_buckets, self._policy.latency_ceiling_ms
+        if ceiling_ms is None or not self._tests_latency:
+            return None
+        bound = ceiling_bound(candidate, ceiling_ms)
+        if bound is None:
+            return None
+        return NullHypothesis(above(candidate, bound), None, 1.0 - self._policy.latency_quantile)
 
     # --- learning ---
 
     def _learn(self, window: Window) -> None:
-        """Take in what the next window's questions will depend on."""
+        """Take in what the hypotheses about the next window will depend on."""
         stable = window.stable
-        self._dispersion.see(self._clumps[_ERRORS], stable.errors, stable.requests)
-        for level, bound in zip(self._levels, bounds_at(self._past, self._levels), strict=True):
+        self._dispersion.add(_ERRORS, stable.errors, stable.requests)
+        bounds = bounds_at(self._past, self._levels)
+        for place, bound in enumerate(bounds):
             if bound is not None and bound in stable.latency_buckets:
                 # From the bound below on: what is tolerated of the candidate lies in that bucket.
                 slow = above(stable.latency_buckets, bound_below(stable.latency_buckets, bound))
-                self._dispersion.see(self._clumps[f"{_LATENCY}{level:g}"], int(slow.events), int(slow.count))
+                self._dispersion.add(_ERRORS + 1 + place, int(slow.events), int(slow.count))
         if window.candidate.requests > 0:
             self._warm_windows += 1
         if stable.latency_buckets:
@@ -167,30 +202,24 @@ class Questions:
             same = not self._past or {*stable.latency_buckets} == {*self._past}
             self._past = add_histograms(self._past if same else {}, stable.latency_buckets)
 
-    def _look(self) -> None:
-        """Work out the log of each question's fortune: that of the least favourable correlation."""
+    def _update_logs(self) -> None:
+        """Work out the log of each test's wealth: that of the least favourable correlation."""
         factors = self._dispersion.log_factors()
-        logs = np.log(self._fortunes.wealth)
-        for name, row in self._rows.items():
-            clump = self._clumps.get(name.removeprefix(_NO_WORSE))
-            if clump is None:
-                clump = self._clumps[
-                    _ERRORS if name == "error_ceiling" else f"{_LATENCY}{self._levels[-1]:g}"
-                ]
-            logs[row] += factors[clump]
+        logs = np.log(self._processes.wealth) + factors[[test.kind for test in self._tests]]
         self._least = logs.argmin(axis=1)
         self._logs = logs.min(axis=1)
 
-    def _share(self, name: str) -> float:
-        """The share of the stake of a question against the candidate; what speaks for it has a stake of its own."""
-        return self._policy.shares.get(_family(name), 1.0)
+    def _share(self, test: HypothesisTest) -> float:
+        """Return the share of alpha of a test against the candidate; what speaks for it shares with nobody."""
+        return self._shares[test.name] if test.against == "worse" else 1.0
 
     # --- state ---
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state, JSON-ready."""
         return {
-            "fortunes": self._fortunes.to_dict(),
+            # Saved states keep the names that they began with.
+            "fortunes": self._processes.to_dict(),
             "dispersion": self._dispersion.to_list(),
             "past": histogram_to_list(self._past),
             "latencies": self._latencies.to_dict(),
@@ -198,17 +227,42 @@ class Questions:
         }
 
     def restore(self, value: Mapping[str, Any]) -> None:
-        """Take over a state of `to_dict`; raises ValueError, KeyError or TypeError where it is none.
+        """Take over a state of `to_dict`.
 
         A state that was saved before latencies were kept for words has none of them.
+
+        :raises ValueError: it is the state of other tests, or a number in it is none.
+        :raises KeyError: a part is missing.
+        :raises TypeError: a part has another form.
         """
-        self._fortunes.restore(value["fortunes"])
+        self._processes.restore(value["fortunes"])
         self._dispersion.restore(value["dispersion"])
         self._past = histogram_from_list(value["past"])
-        self._latencies = LatencySeen.from_dict(value.get("latencies") or {"stable": [], "candidate": []})
+        self._latencies = LatencyTotals.from_dict(value.get("latencies") or {"stable": [], "candidate": []})
         self._warm_windows = int(value["warm_windows"])
-        self._look()
+        self._update_logs()
 
 
-def _family(name: str) -> str:
-    return "latency" if name.startswith(_LATENCY) else name
+# The row of errors in `Dispersion`; slow answers at each level follow.
+_ERRORS = 0
+
+
+def _tests_of(policy: AnalysisPolicy, levels: Sequence[float]) -> list[HypothesisTest]:
+    """Return the tests in the order in which a saved state has them.
+
+    A ceiling on errors and "no more errors" look at errors; a ceiling on latency looks at the last level.
+    """
+    tests = [HypothesisTest("errors", "worse", None, _ERRORS)]
+    kinds = {level: _ERRORS + 1 + place for place, level in enumerate(levels)}
+    tests += [HypothesisTest("latency", "worse", level, kind) for level, kind in kinds.items()]
+    if policy.error_ceiling_percent is not None:
+        tests.append(HypothesisTest("error_ceiling", "worse", None, _ERRORS))
+    if policy.latency_ceiling_ms is not None:
+        tests.append(HypothesisTest("latency_ceiling", "worse", None, kinds[levels[-1]]))
+    tests.append(HypothesisTest("errors", "no_worse", None, _ERRORS))
+    tests += [
+        HypothesisTest("latency", "no_worse", level, kind)
+        for level, kind in kinds.items()
+        if level <= _SHOWN_UP_TO
+    ]
+    return tests

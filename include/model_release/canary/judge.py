@@ -4,66 +4,40 @@
     judge.begin_step(weight=5, bake_s=60)
     verdict = judge.observe(Window(seconds=10, stable=Sample(...), candidate=Sample(...)))
 
-It holds a stake of 1, divided among questions: are errors more frequent than stable's *in the same window* by
-more than the margin; are answers slower than stable's by more than the margin, at some levels of the
-distribution; and, if the policy names ceilings, are they exceeded. Each part is bet against "no"
-(`evidence.py`), over the whole canary, steps included; the sum of the fortunes is the evidence. When it
-reaches 1/alpha the candidate fails, and a fail is final. The chance to fail a candidate that is no worse,
-over the whole canary and however often it is looked at, is at most alpha.
+It tests several null hypotheses: errors are no more frequent than stable's *in the same window*, beyond the margin;
+answers are no slower than stable's, beyond the margin, at some levels of the distribution; and, if the policy names
+ceilings, they are not exceeded. Each test has a share of a wealth of 1 and an e-process (`e_process.py`) over the whole
+canary, steps included; the sum of their wealth is the evidence. When it reaches 1/alpha the candidate fails, and a fail
+is final. The chance to fail a candidate that is no worse, over the whole canary and however often it is looked at, is
+at most alpha.
 
 Where users send too little, golden requests may be replayed beside them. Their windows are another source
-(`Window.source`), with a fortune of its own (`replayed_evidence.py`), and their counts stand apart in the
-totals. They help to reach the minimum of samples, and a pass that rests on them says so; they never show that
-the candidate is no worse, never shorten the bake, and never clear what users' windows make suspicious.
+(`Window.source`), with wealth of its own (`golden_replay.py`), and their counts stand apart in the totals. They help
+to reach the minimum of samples, and a pass that rests on them says so; they never show that the candidate is no worse,
+never shorten the bake, and never clear what users' windows make suspicious.
 
 What it cannot do: a difference within the margin is never found, by design; a difference just beyond it takes
-long; between two bounds of a histogram it sees no latency; and where failures come in clumps
-(`burst_correlation`, `dispersion.py`) a window is worth at most 1/correlation requests. Clumps that last over
+long; between two bounds of a histogram it sees no latency; and where failures come in bursts
+(`burst_correlation`, `dispersion.py`) a window is worth at most 1/correlation requests. Bursts that last over
 several windows and hit the candidate alone look like a fault, because for users they are one.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
 
-from include.model_release.canary.hypothesis_tests import Questions
-from include.model_release.canary.plan import (
-    CanaryPlan,
-    CanaryStep,
-    Decision,
-    decide,
-    exposure_spent,
-    wants_top_up,
-)
-from include.model_release.canary.policy import AnalysisPolicy
-from include.model_release.canary.replayed_evidence import ReplayedEvidence
+from include.model_release.canary.golden_replay import GoldenReplayEvidence
+from include.model_release.canary.hypothesis_tests import HypothesisTests
 from include.model_release.canary.totals import Totals
+from include.model_release.canary.verdict import Statistics, Status, Verdict
 from include.model_release.errors import SlipwayError
-from include.model_release.metrics.samples import Counters, Sample, Window, counters_delta
-
-__all__ = [
-    "AnalysisPolicy",
-    "CanaryJudge",
-    "CanaryPlan",
-    "CanaryStep",
-    "Counters",
-    "Decision",
-    "Sample",
-    "Verdict",
-    "Window",
-    "counters_delta",
-    "decide",
-    "exposure_spent",
-    "wants_top_up",
-]
-
-Status = Literal["pass", "fail", "inconclusive"]
+from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
 
 _STATE_VERSION = 2
 
-_FAMILY_WORDS = {
+_WORSE_WORDS: dict[HypothesisName, str] = {
     "errors": "it fails more often than stable in the same windows",
     "latency": "it is slower than stable in the same windows",
     "error_ceiling": "its error rate is above the ceiling",
@@ -71,34 +45,11 @@ _FAMILY_WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What the judge thinks after a window, with everything it takes to compute it again.
-
-    `statistics` holds evidence and threshold by question, and the totals of step and canary; `window` is the
-    input (None when the metrics source was `blind`, which is never a pass).
-    """
-
-    status: Status
-    reason: str
-    statistics: dict[str, Any] = field(default_factory=dict)
-    window: dict[str, Any] | None = None
-    blind: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready form."""
-        return {
-            "status": self.status,
-            "reason": self.reason,
-            "statistics": self.statistics,
-            "window": self.window,
-            "blind": self.blind,
-        }
-
-
 class CanaryJudge:
-    """A fold over windows; `to_json` and `from_json` carry it over a restart without changing a later
-    verdict.
+    """A fold over windows.
+
+    `to_json` and `from_json` carry it over a restart without changing a later verdict. `unjudged` holds what users met
+    while nobody watched.
     """
 
     def __init__(self, policy: AnalysisPolicy) -> None:
@@ -108,27 +59,25 @@ class CanaryJudge:
         self._step = Totals()
         self._canary = Totals()
         self._failed: str | None = None
-        self._blind_windows = 0
+        self._no_data_windows = 0
         self.unjudged = Totals()
-        self._questions = Questions(policy)
-        self._replayed: ReplayedEvidence | None = None
+        self._tests = HypothesisTests(policy)
+        self._replayed: GoldenReplayEvidence | None = None
 
     def begin_step(self, weight: int, bake_s: float) -> None:
-        """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence from earlier steps
-        is kept.
-        """
+        """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence of earlier steps is kept."""
         self.weight, self.bake_s = weight, float(bake_s)
         self._step = Totals()
 
     def observe(self, window: Window) -> Verdict:
         """Take in one window and judge all that was seen so far."""
         if window.source == "users":
-            self._blind_windows = 0
+            self._no_data_windows = 0
         if self._failed is None:
-            self._ask(window)
-        self._step.add(window)
-        self._canary.add(window)
-        return replace(self.standing(), window=window.to_dict())
+            self._test(window)
+        self._step = self._step.plus(window)
+        self._canary = self._canary.plus(window)
+        return replace(self.standing(), window=window)
 
     def standing(self) -> Verdict:
         """Return the verdict on all that was seen so far, without another window."""
@@ -136,48 +85,51 @@ class CanaryJudge:
         return Verdict(status, reason, self._statistics())
 
     def observe_failure(self, reason: str) -> Verdict:
-        """Take note that the metrics source told nothing. No evidence, no bake time: being blind is not being
-        well.
+        """Take note of a window without data, and return the verdict: no evidence, no bake time, never a pass.
+
+        :param reason: why the metrics source could not be read.
         """
-        self._blind_windows += 1
+        self._no_data_windows += 1
         if self._failed is not None:
-            return Verdict("fail", self._failed, self._statistics(), blind=True)
-        told = f"The metrics source could not be read ({self._blind_windows} in a row): {reason}"
-        return Verdict("inconclusive", told, self._statistics(), blind=True)
+            return Verdict("fail", self._failed, self._statistics(), no_data=True)
+        told = f"The metrics source could not be read ({self._no_data_windows} in a row): {reason}"
+        return Verdict("inconclusive", told, self._statistics(), no_data=True)
 
     def count_unjudged(self, window: Window) -> None:
-        """Count what users met while nobody watched, beside all that is judged: no evidence, no bake time, no help
-        towards the minimum of samples. What a canary may cost (`exposure_spent`) and the record count it.
+        """Count what users met while nobody watched, beside all that is judged.
+
+        It is no evidence, no bake time and no help towards the minimum of samples. What a canary may cost
+        (`exposure_spent`) and the record count it.
         """
-        self.unjudged.add(window)
+        self.unjudged = self.unjudged.plus(window)
 
     # --- judgement ---
 
-    def _ask(self, window: Window) -> None:
+    def _test(self, window: Window) -> None:
         if window.source == "users":
-            self._questions.ask(window)
+            self._tests.observe(window)
             return
         if self._replayed is None:
-            self._replayed = ReplayedEvidence(self.policy, self._alone()[0])
-        self._replayed.ask(window)
+            self._replayed = GoldenReplayEvidence(self.policy, self._alone()[0])
+        self._replayed.observe(window)
 
-    def _evidence(self) -> dict[str, float]:
-        """The evidence against the candidate by family, from both sources."""
-        users = self._questions.evidence()
+    def _evidence(self) -> dict[HypothesisName, float]:
+        """Return the evidence against the candidate by test, from both sources."""
+        users = self._tests.evidence()
         return users if self._replayed is None else self._replayed.added_to(users)
 
     def _alone(self) -> tuple[float, float | None]:
-        """What a stake of 1 would have become by users' windows alone, and by replays alone (None: there were none)."""
+        """Return what a wealth of 1 would have become by users' windows alone, and by replays alone (or None)."""
         replayed = None if self._replayed is None else self._replayed.alone()
-        return sum(self._questions.evidence().values()), replayed
+        return sum(self._tests.evidence().values()), replayed
 
     def _judge(self) -> tuple[Status, str]:
         evidence, threshold = self._evidence(), self.policy.fail_threshold
         total = sum(evidence.values())
-        worst = max(evidence, key=lambda family: evidence[family])
+        worst = max(evidence, key=lambda name: evidence[name])
         if self._failed is None and total >= threshold:
             self._failed = (
-                f"The candidate fails: {_FAMILY_WORDS[worst]} ({self._figures(worst)}; evidence {total:.3g}, "
+                f"The candidate fails: {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence {total:.3g}, "
                 f"threshold {threshold:.3g})."
             )
         if self._failed is not None:
@@ -189,10 +141,10 @@ class CanaryJudge:
         users, replayed = self._alone()
         if max(total, users, replayed or 0.0) >= self.policy.suspicion_threshold:
             return "inconclusive", (
-                f"Suspicious, not sure: perhaps {_FAMILY_WORDS[worst]} ({self._figures(worst)}; evidence "
+                f"Suspicious, not sure: perhaps {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence "
                 f"{total:.3g} of {threshold:.3g})."
             )
-        if self._questions.no_worse() >= threshold and not self._rests_on_replays():
+        if self._tests.no_worse() >= threshold and not self._rests_on_replays():
             return "pass", f"Shown to be no worse than stable beyond the margin ({self._rates()})."
         if self._step.seconds < self.bake_s:
             left_s = self.bake_s - self._step.seconds
@@ -206,7 +158,7 @@ class CanaryJudge:
         )
 
     def _lacking(self) -> str | None:
-        if self._blind_windows:
+        if self._no_data_windows:
             return "The metrics source could not be read; replayed requests do not stand for users'."
         needed, step, canary = self.policy.minimum_candidate_requests, self._step, self._canary
         had, replayed = step.candidate_requests, step.replays_that_count
@@ -219,7 +171,7 @@ class CanaryJudge:
         return None
 
     def _rests_on_replays(self) -> bool:
-        """Whether users alone have not sent enough to tell."""
+        """Return whether users alone have sent too little to tell."""
         needed = self.policy.minimum_candidate_requests
         return self._step.candidate_requests < needed or self._canary.stable_requests < needed
 
@@ -232,15 +184,15 @@ class CanaryJudge:
         seen = total.candidate_requests + total.replayed_requests
         return f"; it rests on {seen} requests {where}, of them {total.replayed_requests} replayed golden requests"
 
-    def _figures(self, family: str) -> str:
-        """The figures that the evidence of a family is made of: latencies for what is too slow, else error counts."""
-        if family not in ("latency", "latency_ceiling"):
+    def _figures(self, name: HypothesisName) -> str:
+        """Return the figures that a test's evidence is made of: latencies of what is too slow, else error counts."""
+        if name not in ("latency", "latency_ceiling"):
             return self._rates()
-        told = self._questions.slowness(family)
+        told = self._tests.latency_words(name)
         replayed = self._replayed
-        if family == "latency" and replayed is not None:
-            more = replayed.latency() > self._questions.evidence()["latency"]
-            told = replayed.slowness() if more else told
+        if name == "latency" and replayed is not None:
+            more = replayed.latency() > self._tests.evidence()["latency"]
+            told = replayed.latency_words() if more else told
         return told or self._rates()
 
     def _rates(self) -> str:
@@ -256,29 +208,30 @@ class CanaryJudge:
             f"stable {total.stable_replayed_errors} in {total.stable_replayed_requests}"
         )
 
-    def _statistics(self) -> dict[str, Any]:
+    def _statistics(self) -> Statistics:
         evidence, (users, replayed) = self._evidence(), self._alone()
-        return {
-            "evidence": evidence,
-            "total_evidence": sum(evidence.values()),
-            "users_alone": users,
-            "replays_alone": replayed,
-            "threshold": self.policy.fail_threshold,
-            "no_worse": self._questions.no_worse(),
-            "no_worse_threshold": self.policy.fail_threshold,
-            "correlation": self._questions.correlation(),
-            "minimum_requests": self.policy.minimum_candidate_requests,
-            "weight": self.weight,
-            "bake_s": self.bake_s,
-            "step": self._step.to_dict(),
-            "canary": self._canary.to_dict(),
-            "blind_windows": self._blind_windows,
-        }
+        return Statistics(
+            evidence=evidence,
+            total_evidence=sum(evidence.values()),
+            users_alone=users,
+            replays_alone=replayed,
+            threshold=self.policy.fail_threshold,
+            no_worse=self._tests.no_worse(),
+            no_worse_threshold=self.policy.fail_threshold,
+            correlation=self._tests.correlation(),
+            minimum_requests=self.policy.minimum_candidate_requests,
+            weight=self.weight,
+            bake_s=self.bake_s,
+            step=self._step,
+            canary=self._canary,
+            no_data_windows=self._no_data_windows,
+        )
 
     # --- state ---
 
     def to_json(self) -> str:
         """Return policy and state as JSON text."""
+        # Saved states keep the names that they began with.
         return json.dumps(
             {
                 "state_version": _STATE_VERSION,
@@ -288,8 +241,8 @@ class CanaryJudge:
                 "step": self._step.to_dict(),
                 "canary": self._canary.to_dict(),
                 "failed": self._failed,
-                "blind_windows": self._blind_windows,
-                "questions": self._questions.to_dict(),
+                "blind_windows": self._no_data_windows,
+                "questions": self._tests.to_dict(),
                 "unjudged": self.unjudged.to_dict(),
                 "replayed": None if self._replayed is None else self._replayed.to_dict(),
             }
@@ -297,10 +250,12 @@ class CanaryJudge:
 
     @classmethod
     def from_json(cls, text: str) -> CanaryJudge:
-        """Rebuild a judge from `to_json`'s text; raises SlipwayError if it is not such a text.
+        """Rebuild a judge from `to_json`'s text.
 
         A text without replays, or without unjudged counts (saved before there were any), is that of a judge that has
         seen none.
+
+        :raises SlipwayError: it is not such a text.
         """
         try:
             state = json.loads(text)
@@ -309,11 +264,11 @@ class CanaryJudge:
             judge = cls(AnalysisPolicy.from_mapping(state["policy"]))
             judge.weight, judge.bake_s = state["weight"], float(state["bake_s"])
             judge._step, judge._canary = Totals.from_dict(state["step"]), Totals.from_dict(state["canary"])
-            judge._failed, judge._blind_windows = state["failed"], int(state["blind_windows"])
-            judge._questions.restore(state["questions"])
-            judge.unjudged = Totals(**state.get("unjudged", {}))
+            judge._failed, judge._no_data_windows = state["failed"], int(state["blind_windows"])
+            judge._tests.restore(state["questions"])
+            judge.unjudged = Totals.from_dict(state.get("unjudged", {}))
             if state.get("replayed") is not None:
-                judge._replayed = ReplayedEvidence.from_dict(judge.policy, state["replayed"])
+                judge._replayed = GoldenReplayEvidence.from_dict(judge.policy, state["replayed"])
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SlipwayError(
                 "the saved state of the canary's judge cannot be read",

@@ -1,14 +1,14 @@
 """Latency as a rate: which answers count as slow, so that histograms can be judged as errors are.
 
-"The candidate is slower than stable by more than the margin" is asked at a few levels of stable's
+"The candidate is slower than stable by more than the margin" is tested at a few levels of stable's
 distribution. Take a bucket's bound b that stable's answers exceed rarely enough. Were the candidate slower by
 the margin m at most, no more of its answers would be above b than of stable's above b / (1 + m). That is a
-claim about two rates, whatever the distribution (quantiles by counting, as in Howard and Ramdas, "Sequential
+null hypothesis about two rates, whatever the distribution (quantiles by counting, as in Howard and Ramdas, "Sequential
 estimation of quantiles", Bernoulli 2022).
 
 b / (1 + m) seldom is a bound itself. How much of stable's bucket lies above it is read off as if the answers
 were spread evenly over the bucket on a logarithmic scale. The reading only says how large the margin is that
-is really granted: between two versions with the same latencies the claim is true for any reading.
+is really granted: between two versions with the same latencies the hypothesis is true for any reading.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from include.model_release.canary.e_process import Tally
 
 # From the body of the distribution to the tail, where a few very slow answers show first.
 LEVELS: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999)
-# A level is asked about when so many of stable's past answers lie beyond it.
+# A level is tested when so many of stable's past answers lie beyond it.
 _MINIMUM_BEYOND = 1.0
 
 
@@ -80,7 +80,7 @@ def quantile_ms(buckets: Mapping[float, int], quantile: float) -> tuple[float, b
 
 
 def bounds_at(past: Mapping[float, int], levels: Sequence[float]) -> list[float | None]:
-    """Return the bound (ms) to ask about at each level of stable's `past`; None where it cannot tell.
+    """Return the bound (ms) to test at each level of stable's `past`; None where it cannot tell.
 
     It cannot where too few answers lie beyond the level, or all finite bounds lie below it.
     """

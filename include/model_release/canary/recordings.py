@@ -19,9 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Verdict, Window
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import SlipwayError, UserError
+from include.model_release.metrics.samples import Window
 from include.model_release.spec.release_file import parse_release_spec
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.yaml_source import parse_yaml_mapping
 
 _ENTRIES = ("policy", "step", "window", "blind")
@@ -41,20 +44,20 @@ class ReplayError(UserError):
 
 @dataclass(frozen=True)
 class Step:
-    """A step that begins: weight in percent, bake in seconds."""
+    """A step that begins: its weight in percent and its bake in seconds."""
 
     weight: int
     bake_s: float
 
 
 @dataclass(frozen=True)
-class Blind:
-    """A window in which the metrics source told nothing, and why."""
+class NoData:
+    """A window in which the metrics source could not be read, and why."""
 
     reason: str
 
 
-Entry = AnalysisPolicy | Step | Window | Blind
+Entry = AnalysisPolicy | Step | Window | NoData
 
 
 def replay(
@@ -62,8 +65,9 @@ def replay(
 ) -> Iterator[tuple[AnalysisPolicy, Verdict]]:
     """Yield each verdict on the recorded windows in `lines`, with the policy it was reached by.
 
-    `policy` stands above one in the first line; without either the defaults hold. `source` is what an error
-    calls the lines. Raises ReplayError, which names the line, what was expected and what was found.
+    :param source: what an error calls the lines.
+    :param policy: stands above one in the first line; without either the defaults hold.
+    :raises ReplayError: a line cannot be used; it names the line, what was expected and what was found.
     """
     judge: CanaryJudge | None = None
     for number, line in enumerate(lines, start=1):
@@ -85,7 +89,10 @@ def replay(
 
 
 def read_entry(line: str) -> Entry:
-    """Return what one line says. Raises SlipwayError; the caller knows which line it is."""
+    """Return what one line says.
+
+    :raises SlipwayError: it cannot be used; the caller knows which line it is.
+    """
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -95,10 +102,10 @@ def read_entry(line: str) -> Entry:
         return _window(value)
     if len(named) != 1:
         found = " and ".join(f'"{name}"' for name in named) or _shortened(line)
-        raise ReplayError("this line is none of a recording", expected=_EXPECTED_LINE, found=found)
+        raise ReplayError("this is no line of a recording", expected=_EXPECTED_LINE, found=found)
     kind, content = named[0], value[named[0]]
     if kind == "blind":
-        return Blind(str(content))
+        return NoData(str(content))
     if not isinstance(content, dict):
         raise ReplayError(
             f'"{kind}" holds no object', expected="a JSON object", found=_shortened(repr(content))
@@ -109,24 +116,23 @@ def read_entry(line: str) -> Entry:
 
 
 def read_policy(text: str, name: str) -> AnalysisPolicy:
-    """Return the policy in the YAML or JSON `text` of the file `name`: its keys alone, or a release file with
-    `rollout.analysis`.
+    """Return the policy of a YAML or JSON text: its keys alone, or a release file with `rollout.analysis`.
 
-    Raises SlipwayError that names the file and, where it can, the line.
+    :param name: the name of the file.
+    :raises SlipwayError: it cannot be used; it names the file and, where it can, the line.
     """
     # YAML holds nearly all of JSON, but not tabs.
     text = text.replace("\t", " ") if text.lstrip().startswith("{") else text
     data = parse_yaml_mapping(text, name).data
     if _RELEASE_KEYS & set(data):
-        return AnalysisPolicy.from_analysis(parse_release_spec(text, name).rollout.analysis)
-    with _placed(name):
-        return AnalysisPolicy.from_mapping(data)
+        return parse_release_spec(text, name).rollout.analysis
+    return AnalysisPolicy.from_mapping(data, name)
 
 
-def _fold(judge: CanaryJudge, entry: Step | Window | Blind) -> Verdict | None:
+def _fold(judge: CanaryJudge, entry: Step | Window | NoData) -> Verdict | None:
     if isinstance(entry, Window):
         return judge.observe(entry)
-    if isinstance(entry, Blind):
+    if isinstance(entry, NoData):
         return judge.observe_failure(entry.reason)
     judge.begin_step(entry.weight, entry.bake_s)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from include.model_release.metrics.samples import Window
@@ -12,7 +12,7 @@ from include.model_release.metrics.samples import Window
 _PLENTY = 1e18
 
 
-@dataclass
+@dataclass(frozen=True)
 class Totals:
     """Sums over windows of both revisions: of users' windows, and apart from them what was replayed.
 
@@ -33,27 +33,36 @@ class Totals:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Totals:
-        """Rebuild sums from `to_dict`'s form; raises ValueError or TypeError where a sum is no number from 0."""
+        """Rebuild sums from `to_dict`'s form.
+
+        :raises ValueError: a sum is not a number from 0.
+        :raises TypeError: there is a sum of another name.
+        """
         strange = [name for name, sum_ in value.items() if not _is_sum(sum_)]
         if strange:
-            raise ValueError(f"{', '.join(strange)} of the sums: no number from 0")
+            raise ValueError(f"{', '.join(strange)} of the sums: not a number from 0")
         return cls(**value)
 
-    def add(self, window: Window) -> None:
-        """Count one window, under its source."""
+    def plus(self, window: Window) -> Totals:
+        """Return the sums with one more window, counted under its source."""
         if window.source == "replay":
-            self.replayed_windows += 1
-            self.replayed_requests += window.candidate.requests
-            self.replayed_errors += window.candidate.errors
-            self.stable_replayed_requests += window.stable.requests
-            self.stable_replayed_errors += window.stable.errors
-            return
-        self.seconds += window.seconds
-        self.windows += 1
-        self.stable_requests += window.stable.requests
-        self.stable_errors += window.stable.errors
-        self.candidate_requests += window.candidate.requests
-        self.candidate_errors += window.candidate.errors
+            return replace(
+                self,
+                replayed_windows=self.replayed_windows + 1,
+                replayed_requests=self.replayed_requests + window.candidate.requests,
+                replayed_errors=self.replayed_errors + window.candidate.errors,
+                stable_replayed_requests=self.stable_replayed_requests + window.stable.requests,
+                stable_replayed_errors=self.stable_replayed_errors + window.stable.errors,
+            )
+        return replace(
+            self,
+            seconds=self.seconds + window.seconds,
+            windows=self.windows + 1,
+            stable_requests=self.stable_requests + window.stable.requests,
+            stable_errors=self.stable_errors + window.stable.errors,
+            candidate_requests=self.candidate_requests + window.candidate.requests,
+            candidate_errors=self.candidate_errors + window.candidate.errors,
+        )
 
     @property
     def replays_that_count(self) -> int:

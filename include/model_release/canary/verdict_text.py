@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from include.model_release.canary.judge import AnalysisPolicy, Verdict
+from include.model_release.canary.verdict import Statistics, Verdict
+from include.model_release.metrics.samples import Sample
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
-QUESTION_WORDS = {
+_Name = TypeVar("_Name", bound=str)
+
+HYPOTHESIS_WORDS: dict[str, str] = {
     "errors": "more errors than stable",
     "latency": "slower than stable",
     "error_ceiling": "errors above the ceiling",
@@ -22,7 +26,7 @@ _MEANING = {
 
 
 def heading(policy: AnalysisPolicy) -> str:
-    """Say by which rules is judged."""
+    """Return the rules of the judge in words."""
     return (
         f"The candidate fails when the evidence against it reaches {number(policy.fail_threshold)}; one that is no "
         f"worse gets there in at most {100 * policy.alpha:g} % of canaries.\nNo worse means {margins(policy)}."
@@ -30,16 +34,13 @@ def heading(policy: AnalysisPolicy) -> str:
 
 
 def margins(policy: AnalysisPolicy) -> str:
-    """Say what still counts as no worse."""
-    answers = f"{100 * policy.latency_quantile:g} % of the answers"
-    ceilings = [
-        words
-        for limit, words in (
-            (policy.error_ceiling_percent, f"at most {policy.error_ceiling_percent} % of errors in any case"),
-            (policy.latency_ceiling_ms, f"{answers} within {policy.latency_ceiling_ms} ms in any case"),
-        )
-        if limit is not None
-    ]
+    """Return what still counts as no worse, in words."""
+    ceilings = []
+    if policy.error_ceiling_percent is not None:
+        ceilings.append(f"at most {policy.error_ceiling_percent:g} % of errors in any case")
+    if policy.latency_ceiling_ms is not None:
+        answers = f"{100 * policy.latency_quantile:g} % of the answers"
+        ceilings.append(f"{answers} within {policy.latency_ceiling_ms:g} ms in any case")
     relative = (
         f"at most {policy.error_margin_percent:g} percentage points more errors than stable in the same windows",
         f"answers at most {policy.latency_margin_percent:g} % slower",
@@ -48,56 +49,62 @@ def margins(policy: AnalysisPolicy) -> str:
 
 
 def explained(number: int, verdict: Verdict, before: Verdict | None) -> str:
-    """Say the verdict on window `number` in a few lines; `before` is the one ahead of it, None at the start."""
+    """Return the verdict on window `number` in a few lines; `before` is the one ahead of it, None at the start."""
     lines = []
     step, known = _step(verdict), None if before is None else _step(before)
     if step != known and step[0] is not None:
         lines.append(f"\n{step[0]} % of the traffic, to be watched for {step[1]:g} s")
-    elapsed = duration(float(verdict.statistics["canary"]["seconds"]))
+    elapsed = duration(verdict.statistics.canary.seconds)
     weight = "" if step[0] is None else f", weight {step[0]} %"
-    source = f" of {REPLAYED}" if is_replay(verdict.window) else ""
+    source = f" of {REPLAYED}" if verdict.window is not None and verdict.window.source == "replay" else ""
     lines.append(
         f"\nWindow {number}{source}, {elapsed} seen{weight}: {verdict.status.upper()}. {verdict.reason}"
     )
     if verdict.window is not None:
-        lines.append(f"  In this window: {_counts('candidate', verdict)}, {_counts('stable', verdict)}.")
+        candidate, stable = verdict.window.candidate, verdict.window.stable
+        lines.append(f"  In this window: {_counts('candidate', candidate)}, {_counts('stable', stable)}.")
     lines.append(f"  {against(verdict.statistics)}.")
     return "\n".join(lines)
 
 
 def is_replay(window: Mapping[str, Any] | None) -> bool:
-    """Tell whether a window, as it is recorded, is one of replayed golden requests."""
+    """Return whether a window, as it is recorded, is one of replayed golden requests."""
     return window is not None and window.get("source") == "replay"
 
 
-def conclusion(verdict: Verdict, windows: int, blind: int) -> str:
-    """Say what all windows come to; `verdict` is the last one, `blind` how many of the `windows` told nothing."""
-    unseen = f", {blind} of them blind" if blind else ""
+def conclusion(verdict: Verdict, windows: int, no_data: int) -> str:
+    """Return what all windows come to, in words.
+
+    :param verdict: the last one.
+    :param windows: how many there were.
+    :param no_data: how many of them had no data.
+    """
+    unseen = f", {no_data} of them without data" if no_data else ""
     seen = "1 window" if windows == 1 else f"{windows} windows"
     return f"\nConclusion after {seen}{unseen}: {verdict.status.upper()}. {verdict.reason}\n{meaning(verdict.status)}"
 
 
 def meaning(status: str) -> str:
-    """Say what a verdict means for the candidate."""
+    """Return what a verdict means for the candidate."""
     return _MEANING[status]
 
 
-def against(statistics: Mapping[str, Any]) -> str:
-    """Say how far the evidence against the candidate has come, and what it consists of."""
+def against(statistics: Statistics) -> str:
+    """Return how far the evidence against the candidate has come, and what it consists of, in words."""
     parts = ", ".join(
-        f"{QUESTION_WORDS.get(name, name)} {number(value)}" for name, value in by_question(statistics)
+        f"{HYPOTHESIS_WORDS.get(name, name)} {number(value)}"
+        for name, value in by_hypothesis(statistics.evidence)
     )
     return (
-        f"Evidence against the candidate: {number(statistics['total_evidence'])} of "
-        f"{number(statistics['threshold'])} ({parts})"
+        f"Evidence against the candidate: {number(statistics.total_evidence)} of "
+        f"{number(statistics.threshold)} ({parts})"
     )
 
 
-def by_question(statistics: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Return the evidence of each question, always in the same order; a record sorts its keys."""
-    order = [*QUESTION_WORDS]
-    asked = statistics["evidence"].items()
-    return sorted(asked, key=lambda item: order.index(item[0]) if item[0] in order else len(order))
+def by_hypothesis(evidence: Mapping[_Name, float]) -> list[tuple[_Name, float]]:
+    """Return the evidence of each hypothesis test, always in the same order; a record sorts its keys."""
+    order = [*HYPOTHESIS_WORDS]
+    return sorted(evidence.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
 
 
 def duration(seconds: float) -> str:
@@ -118,11 +125,10 @@ def number(value: float) -> str:
 
 
 def _step(verdict: Verdict) -> tuple[int | None, float]:
-    return verdict.statistics["weight"], float(verdict.statistics["bake_s"])
+    return verdict.statistics.weight, verdict.statistics.bake_s
 
 
-def _counts(revision: str, verdict: Verdict) -> str:
-    sample = (verdict.window or {})[revision]
-    errors, requests = sample["errors"], sample["requests"]
+def _counts(revision: str, sample: Sample) -> str:
+    errors, requests = sample.errors, sample.requests
     share = f" ({number(100 * errors / requests)} %)" if requests else ""
     return f"{revision} {errors:,} errors in {requests:,} requests{share}"

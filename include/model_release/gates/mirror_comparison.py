@@ -23,7 +23,7 @@ from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedE
 from include.model_release.gates.pod_report import parse_report
 from include.model_release.spec.conversion.targets import ParityRules
 from include.model_release.spec.release_file import ReleaseSpec
-from include.model_release.spec.rollout.mirror import Mirror
+from include.model_release.spec.rollout.mirror_comparison import MirrorComparison
 
 Status = Literal["pass", "fail", "inconclusive"]
 # As many as a counter of 64 bits holds.
@@ -127,7 +127,7 @@ class MirrorVerdict:
         return asdict(self)
 
 
-def mirror_limits(spec: ReleaseSpec, mirror: Mirror) -> MirrorLimits:
+def mirror_limits(spec: ReleaseSpec, mirror: MirrorComparison) -> MirrorLimits:
     """Return the limits of a release, those that the file leaves out taken from its other gates."""
     # Only a classifier's answers show a class to agree on.
     agreement_min = spec.validation.agreement_min if spec.validation.kind == "classification" else 0.0
@@ -209,14 +209,14 @@ def require_mirror(verdict: MirrorVerdict, limits: MirrorLimits, model: str, ver
         f"{model} version {version} does not answer users' requests as stable does"
         if failed
         else f"{model} version {version} was not compared with stable on users' requests",
-        expected="answers within the limits of `rollout.mirror`"
+        expected="answers within the limits of `rollout.mirror_comparison`"
         if failed
-        else f"{limits.requests} mirrored requests compared, for `rollout.mirror.required` is true",
+        else f"{limits.requests} mirrored requests compared, for `rollout.mirror_comparison.required` is true",
         found=verdict.reason,
         remedy="Look at evidence/mirror.html for what differs."
         if failed
         else "See that the router mirrors requests (docs/mirror.md), raise `timeout_s`, lower `requests`, or name "
-        "under `rollout.mirror.output` an output that users ask for.",
+        "under `rollout.mirror_comparison.output` an output that users ask for.",
     )
 
 

@@ -1,10 +1,9 @@
-"""What the judge looks at: counts of requests, errors and latencies of the two revisions in one window of
-time.
+"""What the judge looks at: counts of requests, errors and latencies of both revisions in one window of time.
 
 A metrics source reads monotonic counters, series by series: `Reading`. Two readings make a `Sample`, two
-samples a `Window`. A reading that failed raises; it never becomes a sample without requests, because silence
-of the source says nothing of the model. The samples of a window come from one source: users' requests, or golden
-requests that were replayed to the two revisions. Never from both: another mix of requests has other latencies.
+samples a `Window`. A reading that failed raises; it never becomes a sample without requests, because a source
+that does not answer says nothing about the model. The samples of a window come from one source: users' requests, or
+golden requests that were replayed to both revisions. Never from both: another mix of requests has other latencies.
 
 The difference is taken here, series by series, and not by PromQL's rate() or increase(). Those extrapolate to
 the edges of their range (so counts are no longer whole), and lose what a new series counted before its second
@@ -30,9 +29,9 @@ _SHOWN_LIMIT = 80
 class Sample:
     """One revision in one window.
 
-    `latency_buckets` maps a bucket's upper bound in ms (`inf` last) to the requests that fell *in* it (not
-    cumulative); empty where the source knows no latencies. Raises `MetricsUnavailableError` for NaN, negative
-    or impossible counts.
+    :param latency_buckets: maps a bucket's upper bound in ms (`inf` last) to the requests that fell *in* it (not
+        cumulative); empty where the source knows no latencies.
+    :raises MetricsUnavailableError: a count is NaN, negative or impossible.
     """
 
     requests: int
@@ -69,8 +68,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Window:
-    """Both revisions over the same `seconds`; comparing them within one window is what makes a common blip
-    harmless. `source` says whose requests all of them were.
+    """Both revisions over the same time: what hits both alike then counts against neither.
+
+    :param seconds: the length of the window.
+    :param source: whose requests all of them were.
+    :raises MetricsUnavailableError: the length or the source is none that a window can have.
     """
 
     seconds: float
@@ -108,7 +110,8 @@ class Window:
 class Counters:
     """One reading of a revision's monotonic counters: totals since the counting process began.
 
-    `latency_buckets` holds, for each upper bound in ms, the total that fell in this bucket alone.
+    :param latency_buckets: for each upper bound in ms, the total that fell in this bucket alone.
+    :raises MetricsUnavailableError: a count is NaN, negative or impossible.
     """
 
     requests: int
@@ -145,8 +148,9 @@ def counters_delta(before: Counters | None, after: Counters | None) -> Sample:
 
     A counter that went down was reset (its process restarted): as in Prometheus, all that the new reading
     shows happened since. Sources count a request when it begins and its error when it ends, so a window may
-    hold more errors than new requests; then each error stands for a request. Raises `MetricsUnavailableError`
-    where a reading is missing.
+    hold more errors than new requests; then each error stands for a request.
+
+    :raises MetricsUnavailableError: a reading is missing.
     """
     if before is None or after is None:
         which = "first" if before is None else "second"
@@ -154,7 +158,7 @@ def counters_delta(before: Counters | None, after: Counters | None) -> Sample:
             f"the {which} of two readings of a revision's counters is missing",
             expected="two readings that make a window",
             found="no reading",
-            remedy="read the metrics source again; a window unseen is not a window without requests",
+            remedy="read the metrics source again; a window that was not seen is not a window without requests",
         )
     growth = _growth(before, after)
     return Sample(
@@ -166,7 +170,7 @@ def counters_delta(before: Counters | None, after: Counters | None) -> Sample:
 
 @dataclass(frozen=True)
 class SeriesReading:
-    """The newest that is known of one series: what it had counted, and when (unix seconds)."""
+    """What is known of one series: the newest count, and when it was taken (unix seconds)."""
 
     at: float
     counters: Counters
@@ -177,10 +181,12 @@ class SeriesReading:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a source showed of one revision: `series` by name, each one process's count of one thing.
+    """What a source showed of one revision.
 
-    `at` (unix seconds) is the moment of the newest data, as the source dates it, not the moment of asking. A
-    reading without series is of a revision that is watched and has not had a request yet.
+    A reading without series is of a revision that is watched and has not had a request yet.
+
+    :param at: the moment of the newest data (unix seconds), as the source dates it, not the moment of the query.
+    :param series: by name, each one process's count of one thing.
     """
 
     at: float
@@ -197,7 +203,7 @@ class Reading:
     def remembering(self, before: Reading) -> Reading:
         """Return this reading with all that `before` knew of series that this one lacks, or shows no newer.
 
-        A series may be hidden for a while and come back: without memory its whole life would count again. And
+        A series may be missing for a while and come back: then its whole count must not be added again. And
         of two equal sources behind one address, one may lag: its older values must not look like resets.
         """
         kept = {
@@ -208,7 +214,7 @@ class Reading:
         return Reading(max(self.at, before.at), {**self.series, **kept})
 
     def totals(self) -> Counters:
-        """Return the sum of all series: what the processes that are known have counted in their lives."""
+        """Return the sum of all series: what all known processes have counted since they began."""
         counters = [series.counters for series in self.series.values()]
         buckets: Counter[float] = Counter()
         for one in counters:
@@ -242,7 +248,7 @@ def reading_delta(before: Reading, after: Reading) -> Sample:
     """Return what happened between two readings of one revision.
 
     Each series by itself, by the rules of `counters_delta`: one that went down was reset and counts from 0;
-    one that is new was born since and counts from 0; one that vanished, or shows nothing newer, adds nothing.
+    one that is new began since and counts from 0; one that vanished, or shows nothing newer, adds nothing.
     Over more than two readings let each remember the one before (`after = after.remembering(before)`).
     """
     requests = errors = 0
@@ -265,9 +271,10 @@ def window_between(
     """Return the window between two readings of both revisions; None while there is no new data of both.
 
     A source that is asked more often than it scrapes gives the same data again. That is no window without
-    requests: ask again. `seconds` is the time by which the moments grew up to which both are known, so that
-    the windows of a canary add up to its length. Raises `MetricsUnavailableError` where a reading lacks a
-    revision.
+    requests: ask again. `seconds` is how far the moment moved up to which both revisions are known, so that
+    the windows of a canary add up to its length.
+
+    :raises MetricsUnavailableError: a reading lacks a revision.
     """
     pairs = [(_of(before, name), _of(after, name)) for name in (stable, candidate)]
     if any(later.at <= earlier.at for earlier, later in pairs):
@@ -290,7 +297,7 @@ def _of(readings: Mapping[str, Reading], revision: str) -> Reading:
 
 
 def _growth(before: Counters, after: Counters) -> Counters:
-    """What one process counted since `before`, or since it was started anew."""
+    """Return what one process counted since `before`, or since it was started anew."""
     if _was_reset(before, after):
         before = _NOTHING
     return Counters(
@@ -310,7 +317,7 @@ def _was_reset(before: Counters, after: Counters) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    """Whether the value is a number that a float can hold, perhaps infinite."""
+    """Return whether the value is a number that a float can hold, perhaps infinite."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:

@@ -22,7 +22,7 @@ from typing import Any
 from include.model_release.errors import GateRefusedError, ModelInvalidError, ParityRefusedError, SlipwayError
 from include.model_release.gates.parity import parse_parity, worst_figures
 from include.model_release.publishing.engine import engine_of
-from include.model_release.spec.conversion.source_and_conversion import variant_of
+from include.model_release.spec.conversion.conversion import variant_of
 from include.model_release.spec.release_file import ReleaseSpec
 
 # What a conversion without variants is called where a name is needed.

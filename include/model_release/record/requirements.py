@@ -81,7 +81,7 @@ def requirements_of(spec: ReleaseSpec, *, first: bool) -> Requirements:
     :param first: nothing of the model is live yet.
     """
     rollout = spec.rollout
-    compared = not first and rollout.mirror is not None and rollout.mirror.required
+    compared = not first and rollout.mirror_comparison is not None and rollout.mirror_comparison.required
     asked: dict[Before, bool] = {
         "canary": rollout.approval.before_canary,
         "promotion": rollout.approval.before_promotion,

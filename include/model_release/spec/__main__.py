@@ -9,6 +9,7 @@ from pathlib import Path
 
 from include.model_release.errors import SpecError
 from include.model_release.spec.release_file import ReleaseSpec, load_release_spec
+from include.model_release.spec.renamed_keys import renamed_keys_told
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,11 +25,14 @@ def main(arguments: list[str] | None = None) -> int:
     failures = 0
     for path in options.files:
         try:
-            spec = load_release_spec(path)
+            with renamed_keys_told() as told:
+                spec = load_release_spec(path)
         except SpecError as error:
             failures += 1
             print(error, file=sys.stderr)
         else:
+            for warning in told:
+                print(f"Warning: {warning}", file=sys.stderr)
             print(f"{path}: {spec.model}, {len(spec.rollout.steps)} steps")
     return 1 if failures else 0
 

@@ -25,19 +25,22 @@ from include.model_release.identifiers import (
     validate_model_name,
 )
 from include.model_release.spec.benchmark import Benchmark, ServiceLevel, TextGeneration
-from include.model_release.spec.conversion.source_and_conversion import (
+from include.model_release.spec.conversion.conversion import (
     Conversion,
     EnsembleConversion,
     OnnxConversion,
     PythonConversion,
-    Source,
     variant_of,
 )
+from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.approval import Approval
 from include.model_release.spec.rollout.metrics import Metrics, MetricsOverrides
-from include.model_release.spec.rollout.mirror import Mirror
-from include.model_release.spec.rollout.rollout import Analysis, Approval, Exposure, Rollout, RolloutStep
+from include.model_release.spec.rollout.mirror_comparison import MirrorComparison
+from include.model_release.spec.rollout.plan import Exposure, RolloutStep
+from include.model_release.spec.rollout.rollout import Rollout
 from include.model_release.spec.serving.sequences import REFUSAL
 from include.model_release.spec.serving.serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
 from include.model_release.spec.validation import (
@@ -48,7 +51,7 @@ from include.model_release.spec.validation import (
 )
 
 __all__ = [
-    "Analysis",
+    "AnalysisPolicy",
     "Approval",
     "Benchmark",
     "ClassificationValidation",
@@ -60,7 +63,7 @@ __all__ = [
     "InstanceGroup",
     "Metrics",
     "MetricsOverrides",
-    "Mirror",
+    "MirrorComparison",
     "OnnxConversion",
     "Publishing",
     "PythonConversion",
@@ -175,14 +178,33 @@ def _of_critical(approval: Approval) -> Approval:
 
 
 def parse_release_spec(text: str, source: str) -> ReleaseSpec:
-    """Read a release file's text; `source` is what errors call it.
+    """Read a release file's text.
 
-    Raises SpecError that names file, line and key, and for an unknown key the nearest valid one.
+    :param source: what an error calls it.
+    :raises SpecError: it cannot be used; names file, line and key, and for an unknown key the nearest valid one.
     """
     from include.model_release.spec.complaints import explain
+    from include.model_release.spec.renamed_keys import with_new_names
     from include.model_release.yaml_source import parse_yaml_mapping
 
-    parsed = parse_yaml_mapping(text, source)
+    parsed = with_new_names(parse_yaml_mapping(text, source))
+    try:
+        return _validate(parsed.data)
+    except ValidationError as error:
+        raise explain(error, ReleaseSpec, parsed) from error
+
+
+def release_spec_of(data: Mapping[str, Any], source: str) -> ReleaseSpec:
+    """Return the release file that `data` is the JSON form of, such as one that a task was given.
+
+    :param source: what an error calls it.
+    :raises SpecError: it is none.
+    """
+    from include.model_release.spec.complaints import explain
+    from include.model_release.spec.renamed_keys import with_new_names
+    from include.model_release.yaml_source import YamlSource
+
+    parsed = with_new_names(YamlSource(source, dict(data), {}, {}))
     try:
         return _validate(parsed.data)
     except ValidationError as error:
@@ -192,7 +214,7 @@ def parse_release_spec(text: str, source: str) -> ReleaseSpec:
 def load_release_spec(path: Path) -> ReleaseSpec:
     """Read a release file from disk.
 
-    Raises SpecError as `parse_release_spec` does, and when it cannot be read.
+    :raises SpecError: as `parse_release_spec` does, and when the file cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -209,8 +231,8 @@ def load_release_spec(path: Path) -> ReleaseSpec:
 def load_model_spec(releases_dir: Path, model: str) -> ReleaseSpec:
     """Read the release file of `model`.
 
-    Raises UnknownModelError, which lists the known models, and SpecError when the file is wrong or is about
-    another model.
+    :raises UnknownModelError: there is none; it lists the known models.
+    :raises SpecError: the file is wrong, or is about another model.
     """
     path = release_file(releases_dir, model)
     spec = load_release_spec(path)
@@ -227,16 +249,10 @@ def load_model_spec(releases_dir: Path, model: str) -> ReleaseSpec:
 def apply_overrides(spec: ReleaseSpec, overrides: Mapping[str, Any], source: str) -> ReleaseSpec:
     """Return `spec` with `overrides` laid over it, checked anew: mappings merge, all else replaces.
 
-    `source` is what a SpecError calls the overrides, for example "the run's parameters".
+    :param source: what an error calls the overrides, for example "the run's parameters".
+    :raises SpecError: they make no release file.
     """
-    from include.model_release.spec.complaints import explain
-    from include.model_release.yaml_source import YamlSource
-
-    whole = merged(spec.model_dump(mode="json", exclude_unset=True), overrides)
-    try:
-        return _validate(whole)
-    except ValidationError as error:
-        raise explain(error, ReleaseSpec, YamlSource(source, whole, {}, {})) from error
+    return release_spec_of(merged(spec.model_dump(mode="json", exclude_unset=True), overrides), source)
 
 
 def _validate(data: Mapping[str, Any]) -> ReleaseSpec:

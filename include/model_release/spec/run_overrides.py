@@ -10,7 +10,8 @@ from include.model_release.errors import UserError
 from include.model_release.identifiers import nearest
 
 if TYPE_CHECKING:
-    from include.model_release.spec.rollout.rollout import Rollout, RolloutStep
+    from include.model_release.spec.rollout.plan import RolloutStep
+    from include.model_release.spec.rollout.rollout import Rollout
 
 # What the forms of the workflows take.
 RELEASE_PARAMETERS = ("model", "version", "steps", "window_s", "wait_for_approval", "force", "reason")
@@ -39,7 +40,7 @@ def looser_than_file(file: Rollout, asked: Rollout) -> list[str]:
     the file's, and the promotion comes no sooner. So users meet the candidate no earlier than the file says. And the
     judge must see no less: the sum of weight times bake, which the candidate's requests are in proportion to, and the
     highest weight are at least the file's. A window is neither safer longer (a bad version is found later) nor
-    shorter (failures that come in clumps look like many): it stays as it is.
+    shorter (failures that come in bursts look like many): it stays as it is.
     """
     reasons = []
     if asked.window_s != file.window_s:

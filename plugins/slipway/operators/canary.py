@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import (
     CanaryEndedError,
     CanaryRefusedError,
@@ -57,7 +57,7 @@ class ShiftTrafficOperator(TrafficOperator):
             if release_run.stable is None:
                 self._deploy_first(release_run)
                 return
-            judge = CanaryJudge(AnalysisPolicy.from_analysis(release_run.spec.rollout.analysis))
+            judge = CanaryJudge(release_run.spec.rollout.analysis)
             self._begin(context, judge, 0)
 
     def resume(self, context: Context, event: dict[str, Any], step: int) -> str | None:

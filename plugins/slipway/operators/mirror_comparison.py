@@ -22,7 +22,7 @@ from include.model_release.gates.mirror_comparison import (
     require_mirror,
 )
 from include.model_release.reports.mirror_page import render_mirror_html
-from include.model_release.spec.release_file import Mirror
+from include.model_release.spec.release_file import MirrorComparison
 from slipway.failures import airflow_failures
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.mirror_comparison import MirrorComparisonHook
@@ -51,7 +51,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
     """Run the mirror comparison in a pod until it has compared enough, and check its report against the limits.
 
     No user was led to the candidate: a refusal needs no rollback of traffic. Passes at once where the release
-    file has no ``rollout.mirror``, and where the candidate is not shown, as a model's first version is not.
+    file has no ``rollout.mirror_comparison``, and where the candidate is not shown, as a model's first version is not.
 
     :param preview: what the task that shows the candidate returned (templated).
     :param manifest_sha256: digest of the candidate's manifest, as it was staged (templated).
@@ -83,7 +83,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
     def execute(self, context: Context) -> Any:
         """Start the pod and wait for it, where the release asks for it."""
         release_run = self.release_run
-        if release_run.spec.rollout.mirror is None:
+        if release_run.spec.rollout.mirror_comparison is None:
             self.log.info("the release asks for no comparison of mirrored requests")
             return
         shown = self._shown()
@@ -102,9 +102,9 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
         """Return the digest of the staged candidate's manifest: that candidate is the one that is shown."""
         return self.manifest_sha256
 
-    def pod_spec(self, release_run: ReleaseRun) -> Mirror:
-        """Return the release file's ``rollout.mirror``."""
-        mirror = release_run.spec.rollout.mirror
+    def pod_spec(self, release_run: ReleaseRun) -> MirrorComparison:
+        """Return the release file's ``rollout.mirror_comparison``."""
+        mirror = release_run.spec.rollout.mirror_comparison
         assert mirror is not None  # noqa: S101  execute has looked
         return mirror
 

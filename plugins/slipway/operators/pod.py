@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from include.model_release.spec.parts import PodSettings
-    from include.model_release.spec.release_file import Benchmark, Conversion, Mirror
+    from include.model_release.spec.release_file import Benchmark, Conversion, MirrorComparison
 
 # A program that ends at its own limit still has this long to say so in its result.
 _LAST_WORD_S = 60
@@ -68,7 +68,7 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         self.release = release
         self.aws_conn_id = aws_conn_id
 
-    def pod_spec(self, release_run: ReleaseRun) -> Conversion | Benchmark | Mirror:
+    def pod_spec(self, release_run: ReleaseRun) -> Conversion | Benchmark | MirrorComparison:
         """The part of the release file that describes this pod."""
         raise NotImplementedError
 

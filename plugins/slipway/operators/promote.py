@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import CanaryPausedError
 from include.model_release.record.kinds import Promoted, WeightObserved
 from include.model_release.rollout.holder_identity import Stage
@@ -83,6 +83,6 @@ class PromoteOperator(ShiftTrafficOperator):
         if self.judge not in ("", "None"):  # what a template makes of no result
             return CanaryJudge.from_json(self.judge)
         rollout = self.release_run.spec.rollout
-        judge = CanaryJudge(AnalysisPolicy.from_analysis(rollout.analysis))
+        judge = CanaryJudge(rollout.analysis)
         judge.begin_step(rollout.steps[-1].weight, rollout.steps[-1].bake_s)
         return judge

@@ -13,7 +13,6 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.canary.judge import AnalysisPolicy, CanaryPlan
 from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
@@ -27,6 +26,7 @@ from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.canary.recording import recordings
 from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
+from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.failures import airflow_failures
 from slipway.hooks.inference_service import KServeHook
@@ -103,7 +103,10 @@ class AdmitReleaseOperator(BaseOperator):
 
         :param who: the person who started the run; only those whom the file names may ask for less than it does.
         """
-        spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+        with renamed_keys_told() as told:
+            spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+        for warning in told:
+            self.log.warning("%s", warning)
         rollout: dict[str, Any] = {}
         if params.get("steps"):
             rollout["steps"] = params["steps"]
@@ -275,9 +278,9 @@ def canary_files(release_run: ReleaseRun, events: Sequence[Event]) -> dict[str, 
     rollout = release_run.spec.rollout
     evidence = canary_evidence(
         events,
-        AnalysisPolicy.from_analysis(rollout.analysis),
+        rollout.analysis,
         release_id=release_run.release_id,
-        planned=CanaryPlan.from_rollout(rollout).steps,
+        planned=rollout.plan.steps,
     )
     lines = {name: (content, "application/jsonl") for name, content in recordings(evidence).items()}
     return {

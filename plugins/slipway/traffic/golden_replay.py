@@ -19,7 +19,7 @@ import numpy as np
 from include.model_release.errors import SlipwayError, UserError
 from include.model_release.gates.validation.request_options import is_decoupled
 from include.model_release.metrics.samples import Sample, Window
-from include.model_release.spec.rollout.golden_replay import TopUp
+from include.model_release.spec.rollout.golden_replay import GoldenReplaySettings
 from include.model_release.tensors import ModelSignature
 from slipway.hooks.ingress import Endpoint, IngressHook
 from slipway.lanes import Lane
@@ -90,7 +90,7 @@ class GoldenReplay:
 
     def __init__(self, release_run: ReleaseRun, registry: ModelRegistry, ingress: IngressHook) -> None:
         self._release_run, self._registry, self._ingress = release_run, registry, ingress
-        self._settings = release_run.spec.rollout.top_up
+        self._settings = release_run.spec.rollout.golden_replay
         self._store = Lane("the object store, for golden requests", _LOAD_LIMIT_S)
         self._lookups = Lane("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
         self._loading: asyncio.Task[list[GoldenRequest]] | None = None
@@ -173,7 +173,7 @@ def load_requests(release_run: ReleaseRun, registry: ModelRegistry) -> list[Gold
     if is_decoupled(configs.values()):
         raise _decoupled(release_run)
     golden = load_golden_set(registry, manifest, validation, configs[release_run.model])
-    settings = release_run.spec.rollout.top_up
+    settings = release_run.spec.rollout.golden_replay
     requests: list[GoldenRequest] = []
     size, largest = 0, 0
     for _, inputs in itertools.islice(golden.batches(1), _ROWS_LIMIT):
@@ -276,10 +276,10 @@ def _decoupled(release_run: ReleaseRun) -> UserError:
     )
 
 
-def _too_large(release_run: ReleaseRun, settings: TopUp, largest: int) -> UserError:
+def _too_large(release_run: ReleaseRun, settings: GoldenReplaySettings, largest: int) -> UserError:
     return UserError(
         f"no golden request of {release_run.model!r} version {release_run.version} is small enough to be replayed",
         expected=f"at most {settings.max_request_bytes} bytes",
         found=f"up to {largest} bytes for one row",
-        remedy="raise `rollout.top_up.max_request_bytes` in the release file",
+        remedy="raise `rollout.golden_replay.max_request_bytes` in the release file",
     )

@@ -2,29 +2,22 @@
 
 What protects users waits for nothing: a window is judged, decided on and, if need be, carried out before anything is
 saved, and each dependency (metrics, cluster, object store, and the cluster once more for the way back) is asked in a
-thread of its own. One that hangs costs what only it can give: without metrics the watch is blind and soon over, without
-the cluster no weight is raised, without the object store the step goes on but does not end.
+thread of its own. One that hangs costs what only it can give: without metrics the watch has no data and is soon
+over, without the cluster no weight is raised, without the object store the step goes on but does not end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from typing import Literal
 
-from include.model_release.canary.judge import (
-    CanaryJudge,
-    CanaryPlan,
-    Decision,
-    Verdict,
-    Window,
-    decide,
-    exposure_spent,
-    wants_top_up,
-)
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
+from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
+from include.model_release.metrics.samples import Window
 from include.model_release.record.events import PendingEvent
 from include.model_release.record.kinds import (
     EventData,
@@ -33,6 +26,7 @@ from include.model_release.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
+from include.model_release.spec.rollout.plan import CanaryPlan
 from slipway.metrics.source import MetricsSource
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import JournalKeeper, WatchState
@@ -57,10 +51,11 @@ StepEnd = Decision | Literal["paused"]
 
 
 class StepWatch:
-    """Carries one step out.
+    """Carry one step out.
 
     :param state: where the step stands; a watch of the same name that was broken off is gone on with.
     :param cluster: the step's weight and lease.
+    :param hold: only watch and report, whatever the step's time.
     :param until_resumed: only watch while the canary is paused.
     """
 
@@ -76,12 +71,13 @@ class StepWatch:
         metrics: MetricsSource,
         journal: JournalKeeper,
         replay: GoldenReplay,
+        hold: bool = False,
         until_resumed: bool = False,
     ) -> None:
         self._release_run = release_run
-        self._plan, self._index, self._step = plan, step, plan.steps[step]
+        self._plan, self._step = plan, plan.steps[step]
         self._cluster, self._shield, self._journal, self._replay = cluster, shield, journal, replay
-        self._until_resumed = until_resumed
+        self._hold, self._until_resumed = hold, until_resumed
         self._reader = WindowReader(
             metrics,
             plan.window_s,
@@ -93,7 +89,7 @@ class StepWatch:
         self._take_over(state)
 
     async def run(self) -> StepEnd:
-        """Watches until the step is decided, or until it is time to report.
+        """Watch until the step is decided, or until it is time to report.
 
         :return: ``continue`` to report, ``paused`` where the step's weight may not be given now; anything else ends the
             step. After ``roll_back`` the weight is 0 already, unless the cluster could not be brought to it.
@@ -114,11 +110,11 @@ class StepWatch:
         return decision
 
     async def shield(self) -> None:
-        """Takes the candidate to weight 0, whatever the watch is doing."""
+        """Take the candidate to weight 0, whatever the watch is doing."""
         await self._shield.take_to_zero()
 
     async def _bake(self) -> tuple[Decision, str]:
-        """Brings the candidate to the step's weight and watches it there."""
+        """Bring the candidate to the step's weight and watch it there."""
         observed = await self._cluster.reach_weight()
         self._stable = observed.stable_revision
         self._candidate = observed.revision_of(self._release_run.storage_uri)
@@ -134,7 +130,7 @@ class StepWatch:
         return decision, reason
 
     async def _take_back(self, reason: str, by: str) -> None:
-        """Shields the users, then tells of it. What hinders that hinders the rollback of the release as well, which
+        """Shield the users, then tell of it. What hinders that hinders the rollback of the release as well, which
         tries on; it makes no other decision of this one.
         """
         stable_uri = "" if self._release_run.stable is None else self._release_run.stable.storage_uri
@@ -150,7 +146,7 @@ class StepWatch:
         await self._journal.is_saved(SAVE_LIMIT_AFTER_ROLLBACK_S)
 
     async def _go_on(self) -> None:
-        """Takes over what an earlier watch saved: all of it if it was this one, else only its last reading."""
+        """Take over what an earlier watch saved: all of it if it was this one, else only its last reading."""
         saved = await self._journal.load()
         if saved is not None and saved.watch == self._name:
             self._take_over(saved)
@@ -170,13 +166,12 @@ class StepWatch:
         )
 
     async def _watch(self) -> tuple[Decision, Verdict]:
-        """Window after window, until the plan says something else than to continue, or it is time to report.
+        """Judge window after window, until the plan says something else than to continue, or it is time to report.
 
         While the object store or the cluster does not answer, the watch goes on instead: the task that a report wakes
         could not write it down, the next watch could not begin, and nobody would watch meanwhile.
         """
-        held = math.isinf(self._step.bake_s)
-        report_at = time.monotonic() + (HOLD_REPORT_INTERVAL_S if held else REPORT_INTERVAL_S)
+        report_at = time.monotonic() + (HOLD_REPORT_INTERVAL_S if self._hold else REPORT_INTERVAL_S)
         verdict = self.judge.standing()
         while True:
             window, replaying = await self._windows(verdict)
@@ -205,8 +200,10 @@ class StepWatch:
     async def _with_replayed(
         self, replaying: asyncio.Task[Window | None], verdict: Verdict, window: Window | None
     ) -> Verdict:
-        """The verdict when also the replays beside the window are judged; a candidate that fails its users is not
-        waited for, and what was replayed while nobody saw the users stands for nothing.
+        """Return the verdict when also the replays beside the window are judged.
+
+        A candidate that fails its users is not waited for, and what was replayed while nobody saw the users counts for
+        nothing.
         """
         try:
             while not replaying.done() and self._decide(verdict) != "roll_back":
@@ -221,20 +218,21 @@ class StepWatch:
         return self._judged(replayed)
 
     def _decide(self, verdict: Verdict) -> Decision:
-        """What the plan says."""
+        """Return what the plan says."""
         if self._cluster.paused:
             log.info("the canary is paused: %s", self._cluster.paused)
-        plan = self._plan_now()
-        return decide(verdict, self.elapsed_s, plan.steps[self._index], plan, self.judge.unjudged)
+        return decide(
+            verdict, self.elapsed_s, self._step, self._plan, self.judge.unjudged, held=self._is_held
+        )
 
-    def _plan_now(self) -> CanaryPlan:
-        """The plan; while a person has paused the canary it neither goes on nor runs out of time."""
-        return self._plan.held(self._index) if self._cluster.paused else self._plan
+    @property
+    def _is_held(self) -> bool:
+        """Whether the step neither goes on nor runs out of time: a person thinks, or has paused the canary."""
+        return self._hold or bool(self._cluster.paused)
 
     async def _windows(self, verdict: Verdict) -> tuple[Window | None, asyncio.Task[Window | None] | None]:
-        """The next window of users and, where `verdict` lacks their requests, replays that end with it."""
-        plan = self._plan_now()
-        if not wants_top_up(verdict, self.elapsed_s, plan.steps[self._index], plan):
+        """Return the next window of users and, where `verdict` lacks their requests, replays that end with it."""
+        if not wants_golden_replay(verdict, self.elapsed_s, self._step, self._plan, held=self._is_held):
             return await self._reader.window(), None
         over = asyncio.Event()
         stable_url, candidate_url = (
@@ -250,33 +248,35 @@ class StepWatch:
         return window, replaying
 
     def _judged(self, window: Window | None) -> Verdict:
-        """Lets the judge look at the window, and tells the record all it takes to judge it again.
+        """Let the judge look at the window, and tell the record all it takes to judge it again.
 
         What users met is told apart from what was replayed: the counts are theirs, those of times that nobody watched
         included; the verdict's window has its source.
         """
         judge, first_bad_at = self.judge, self._reader.first_bad_at
-        verdict = judge.observe_failure(self._reader.blind) if window is None else judge.observe(window)
-        totals, more = verdict.statistics["canary"], judge.unjudged
+        verdict = (
+            judge.observe_failure(self._reader.no_data_reason) if window is None else judge.observe(window)
+        )
+        totals, more = verdict.statistics.canary, judge.unjudged
         self._tell(
             WindowJudged(
                 verdict=verdict.to_dict(),
-                candidate_requests=totals["candidate_requests"] + more.candidate_requests,
-                candidate_errors=totals["candidate_errors"] + more.candidate_errors,
+                candidate_requests=totals.candidate_requests + more.candidate_requests,
+                candidate_errors=totals.candidate_errors + more.candidate_errors,
                 first_bad_at=first_bad_at,
             )
         )
         return verdict
 
     def _tell_step(self, verdict: Verdict, reason: str) -> None:
-        totals = verdict.statistics["step"]
+        totals = verdict.statistics.step
         self._tell(
             StepFinished(
                 weight=self._step.weight,
                 verdict=verdict.status,
                 reason=reason,
-                candidate_requests=totals["candidate_requests"],
-                candidate_errors=totals["candidate_errors"],
+                candidate_requests=totals.candidate_requests,
+                candidate_errors=totals.candidate_errors,
                 seconds=self.elapsed_s,
             )
         )

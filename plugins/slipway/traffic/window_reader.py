@@ -22,11 +22,11 @@ _INTERVALS_OF_LAG = 2
 
 
 class WindowReader:
-    """Reads both revisions' counters again and again and closes a window every `window_s` seconds.
+    """Read both revisions' counters again and again and close a window every `window_s` seconds.
 
     A window is what was *watched*. Where it would last more than twice as long as planned (the triggerer died, or stood
     still; the source was away; the release went on to its next step), the requests of that time are no window: they may
-    have met anything, at another weight, and as one window they would be one bet, and much bake time that nobody has
+    have met anything, at another weight, and as one window they would be one look, and much bake time that nobody has
     watched. They are counted all the same, see `on_unwatched`, and the next window begins with the reading that ended
     the gap. A gap in the middle of the watch is told as a window without data; one before it begins, or after windows
     without data, is told already.
@@ -35,8 +35,8 @@ class WindowReader:
     :param on_reading: is called after each reading that showed the users' answers.
     :param on_unwatched: is told of the requests of a gap.
 
-    `readings` is what the next window begins with; `blind` is why the last one was none; `first_bad_at` is when the
-    candidate's first error was seen.
+    `readings` is what the next window begins with; `no_data_reason` is why the last one was none; `first_bad_at` is
+    when the candidate's first error was seen.
     """
 
     def __init__(
@@ -60,20 +60,22 @@ class WindowReader:
         # Whether anything was seen since the last window ended without data.
         self._sees = False
         self.readings: Readings | None = None
-        self.blind = "no new data"
+        self.no_data_reason = "no new data"
         self.first_bad_at: datetime | None = None
 
     def begin(self, stable: str, candidate: str) -> None:
-        """Names the revisions; a saved reading that lacks one of them is of no use."""
+        """Name the revisions; a saved reading that lacks one of them is of no use."""
         self._stable, self._candidate = stable, candidate
         if self.readings is not None and {stable, candidate} - {*self.readings}:
             self.readings = None
         self._last = self.readings
 
     async def window(self) -> Window | None:
-        """The next window: reads also within it, to date the first bad answer, until there is new data at its end.
+        """Return the next window, which ends when there is new data at its end.
 
-        :return: None where there is none to be judged, for the reason in `blind`.
+        It is read within as well, to date the first bad answer.
+
+        :return: None where there is none to be judged, for the reason in `no_data_reason`.
         """
         ends = time.monotonic() + self._window_s
         while True:
@@ -97,14 +99,14 @@ class WindowReader:
                 self.readings = reading
                 return window
             if time.monotonic() > ends + SAME_DATA_LIMIT_S:
-                self.blind = f"the source has shown nothing new for {SAME_DATA_LIMIT_S:.0f} s"
+                self.no_data_reason = f"the source has shown nothing new for {SAME_DATA_LIMIT_S:.0f} s"
                 self._sees = False
                 return None
             # The same data again: a source that is asked more often than it scrapes. Its own limit of staleness ends
             # this.
 
     def _take(self, reading: Readings) -> tuple[bool, bool]:
-        """Takes note of a reading.
+        """Take note of a reading.
 
         :return: whether a window begins with it, and whether that is because nobody has watched since the last one.
         """
@@ -116,12 +118,12 @@ class WindowReader:
         if self.readings is None:
             self.readings = reading
             return True, False
-        # After a blind window the whole next one must still fit; while windows follow each other this one alone.
+        # After a window without data the whole next one must still fit; while windows follow each other this one alone.
         if gap is None or gap.seconds + (0.0 if saw else self._window_s) <= self._longest_s:
             return False, False
         self.readings = reading
         self._on_unwatched(gap)
-        self.blind = (
+        self.no_data_reason = (
             f"nobody watched for {gap.seconds:.0f} s; a window of {self._window_s:g} s is what can be judged"
         )
         return True, saw
@@ -132,11 +134,11 @@ class WindowReader:
         return window_between(before, after, stable=self._stable, candidate=self._candidate)
 
     async def _read(self) -> Readings | None:
-        """One reading of both revisions, with what the last one remembers; None where the source could not be read."""
+        """Return one reading of both revisions, with what the last one remembers; None: it could not be read."""
         try:
             found = await self._lane.run(lambda: self._metrics.read([self._stable, self._candidate]))
         except (MetricsUnavailableError, TimedOutError) as error:
-            self.blind = error.in_short()
+            self.no_data_reason = error.in_short()
             return None
         known = self._last or {}
         return {

@@ -7,7 +7,6 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from include.model_release.canary.judge import CanaryPlan
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.holder_identity import Stage
 from slipway.hooks.inference_service import KServeHook
@@ -127,10 +126,10 @@ class CanaryStepTrigger(BaseTrigger):
     def _watch(self) -> StepWatch:
         release_run = ReleaseRun.parse(self.release)
         rollout = release_run.spec.rollout
-        plan = CanaryPlan.from_rollout(rollout)
+        plan = rollout.plan
         return StepWatch(
             release_run,
-            plan.held(self.step) if self.hold else plan,
+            plan,
             self.step,
             WatchState.from_dict(self.state),
             cluster=CanaryCluster(
@@ -155,6 +154,7 @@ class CanaryStepTrigger(BaseTrigger):
                 )
             ),
             replay=GoldenReplay(release_run, ModelRegistry(self._store(release_run)), IngressHook()),
+            hold=self.hold,
             until_resumed=self.until_resumed,
         )
 

@@ -18,9 +18,10 @@ from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryPlan, CanaryStep
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.record.events import PendingEvent
 from include.model_release.rollout.lease import Lease
+from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.unit.plugins.conftest import (
     JournalDouble,
@@ -30,8 +31,14 @@ from tests.unit.plugins.conftest import (
     ServiceDouble,
 )
 
+
+def _step(weight: int, bake_s: float) -> RolloutStep:
+    """A step that is shorter than a release file may ask for, so that no test lasts seconds."""
+    return RolloutStep.model_construct(weight=weight, bake_s=bake_s)
+
+
 PLAN = CanaryPlan(
-    steps=(CanaryStep(20, 0.1), CanaryStep(50, 0.1)), window_s=0.05, max_bake_s=0.5, max_blind_windows=3
+    steps=(_step(20, 0.1), _step(50, 0.1)), window_s=0.05, max_bake_s=0.5, max_no_data_windows=3
 )
 HEALTHY = ((80, 0), (20, 0))
 FAILING = ((80, 0), (20, 10))
@@ -49,6 +56,7 @@ def watch(
     name: str = "watch",
     lease: LeaseDouble | None = None,
     replay: ReplayDouble | None = None,
+    hold: bool = False,
     until_resumed: bool = False,
 ) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
     judge = CanaryJudge(AnalysisPolicy(minimum_candidate_requests=20))
@@ -72,6 +80,7 @@ def watch(
         metrics=metrics,
         journal=JournalKeeper(cast(CanaryJournal, journal or JournalDouble())),
         replay=cast(GoldenReplay, replay or ReplayDouble()),
+        hold=hold,
         until_resumed=until_resumed,
     )
     return watched, service, metrics
@@ -99,7 +108,9 @@ def told(watched: StepWatch, kind: str) -> Any:
     return next(event.data for event in reversed(watched.events) if event.kind == kind)
 
 
-LONG = replace(PLAN, steps=(CanaryStep(20, 60.0), CanaryStep(50, 60.0)), max_bake_s=60.0)
+LONG = replace(
+    PLAN, steps=(RolloutStep(weight=20, bake_s=60), RolloutStep(weight=50, bake_s=60)), max_bake_s=60.0
+)
 
 
 async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
@@ -116,5 +127,5 @@ def judged(watched: StepWatch) -> list[PendingEvent]:
     return [event for event in watched.events if event.kind == "window_judged"]
 
 
-def blind(event: PendingEvent) -> bool:
+def has_no_data(event: PendingEvent) -> bool:
     return bool(event.data.verdict["blind"])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
+from include.model_release.canary.judge import AnalysisPolicy
 from include.model_release.record.kinds import ReleaseFinished, StageStarted, WeightIntended
 from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.spec.rollout.plan import RolloutStep
 from include.sandbox.lab.simulation.recorded_canary import STABLE_URI, STEPS, Story, Traffic
 
 
@@ -29,7 +30,7 @@ def failing() -> Story:
 
 def blind() -> Story:
     story = Story()
-    story.canary(Traffic(blind_s=[(60, 81), (200, 9999)]))
+    story.canary(Traffic(no_data_s=[(60, 81), (200, 9999)]))
     story.restore()
     return story
 
@@ -50,7 +51,7 @@ def one_window() -> Story:
 
 def one_blind_window() -> Story:
     story = Story()
-    story.canary(Traffic(blind_s=[(0, 99)]), windows=1)
+    story.canary(Traffic(no_data_s=[(0, 99)]), windows=1)
     return story
 
 
@@ -62,14 +63,18 @@ def no_traffic() -> Story:
 
 def hundreds_of_windows() -> Story:
     story = Story()
-    story.canary(Traffic(rps=5), [CanaryStep(10, 2000), CanaryStep(50, 2000)], max_bake_s=9000)
+    story.canary(
+        Traffic(rps=5),
+        [RolloutStep(weight=10, bake_s=2000), RolloutStep(weight=50, bake_s=2000)],
+        max_bake_s=9000,
+    )
     return story
 
 
 def topped_up() -> Story:
     story = Story()
-    steps = [CanaryStep(5, 30), CanaryStep(50, 30)]
-    story.canary(Traffic(rps=0.2), steps, replays=Traffic(rps=10, seed=8), on_inconclusive="top_up")
+    steps = [RolloutStep(weight=5, bake_s=30), RolloutStep(weight=50, bake_s=30)]
+    story.canary(Traffic(rps=0.2), steps, replays=Traffic(rps=10, seed=8), on_inconclusive="golden_replay")
     story.promote()
     return story
 

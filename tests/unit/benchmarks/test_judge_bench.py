@@ -12,11 +12,10 @@ from benchmarks.judge import __main__ as program
 from benchmarks.judge.canary_run import Outcome, Watched, run_canary, watch
 from benchmarks.judge.cells import CELLS, PLANS, RATES_PER_S, Cell, Goal
 from benchmarks.judge.parallel import run_cells
-from benchmarks.judge.rules import Flagger
+from benchmarks.judge.rules import Flagger, RuleVerdict
 from benchmarks.judge.summary import CellResult, Ended, Estimate, Held
 from benchmarks.judge.traffic import Traffic
 from benchmarks.judge.wald import expected_requests, information
-from include.model_release.canary.judge import Verdict
 from include.model_release.metrics.samples import Sample, Window
 
 SEED = 7
@@ -108,8 +107,8 @@ class TestWatching:
         """The bake is watched to its end; there a pass ends it, and an extension is not needed."""
 
         class Content:
-            def observe(self, window: Window) -> Verdict:
-                return Verdict("pass", "well")
+            def observe(self, window: Window) -> RuleVerdict:
+                return RuleVerdict("pass", "well")
 
         assert watch(Content(), self.WINDOWS, end_s=600).at_s == 600
 

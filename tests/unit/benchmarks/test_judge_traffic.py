@@ -18,12 +18,12 @@ from benchmarks.judge.latency import (
     prometheus_quantile,
 )
 from benchmarks.judge.traffic import Recording, Schedule, Traffic, draw
-from include.model_release.canary.plan import CanaryPlan, CanaryStep
+from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
 # All tolerances below are at least four standard errors of what is measured, so that another seed would pass.
 SEED = 11
 WORLD = World("a world", Lognormal(20.0, 0.35), ENVOY_BOUNDS_MS)
-HALF = CanaryPlan((CanaryStep(50, 10_000.0),))
+HALF = CanaryPlan((RolloutStep(weight=50, bake_s=10_000),))
 
 
 def drawn(traffic: Traffic, plan: CanaryPlan = HALF, world: World = WORLD, seed: int = SEED) -> Recording:
@@ -82,7 +82,7 @@ class TestErrors:
     @pytest.mark.parametrize("correlation", [0.005, 0.02])
     def test_clumped_errors_have_the_variance_of_a_beta_binomial(self, correlation: float) -> None:
         """n p (1 - p) (1 + (n - 1) correlation), at 2500 requests a window; the mean stays."""
-        plan = CanaryPlan((CanaryStep(50, 200_000.0),))
+        plan = CanaryPlan((RolloutStep(weight=50, bake_s=200_000),))
         found = drawn(Traffic(500, errors=0.05, correlation=correlation), plan).candidate
         rates = found.errors / found.requests
         size = found.requests.mean()

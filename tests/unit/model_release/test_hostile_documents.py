@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.recordings import read_entry
 from include.model_release.errors import (
     MetricsUnavailableError,
@@ -35,6 +34,7 @@ from include.model_release.rollout.lease import parse_lease
 from include.model_release.rollout.preflight import cluster_config
 from include.model_release.selectors import check_selector
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 HUGE = 10**400
 SPEC = "model: digits\nsource: {format: onnx}\n"
@@ -181,11 +181,11 @@ def test_a_judge_that_cannot_be_restored_says_so(change: dict[str, Any]) -> None
         CanaryJudge.from_json("[" * 100_000)
 
 
-@pytest.mark.parametrize("stake", [float("nan"), float("inf"), -1.0])
-def test_a_saved_stake_that_is_no_number_is_refused(stake: float) -> None:
+@pytest.mark.parametrize("wealth", [float("nan"), float("inf"), -1.0])
+def test_saved_wealth_that_is_no_number_is_refused(wealth: float) -> None:
     """NaN is below every threshold: a judge that took it over would never fail anything."""
     state = json.loads(CanaryJudge(AnalysisPolicy()).to_json())
-    state["questions"]["fortunes"]["stakes"][0][0][0] = stake
+    state["questions"]["fortunes"]["stakes"][0][0][0] = wealth
     with pytest.raises(SlipwayError, match="saved state"):
         CanaryJudge.from_json(json.dumps(state))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.canary.verdict_text import by_question, duration, number
+from include.model_release.canary.verdict_text import by_hypothesis, duration, number
 from include.model_release.metrics.samples import Sample
 from include.model_release.reports.canary.chart_frame import (
     COLOURS,
@@ -192,7 +192,7 @@ def _evidence_chart(windows: Sequence[JudgedWindow], axis: TimeAxis) -> Chart:
     # The stake is 1; what each question had of it is not told.
     times = [axis.seconds(windows[0].began_at), *(axis.seconds(window.at) for window in windows)]
     lines = {"total": [1.0, *(float(each.total_evidence) for each in statistics)]}
-    for name, _ in by_question(statistics[-1].recorded):
+    for name, _ in by_hypothesis(statistics[-1].evidence):
         lines[name] = [math.nan, *(float(each.evidence.get(name, math.nan)) for each in statistics)]
     values = [value for each in lines.values() for value in each if value > 0]
     low = min(0.3, max(min(values, default=1.0) / 1.5, threshold * 1e-5))

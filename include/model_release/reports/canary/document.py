@@ -39,11 +39,11 @@ from pydantic import (
     model_validator,
 )
 
-from include.model_release.canary.judge import Status
 from include.model_release.canary.latency import quantile_ms
-from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.canary.verdict import Status
 from include.model_release.document_form import form_of
 from include.model_release.metrics.samples import Sample, Source
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.value_types import UtcTime
 
 FORMAT_VERSION: Literal[1] = 1

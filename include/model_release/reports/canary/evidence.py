@@ -8,9 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, cast
 
-from include.model_release.canary.judge import Status
-from include.model_release.canary.plan import CanaryStep
-from include.model_release.canary.policy import AnalysisPolicy
+from include.model_release.canary.verdict import Status
 from include.model_release.canary.verdict_text import is_replay
 from include.model_release.document_form import form_of
 from include.model_release.record.events import Event, RecordError
@@ -42,6 +40,8 @@ from include.model_release.reports.canary.document import (
     Window,
 )
 from include.model_release.reports.canary.recording import judged_again
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import RolloutStep
 
 
 @form_of("the record of the canary", RecordError)
@@ -50,7 +50,7 @@ def canary_evidence(
     policy: AnalysisPolicy,
     *,
     release_id: str | None = None,
-    planned: Sequence[CanaryStep] = (),
+    planned: Sequence[RolloutStep] = (),
 ) -> CanaryEvidence:
     """Return the evidence of one release, by default of the newest in the record.
 

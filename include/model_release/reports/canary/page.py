@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from include.model_release.canary.verdict_text import (
-    QUESTION_WORDS,
+    HYPOTHESIS_WORDS,
     REPLAYED,
-    by_question,
+    by_hypothesis,
     duration,
     margins,
     meaning,
@@ -83,7 +83,7 @@ def _in_full(evidence: CanaryEvidence, run: Run) -> dict[str, object]:
         "steps": _Ends.of(run.steps),
         "missed": [step for step in evidence.planned if step.weight not in reached],
         "last": next((window for window in reversed(run.windows) if window.window is not None), None),
-        "questions": _questions(run.windows[-1].statistics) if run.windows else (),
+        "hypotheses": _hypotheses(run.windows[-1].statistics) if run.windows else (),
         "replayed": REPLAYED,
         "no_sums": Sums(),
         "alpha": evidence.policy.alpha,
@@ -176,10 +176,10 @@ def _cards(evidence: CanaryEvidence, run: Run) -> list[_Card]:
     return cards
 
 
-def _questions(statistics: Statistics) -> list[tuple[str, float]]:
+def _hypotheses(statistics: Statistics) -> list[tuple[str, float]]:
     return [
-        (QUESTION_WORDS.get(name, name).capitalize(), value)
-        for name, value in by_question(statistics.recorded)
+        (HYPOTHESIS_WORDS.get(name, name).capitalize(), value)
+        for name, value in by_hypothesis(statistics.evidence)
     ]
 
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from include.model_release.canary.policy import AnalysisPolicy
 from include.model_release.canary.recordings import replay
 from include.model_release.record.events import RecordError
 from include.model_release.reports.canary.document import (
@@ -19,6 +18,7 @@ from include.model_release.reports.canary.document import (
     Step,
     earlier_windows_file,
 )
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 # The judge puts these words before the source's own; judging again puts them there again.
 _BLIND_FRAME = re.compile(r"\(\d+ in a row\): ")
@@ -66,7 +66,7 @@ def judged_again(
     again = replay(lines, "the recorded windows", policy)
     for window, (_, verdict) in zip(windows, again, strict=True):
         told = window.statistics.total_evidence
-        same = math.isclose(verdict.statistics["total_evidence"], told, rel_tol=_SAME_EVIDENCE)
+        same = math.isclose(verdict.statistics.total_evidence, told, rel_tol=_SAME_EVIDENCE)
         if verdict.status != window.status or not same:
             return Recomputed(agrees=False, first_difference=window.number)
     return Recomputed(agrees=True, first_difference=None)

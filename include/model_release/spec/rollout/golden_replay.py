@@ -1,4 +1,4 @@
-"""The release file's `rollout.top_up`: golden requests that are replayed where users send too little to judge by."""
+"""The release file's `rollout.golden_replay`: golden requests, replayed where users send too little to judge by."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import Field
 from include.model_release.spec.parts import SpecPart
 
 
-class TopUp(SpecPart):
-    """How golden requests are replayed with `on_inconclusive: top_up`."""
+class GoldenReplaySettings(SpecPart):
+    """How golden requests are replayed with `on_inconclusive: golden_replay`."""
 
     requests_per_s: Annotated[float, Field(gt=0, le=200)] = 10.0
     """In all; half of them go to the candidate's own URL, half to stable's."""

@@ -2,67 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from include.model_release.lease_limits import DEFAULT_LEASE_S, LONGEST_LEASE_S
-from include.model_release.spec.parts import (
-    Count,
-    DnsLabel,
-    Milliseconds,
-    Percent,
-    Resources,
-    Seconds,
-    SpecPart,
-    Text,
-)
-from include.model_release.spec.rollout.golden_replay import TopUp
+from include.model_release.spec.parts import DnsLabel, Resources, Seconds, SpecPart, Text
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.approval import Approval
+from include.model_release.spec.rollout.golden_replay import GoldenReplaySettings
 from include.model_release.spec.rollout.metrics import Metrics
-from include.model_release.spec.rollout.mirror import Mirror
+from include.model_release.spec.rollout.mirror_comparison import MirrorComparison
+from include.model_release.spec.rollout.plan import (
+    CanaryPlan,
+    Exposure,
+    OnInconclusive,
+    RolloutStep,
+    weights_rise,
+)
 from include.model_release.spec.rollout.preview import Preview
-
-
-class RolloutStep(SpecPart):
-    """One weight of the canary and how long it is watched there."""
-
-    weight: Annotated[int, Field(ge=1, le=99)]
-    """Percent of traffic."""
-    bake_s: Seconds
-
-
-class Analysis(SpecPart):
-    """What the judge of the canary holds against the candidate."""
-
-    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
-    """How often a candidate that is no worse may be rolled back, over a whole canary."""
-    error_margin_percent: Percent = 0.02
-    """Percentage points by which the candidate may fail more often than stable."""
-    error_ceiling_percent: Percent | None = None
-    latency_quantile: Annotated[float, Field(gt=0, lt=1)] = 0.9999
-    """Latencies are compared from the median up to here; lower it where the far tail is the machine's noise."""
-    latency_margin_percent: Annotated[float, Field(ge=0, le=1000)] = 10.0
-    latency_ceiling_ms: Milliseconds | None = None
-    minimum_candidate_requests: Count = 50
-
-
-class Approval(SpecPart):
-    """Where a person must agree."""
-
-    before_canary: bool = False
-    before_promotion: bool = False
-    """After the last step has passed; the canary goes on being watched while the person thinks."""
-    by_other: bool = False
-    """The person who agrees must be another one than who started the run."""
-
-
-class Exposure(SpecPart):
-    """The most that users may meet of a candidate before it is promoted; beyond it the canary is rolled back."""
-
-    max_requests: Count | None = None
-    max_errors: Count | None = None
-
 
 _DEFAULT_STEPS = (
     RolloutStep(weight=5, bake_s=120),
@@ -91,15 +49,15 @@ class Rollout(SpecPart):
     max_bake_s: Seconds = 600
     """How long a step may be prolonged while there is too little traffic to judge by."""
     ready_timeout_s: Seconds = 900
-    on_inconclusive: Literal["hold", "rollback", "top_up"] = "rollback"
+    on_inconclusive: OnInconclusive = "rollback"
     """When a step cannot be judged: hold for a person, roll back, or replay golden requests before that."""
-    top_up: TopUp = TopUp()
+    golden_replay: GoldenReplaySettings = GoldenReplaySettings()
     lease_s: Annotated[int, Field(ge=15, le=LONGEST_LEASE_S)] = DEFAULT_LEASE_S
     """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
-    analysis: Analysis = Analysis()
+    analysis: AnalysisPolicy = AnalysisPolicy()
     exposure: Exposure = Exposure()
     metrics: Metrics = Metrics()
-    mirror: Mirror | None = None
+    mirror_comparison: MirrorComparison | None = None
     """Compare the answers to mirrored requests while the candidate is shown (`preview`); null: do not."""
     approval: Approval = Approval()
     may_relax: tuple[Text, ...] = ()
@@ -109,10 +67,21 @@ class Rollout(SpecPart):
     on_concurrent_release: Literal["refuse", "queue"] = "queue"
     """A release that starts during another of the same model waits for its turn, or is told to come again."""
 
+    @property
+    def plan(self) -> CanaryPlan:
+        """The canary's plan."""
+        return CanaryPlan(
+            steps=self.steps,
+            window_s=float(self.window_s),
+            max_bake_s=float(self.max_bake_s),
+            on_inconclusive=self.on_inconclusive,
+            exposure=self.exposure,
+        )
+
     @model_validator(mode="after")
     def _steps_make_sense(self) -> Self:
-        weights = [step.weight for step in self.steps]
-        if any(later <= earlier for earlier, later in itertools.pairwise(weights)):
+        if not weights_rise(self.steps):
+            weights = [step.weight for step in self.steps]
             raise ValueError(f"the weights of `steps` must rise, but are {weights}")
         shortest, longest = min(step.bake_s for step in self.steps), max(step.bake_s for step in self.steps)
         if shortest < self.window_s:
@@ -124,19 +93,19 @@ class Rollout(SpecPart):
         return self
 
     @model_validator(mode="after")
-    def _mirror_needs_a_preview(self) -> Self:
-        if self.mirror is not None and self.preview is None:
+    def _mirror_comparison_needs_a_preview(self) -> Self:
+        if self.mirror_comparison is not None and self.preview is None:
             raise ValueError(
-                "`mirror:` needs `preview:` (write `preview: {}`): without it there is no candidate to ask"
+                "`mirror_comparison:` needs `preview:` (write `preview: {}`): without it there is no candidate to ask"
             )
         return self
 
     @model_validator(mode="after")
     def _replays_are_told_from_users(self) -> Self:
-        trusted = self.metrics.source == "scrape" or self.top_up.metrics_see_users_only
-        if self.on_inconclusive == "top_up" and not trusted:
+        trusted = self.metrics.source == "scrape" or self.golden_replay.metrics_see_users_only
+        if self.on_inconclusive == "golden_replay" and not trusted:
             raise ValueError(
-                "with `on_inconclusive: top_up` the queries must leave out requests to the revisions' own URLs, or "
-                "each replay counts twice; when they do, say so with `top_up: {metrics_see_users_only: true}`"
+                "with `on_inconclusive: golden_replay` the queries must leave out requests to the revisions' own URLs, "
+                "or each replay counts twice; when they do, say so with `golden_replay: {metrics_see_users_only: true}`"
             )
         return self

@@ -11,17 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from include.model_release.canary.judge import (
-    AnalysisPolicy,
-    CanaryJudge,
-    CanaryPlan,
-    CanaryStep,
-    Sample,
-    Verdict,
-    Window,
-    decide,
-    wants_top_up,
-)
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.plan import decide, wants_golden_replay
+from include.model_release.canary.verdict import Verdict
+from include.model_release.metrics.samples import Sample, Window
 from include.model_release.record.events import Event, EventWriter
 from include.model_release.record.kinds import (
     EventData,
@@ -37,9 +30,16 @@ from include.model_release.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
 BOUNDS_MS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, math.inf)
-STEPS = (CanaryStep(5, 120), CanaryStep(25, 180), CanaryStep(50, 180), CanaryStep(99, 60))
+STEPS = (
+    RolloutStep(weight=5, bake_s=120),
+    RolloutStep(weight=25, bake_s=180),
+    RolloutStep(weight=50, bake_s=180),
+    RolloutStep(weight=99, bake_s=60),
+)
 STABLE_URI, CANDIDATE_URI = "s3://b/models/digits/2/repository", "s3://b/models/digits/3/repository"
 
 # What the metrics source tells of one window at a weight, so many seconds after the canary began; text: no data.
@@ -57,7 +57,7 @@ class Traffic:
     bad_after_s: float = 0.0
     median_ms: float = 8.0
     window_s: float = 10.0
-    blind_s: Sequence[tuple[float, float]] = ()
+    no_data_s: Sequence[tuple[float, float]] = ()
     seed: int = 1
     _rng: np.random.Generator = field(init=False, repr=False)
 
@@ -66,7 +66,7 @@ class Traffic:
 
     def __call__(self, at_s: float, weight: int) -> Window | str:
         """Return what the metrics source tells of the window that ends at `at_s`; text where it cannot be read."""
-        if any(began <= at_s < ended for began, ended in self.blind_s):
+        if any(began <= at_s < ended for began, ended in self.no_data_s):
             return "GET http://127.0.0.1:9901/stats/prometheus: connection refused (1 in a row): again"
         bad = at_s >= self.bad_after_s
         return Window(
@@ -115,14 +115,14 @@ class Story:
     def canary(
         self,
         source: Source,
-        steps: Sequence[CanaryStep] = STEPS,
+        steps: Sequence[RolloutStep] = STEPS,
         windows: int | None = None,
         replays: Source | None = None,
         **plan: Any,
     ) -> str:
         """Watch a canary to its end, or die after so many `windows`; a judge of its own, from the first step.
 
-        With `replays` golden requests are replayed where the plan wants a top-up.
+        With `replays` golden requests are replayed where the plan wants a golden replay.
 
         Returns how it ended: `advance`, `roll_back`, `hold` or `died`.
         """
@@ -149,7 +149,7 @@ class Story:
         self,
         judge: CanaryJudge,
         source: Source,
-        step: CanaryStep,
+        step: RolloutStep,
         plan: CanaryPlan,
         left: Iterator[int],
         began: datetime,
@@ -158,11 +158,11 @@ class Story:
         elapsed_s, verdict = 0.0, judge.standing()
         for _ in left:
             self._pass(plan.window_s)
-            topped_up = wants_top_up(verdict, elapsed_s, step, plan)
+            replaying = wants_golden_replay(verdict, elapsed_s, step, plan)
             elapsed_s += plan.window_s
             at_s = (self.now - began).total_seconds()
             seen = [source(at_s, step.weight)]
-            if replays is not None and topped_up:
+            if replays is not None and replaying:
                 seen.append(replace(cast(Window, replays(at_s, 50)), source="replay"))
             verdict = [self._judged(judge, window) for window in seen][-1]
             decision = decide(verdict, elapsed_s, step, plan)
@@ -180,26 +180,26 @@ class Story:
     def _judged(self, judge: CanaryJudge, seen: Window | str) -> Verdict:
         verdict = judge.observe_failure(seen) if isinstance(seen, str) else judge.observe(seen)
         self.verdicts.append(verdict)
-        totals = verdict.statistics["canary"]
+        totals = verdict.statistics.canary
         self.tell(
             WindowJudged(
                 verdict=verdict.to_dict(),
-                candidate_requests=totals["candidate_requests"],
-                candidate_errors=totals["candidate_errors"],
-                first_bad_at=self.now if totals["candidate_errors"] else None,
+                candidate_requests=totals.candidate_requests,
+                candidate_errors=totals.candidate_errors,
+                first_bad_at=self.now if totals.candidate_errors else None,
             )
         )
         return verdict
 
-    def _tell_step(self, step: CanaryStep, verdict: Verdict, elapsed_s: float) -> None:
-        totals = verdict.statistics["step"]
+    def _tell_step(self, step: RolloutStep, verdict: Verdict, elapsed_s: float) -> None:
+        totals = verdict.statistics.step
         self.tell(
             StepFinished(
                 weight=step.weight,
                 verdict=verdict.status,
                 reason=verdict.reason,
-                candidate_requests=totals["candidate_requests"],
-                candidate_errors=totals["candidate_errors"],
+                candidate_requests=totals.candidate_requests,
+                candidate_errors=totals.candidate_errors,
                 seconds=elapsed_s,
             )
         )

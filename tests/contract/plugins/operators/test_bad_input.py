@@ -37,7 +37,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.checkpoint import WatchState
 from slipway.triggers.canary import CanaryStepTrigger
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import SlipwayError, TransientError
 from include.model_release.record.kinds import ReleaseStarted, WeightIntended
 from include.model_release.rollout.inference_service import inference_service_manifest
@@ -253,7 +253,7 @@ def test_cluster_is_away_in_a_canary(release_run: ReleaseRun) -> None:
         hold=False,
         state=WatchState(
             "watch",
-            CanaryJudge(AnalysisPolicy.from_analysis(release_run.spec.rollout.analysis)).to_json(),
+            CanaryJudge(release_run.spec.rollout.analysis).to_json(),
             0.0,
         ).to_dict(),
         aws_conn_id="aws_default",

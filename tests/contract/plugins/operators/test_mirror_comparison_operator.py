@@ -61,12 +61,12 @@ def ports(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int
 
 @pytest.fixture
 def admitted(store: ModelStoreHook) -> Callable[..., ReleaseRun]:
-    """Admits version 2 of `table` over version 1, with a `rollout.mirror`."""
+    """Admits version 2 of `table` over version 1, with a `rollout.mirror_comparison`."""
 
     def admit(mirror: str) -> ReleaseRun:
         text = (
             "model: table\nsource: {format: onnx}\nvalidation: {output: y}\n"
-            f"rollout:\n  preview: {{}}\n  mirror: {mirror}\n"
+            f"rollout:\n  preview: {{}}\n  mirror_comparison: {mirror}\n"
         )
         release_run = ReleaseRun(
             release_id="table-2",
@@ -224,7 +224,7 @@ def test_without_traffic_it_is_inconclusive(
 def test_it_passes_at_once_where_nothing_is_asked_for(
     tritons: dict[str, TritonServer], admitted: Callable[..., ReleaseRun], store: ModelStoreHook
 ) -> None:
-    """Without `rollout.mirror`, and without a candidate that is shown, no pod runs and no stage is recorded."""
+    """Without `rollout.mirror_comparison`, and without a shown candidate, no pod runs and no stage is recorded."""
     both = shown(tritons["stable"], tritons["other"])
     for mirror, preview in (("null", both), ("{}", None)):
         operator_for(admitted(mirror), preview).execute(context())

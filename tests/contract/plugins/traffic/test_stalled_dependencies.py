@@ -20,7 +20,7 @@ from slipway.traffic.checkpoint import WatchState
 from slipway.traffic.step_watcher import StepWatch
 from slipway.triggers.canary import CanaryStepTrigger
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from include.model_release.canary.judge import CanaryJudge
 from tests.support.guard.stage import SLACK_S, GuardProcess, Stage
 from tests.support.stalled.world import (
     CLUSTER,
@@ -71,7 +71,7 @@ class Canary:
     """A canary as a triggerer watches it."""
 
     def __init__(self, release_run: ReleaseRun) -> None:
-        judge = CanaryJudge(AnalysisPolicy.from_analysis(release_run.spec.rollout.analysis))
+        judge = CanaryJudge(release_run.spec.rollout.analysis)
         step = release_run.spec.rollout.steps[0]
         judge.begin_step(step.weight, step.bake_s)
         self.trigger = SeenTrigger(

@@ -6,28 +6,25 @@ import math
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
-from include.model_release.canary.judge import (
-    AnalysisPolicy,
-    CanaryPlan,
-    CanaryStep,
-    Verdict,
-    decide,
-    exposure_spent,
-)
+from include.model_release.canary.judge import AnalysisPolicy, Verdict
+from include.model_release.canary.plan import decide, exposure_spent
+from include.model_release.canary.verdict import Status
 from include.model_release.errors import SpecError
+from include.model_release.spec.rollout.plan import CanaryPlan, Exposure, RolloutStep
 from tests.support.canary.windows import judge, window
 
-PLAN = CanaryPlan((CanaryStep(5, 60.0), CanaryStep(50, 60.0)), max_bake_s=300.0)
+PLAN = CanaryPlan((RolloutStep(weight=5, bake_s=60), RolloutStep(weight=50, bake_s=60)), max_bake_s=300.0)
 
 
-def verdict(status: str, blind_windows: int = 0) -> Verdict:
-    assert status in ("pass", "fail", "inconclusive")
-    return Verdict(status, "", {"blind_windows": blind_windows}, blind=blind_windows > 0)  # type: ignore[arg-type]
+def verdict(status: Status, no_data_windows: int = 0) -> Verdict:
+    statistics = replace(judge().standing().statistics, no_data_windows=no_data_windows)
+    return Verdict(status, "", statistics, no_data=no_data_windows > 0)
 
 
 @pytest.mark.parametrize(
-    ("status", "elapsed_s", "blind_windows", "move"),
+    ("status", "elapsed_s", "no_data_windows", "move"),
     [
         ("fail", 1.0, 0, "roll_back"),
         ("pass", 59.0, 0, "continue"),
@@ -41,10 +38,10 @@ def verdict(status: str, blind_windows: int = 0) -> Verdict:
     ],
 )
 def test_a_verdict_decides_the_next_move(
-    status: str, elapsed_s: float, blind_windows: int, move: str
+    status: Status, elapsed_s: float, no_data_windows: int, move: str
 ) -> None:
-    """Fail goes back, pass advances after the bake, undecided waits up to the limit, blindness does not last."""
-    assert decide(verdict(status, blind_windows), elapsed_s, PLAN.steps[0], PLAN) == move
+    """Fail goes back, pass advances after the bake, undecided waits up to the limit, a lack of data does not last."""
+    assert decide(verdict(status, no_data_windows), elapsed_s, PLAN.steps[0], PLAN) == move
 
 
 def test_a_plan_may_hold_for_a_person() -> None:
@@ -58,8 +55,8 @@ def test_a_plan_may_hold_for_a_person() -> None:
 @pytest.mark.parametrize("weights", [[], [5, 5], [50, 5], [0, 5], [5, 100]])
 def test_a_plan_rises_within_1_to_99(weights: list[int]) -> None:
     """Weights that do not rise within 1 to 99 percent are no plan."""
-    with pytest.raises(SpecError):
-        CanaryPlan(tuple(CanaryStep(weight, 60.0) for weight in weights))
+    with pytest.raises((SpecError, ValidationError)):
+        CanaryPlan(tuple(RolloutStep(weight=weight, bake_s=60) for weight in weights))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +77,7 @@ def test_a_policy_out_of_range_is_told(values: dict[str, float]) -> None:
 
 def test_a_bake_as_long_as_the_limit_can_be_passed() -> None:
     """Windows are a little shorter than the clock says; a spotless step is not rolled back for that."""
-    plan = replace(PLAN, steps=(CanaryStep(5, 60.0),), max_bake_s=60.0)
+    plan = replace(PLAN, steps=(RolloutStep(weight=5, bake_s=60),), max_bake_s=60.0)
     judged, clock_s, moves = judge(bake_s=60.0), 0.0, []
     while "advance" not in moves and "roll_back" not in moves:
         clock_s += 10.02
@@ -92,15 +89,15 @@ def test_a_bake_as_long_as_the_limit_can_be_passed() -> None:
 @pytest.mark.parametrize(
     ("budget", "move"),
     [
-        ({"max_candidate_errors": 2}, "roll_back"),
-        ({"max_candidate_errors": 3}, "continue"),
-        ({"max_candidate_requests": 119}, "roll_back"),
-        ({"max_candidate_requests": 120}, "continue"),
+        (Exposure(max_errors=2), "roll_back"),
+        (Exposure(max_errors=3), "continue"),
+        (Exposure(max_requests=119), "roll_back"),
+        (Exposure(max_requests=120), "continue"),
     ],
 )
-def test_a_budget_of_exposure_ends_the_canary(budget: dict[str, int], move: str) -> None:
+def test_a_budget_of_exposure_ends_the_canary(budget: Exposure, move: str) -> None:
     """Users meet no more of the candidate than the plan allows, whatever the judge still hopes to learn."""
-    plan, judged = replace(PLAN, **budget), judge(bake_s=60.0)
+    plan, judged = replace(PLAN, exposure=budget), judge(bake_s=60.0)
     judged.observe(window((950, 4), (60, 1)))
     seen = judged.observe(window((950, 4), (60, 2)))
     assert decide(seen, 4.0, plan.steps[0], plan) == move

@@ -203,6 +203,6 @@ def test_the_example_of_the_documentation() -> None:
         for number in range(1, 16)
     ]
     assert verdicts[8].status == "inconclusive"
-    assert verdicts[8].statistics["total_evidence"] == pytest.approx(32, abs=0.5)
+    assert verdicts[8].statistics.total_evidence == pytest.approx(32, abs=0.5)
     assert [verdict.status for verdict in verdicts[9:]] == ["inconclusive"] * 5 + ["fail"]
-    assert verdicts[-1].statistics["total_evidence"] == pytest.approx(168, abs=0.5)
+    assert verdicts[-1].statistics.total_evidence == pytest.approx(168, abs=0.5)

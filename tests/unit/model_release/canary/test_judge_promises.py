@@ -10,13 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model_release.canary.judge import (
-    AnalysisPolicy,
-    CanaryJudge,
-    Sample,
-    Window,
-)
+from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Window
 from include.model_release.errors import SlipwayError
+from include.model_release.metrics.samples import Sample
 from tests.support.canary.windows import judge, window, windows_until_fail
 
 
@@ -93,7 +89,7 @@ def test_more_errors_never_help_the_candidate(
         seen, harsher = mild.observe(window(*less_bad)), harsh.observe(window(*worse))
         if harsher.status != "fail":
             assert seen.status != "fail"
-            mild_evidence, harsh_evidence = (v.statistics["evidence"]["errors"] for v in (seen, harsher))
+            mild_evidence, harsh_evidence = (v.statistics.evidence["errors"] for v in (seen, harsher))
             assert harsh_evidence >= mild_evidence * (1 - 1e-9)
 
 
@@ -110,7 +106,7 @@ def test_huge_and_odd_windows_give_a_defined_answer(
         )
         verdict = judged.observe(seen)
         assert verdict.status in ("pass", "fail", "inconclusive")
-        assert all(math.isfinite(value) for value in verdict.statistics["evidence"].values())
+        assert all(math.isfinite(value) for value in verdict.statistics.evidence.values())
 
 
 def test_a_verdict_holds_what_it_takes_to_compute_it_again() -> None:
@@ -136,15 +132,15 @@ def test_a_broken_state_is_refused() -> None:
             CanaryJudge.from_json(text)
 
 
-# --- being blind ---
+# --- windows without data ---
 
 
-def test_a_blind_window_is_neither_health_nor_time() -> None:
-    """When the metrics source fails the verdict is inconclusive and blind, and the bake does not go on."""
+def test_a_window_without_data_is_neither_health_nor_time() -> None:
+    """When the metrics source fails the verdict is inconclusive and says so, and the bake does not go on."""
     judged = judge(bake_s=4.0)
     judged.observe(window((950, 0), (60, 0)))
-    blind = judged.observe_failure("connection refused")
-    assert (blind.status, blind.blind, blind.window) == ("inconclusive", True, None)
-    assert "connection refused" in blind.reason
-    assert blind.statistics["step"]["seconds"] == 2.0
+    unseen = judged.observe_failure("connection refused")
+    assert (unseen.status, unseen.no_data, unseen.window) == ("inconclusive", True, None)
+    assert "connection refused" in unseen.reason
+    assert unseen.statistics.step.seconds == 2.0
     assert judged.observe(window((950, 0), (60, 0))).status == "pass"

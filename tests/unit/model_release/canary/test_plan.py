@@ -6,23 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from include.model_release.canary.judge import (
-    AnalysisPolicy,
-    CanaryJudge,
-    CanaryPlan,
-    CanaryStep,
-    Sample,
-    Verdict,
-    Window,
-    decide,
-    exposure_spent,
-    wants_top_up,
-)
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.plan import decide, exposure_spent, wants_golden_replay
+from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import SpecError
+from include.model_release.metrics.samples import Sample, Window
 from include.model_release.spec.release_file import parse_release_spec
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import CanaryPlan, Exposure, RolloutStep
 
-STEP = CanaryStep(5, 20.0)
-PLAN = CanaryPlan((STEP, CanaryStep(50, 20.0)), max_bake_s=60.0, on_inconclusive="top_up")
+STEP = RolloutStep(weight=5, bake_s=20)
+PLAN = CanaryPlan((STEP, RolloutStep(weight=50, bake_s=20)), max_bake_s=60.0, on_inconclusive="golden_replay")
 QUIET = Window(10.0, Sample(200, 0), Sample(1, 0))
 BUSY = Window(10.0, Sample(900, 0), Sample(60, 0))
 STRANGE = Window(10.0, Sample(950, 0), Sample(60, 3))
@@ -37,19 +31,19 @@ def verdict_on(*windows: Window | str) -> Verdict:
     return seen
 
 
-def test_too_little_traffic_after_the_bake_wants_a_top_up() -> None:
+def test_too_little_traffic_after_the_bake_wants_a_golden_replay() -> None:
     """Not before the bake is over: users may still come."""
     verdict = verdict_on(QUIET, QUIET)
-    assert not wants_top_up(verdict, 19.9, STEP, PLAN)
-    assert wants_top_up(verdict, 20.0, STEP, PLAN)
+    assert not wants_golden_replay(verdict, 19.9, STEP, PLAN)
+    assert wants_golden_replay(verdict, 20.0, STEP, PLAN)
 
 
-def test_a_stable_version_without_users_is_topped_up_too() -> None:
+def test_a_stable_version_without_users_is_replayed_to_too() -> None:
     """At 99 percent it is stable that there is too little of to compare with."""
     verdict = verdict_on(
         Window(10.0, Sample(2, 0), Sample(200, 0)), Window(10.0, Sample(2, 0), Sample(200, 0))
     )
-    assert wants_top_up(verdict, 20.0, STEP, PLAN)
+    assert wants_golden_replay(verdict, 20.0, STEP, PLAN)
 
 
 def test_it_goes_on_until_the_judge_can_tell() -> None:
@@ -57,31 +51,30 @@ def test_it_goes_on_until_the_judge_can_tell() -> None:
     doubtful = Window(10.0, Sample(50, 0), Sample(50, 4), "replay")
     verdict = verdict_on(QUIET, QUIET, doubtful)
     assert "Suspicious" in verdict.reason
-    assert wants_top_up(verdict, 30.0, STEP, PLAN)
+    assert wants_golden_replay(verdict, 30.0, STEP, PLAN)
     clean = Window(10.0, Sample(50, 0), Sample(50, 0), "replay")
-    assert not wants_top_up(verdict_on(QUIET, QUIET, clean), 30.0, STEP, PLAN)
+    assert not wants_golden_replay(verdict_on(QUIET, QUIET, clean), 30.0, STEP, PLAN)
 
 
 @pytest.mark.parametrize(
     "windows",
     [(STRANGE, STRANGE), (BUSY, BUSY), (QUIET, "away"), ("away",)],
-    ids=["doubt", "pass", "blind", "dark"],
+    ids=["doubt", "pass", "no data", "nothing but no data"],
 )
-def test_what_is_not_for_want_of_requests_is_not_topped_up(windows: tuple[Window | str, ...]) -> None:
+def test_what_is_not_for_want_of_requests_is_not_replayed_for(windows: tuple[Window | str, ...]) -> None:
     """Doubt among enough of users' requests, a pass, and a source that is away are no matter of traffic."""
-    assert not wants_top_up(verdict_on(*windows), 40.0, STEP, PLAN)
+    assert not wants_golden_replay(verdict_on(*windows), 40.0, STEP, PLAN)
 
 
-def test_only_the_plan_that_says_so_tops_up() -> None:
+def test_only_the_plan_that_says_so_replays() -> None:
     """With hold and rollback nothing is replayed, nor while a person holds the step."""
     verdict = verdict_on(QUIET, QUIET)
-    assert not wants_top_up(verdict, 40.0, STEP, replace(PLAN, on_inconclusive="rollback"))
-    assert not wants_top_up(verdict, 40.0, STEP, replace(PLAN, on_inconclusive="hold"))
-    held = PLAN.held(0)
-    assert not wants_top_up(verdict, 40.0, held.steps[0], held)
+    assert not wants_golden_replay(verdict, 40.0, STEP, replace(PLAN, on_inconclusive="rollback"))
+    assert not wants_golden_replay(verdict, 40.0, STEP, replace(PLAN, on_inconclusive="hold"))
+    assert not wants_golden_replay(verdict, 40.0, STEP, PLAN, held=True)
 
 
-def test_a_top_up_that_does_not_help_ends_in_a_rollback() -> None:
+def test_a_golden_replay_that_does_not_help_ends_in_a_rollback() -> None:
     """When the time is up and it still cannot be told, the users are taken back."""
     verdict = verdict_on(QUIET, QUIET)
     assert decide(verdict, 59.0, STEP, PLAN) == "continue"
@@ -92,20 +85,22 @@ def test_a_top_up_that_does_not_help_ends_in_a_rollback() -> None:
 def test_replays_spend_nothing_of_the_budget() -> None:
     """The exposure that a plan allows is that of users."""
     bad = Window(10.0, Sample(50, 0), Sample(50, 2), "replay")
-    plan = replace(PLAN, max_candidate_requests=10, max_candidate_errors=1)
+    plan = replace(PLAN, exposure=Exposure(max_requests=10, max_errors=1))
     assert exposure_spent(verdict_on(QUIET, QUIET, bad), plan) is None
     assert exposure_spent(verdict_on(BUSY), plan) is not None
 
 
 def release_file(rollout: str) -> str:
-    return f"model: digits\nsource: {{format: onnx}}\nrollout:\n  on_inconclusive: top_up\n{rollout}"
+    return f"model: digits\nsource: {{format: onnx}}\nrollout:\n  on_inconclusive: golden_replay\n{rollout}"
 
 
-def test_the_release_file_says_how_to_top_up() -> None:
+def test_the_release_file_says_how_to_replay() -> None:
     """The policy and its settings come from `rollout`."""
-    rollout = parse_release_spec(release_file("  top_up: {requests_per_s: 4}\n"), "digits.yaml").rollout
-    assert rollout.top_up.requests_per_s == 4
-    assert CanaryPlan.from_rollout(rollout).on_inconclusive == "top_up"
+    rollout = parse_release_spec(
+        release_file("  golden_replay: {requests_per_s: 4}\n"), "digits.yaml"
+    ).rollout
+    assert rollout.golden_replay.requests_per_s == 4
+    assert rollout.plan.on_inconclusive == "golden_replay"
 
 
 def test_queries_that_may_count_replays_among_users_are_refused() -> None:
@@ -113,15 +108,17 @@ def test_queries_that_may_count_replays_among_users_are_refused() -> None:
     metrics = "  metrics: {source: prometheus, queries: knative}\n"
     with pytest.raises(SpecError, match="metrics_see_users_only"):
         parse_release_spec(release_file(metrics), "digits.yaml")
-    trusted = metrics + "  top_up: {metrics_see_users_only: true}\n"
-    assert parse_release_spec(release_file(trusted), "digits.yaml").rollout.top_up.metrics_see_users_only
+    trusted = metrics + "  golden_replay: {metrics_see_users_only: true}\n"
+    assert parse_release_spec(
+        release_file(trusted), "digits.yaml"
+    ).rollout.golden_replay.metrics_see_users_only
 
 
 def test_the_examples_of_the_documentation_are_release_files() -> None:
-    """docs/canary.md: both examples of a top-up are read, queries included."""
+    """docs/canary.md: both examples of a golden replay are read, queries included."""
     text = (Path(__file__).parents[4] / "docs" / "canary.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```yaml\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     specs = [
         parse_release_spec(f"model: digits\nsource: {{format: onnx}}\n{one}", "doc.yaml") for one in examples
     ]
-    assert [spec.rollout.on_inconclusive for spec in specs] == ["top_up", "top_up"]
+    assert [spec.rollout.on_inconclusive for spec in specs] == ["golden_replay", "golden_replay"]

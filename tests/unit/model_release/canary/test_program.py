@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from include.model_release.canary.__main__ import main
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Window
+from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.recordings import read_policy
 from include.model_release.errors import SlipwayError
+from include.model_release.metrics.samples import Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.sandbox.lab.simulation.recorded_canary import Traffic
 
 _PROGRAM = (sys.executable, "-m", "include.model_release.canary")
@@ -41,7 +43,7 @@ def verdicts(text: str) -> list[dict[str, Any]]:
 def test_the_program_gives_the_judges_own_verdicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Steps, windows bare and wrapped, and blind ones: each verdict is what the judge itself says, in order."""
+    """Steps, windows bare and wrapped, and windows without data: each verdict is what the judge says."""
     source, judge = Traffic(candidate_errors=0.02), CanaryJudge(AnalysisPolicy())
     lines: list[Any] = []
     expected = []
@@ -69,7 +71,7 @@ def test_the_program_gives_the_judges_own_verdicts(
     ],
 )
 def test_the_exit_code_is_that_of_the_last_verdict(lines: list[Any], code: int, tmp_path: Path) -> None:
-    """A pass gives 0, a fail 1, an undecided or blind end 3."""
+    """A pass gives 0, a fail 1, an end without a decision or without data 3."""
     assert main([recorded(tmp_path / "w.jsonl", *lines)]) == code
 
 
@@ -209,7 +211,9 @@ def test_explain_says_each_verdict_in_words(tmp_path: Path, capsys: pytest.Captu
     assert paragraphs[3].startswith("Window 2, 10 s seen, weight 5 %: INCONCLUSIVE. ")
     assert "connection refused" in paragraphs[3]
     assert "FAIL. The candidate fails" in paragraphs[6]
-    assert paragraphs[-1].startswith("Conclusion after 5 windows, 1 of them blind: FAIL. The candidate fails")
+    assert paragraphs[-1].startswith(
+        "Conclusion after 5 windows, 1 of them without data: FAIL. The candidate fails"
+    )
 
 
 def test_replays_are_told_from_users(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.recordings import replay
+from include.model_release.canary.verdict import Verdict
 from include.model_release.metrics.samples import Window
 
 _FILE = Path(__file__).parents[3] / "support" / "canary" / "recorded_verdicts.json"
@@ -49,6 +50,24 @@ def test_the_judge_says_what_it_said(name: str) -> None:
     assert len(verdicts) == len(story["verdicts"])
     for found, recorded in zip(verdicts, story["verdicts"], strict=True):
         assert_equal(found, recorded)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_verdict_is_read_and_written_as_it_was(name: str) -> None:
+    """From the record to the types and back, a verdict keeps its JSON, byte for byte."""
+    for recorded in RECORDED[name]["verdicts"]:
+        assert json.dumps(Verdict.from_dict(recorded).to_dict()) == json.dumps(recorded)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"status": "perhaps"}, {"statistics": {}}, {"window": {}}, {"statistics": None}, {"reason": None}],
+)
+def test_what_is_no_verdict_is_not_read_as_one(change: dict[str, Any]) -> None:
+    """A verdict with a part of another form is refused."""
+    recorded = RECORDED["undecided"]["verdicts"][1]
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        Verdict.from_dict(recorded | change)
 
 
 def test_a_judge_goes_on_from_a_state_that_was_saved_before() -> None:

@@ -50,7 +50,9 @@ def report(
 
 
 def spec_of(mirror: str) -> Any:
-    text = f"model: digits\nsource: {{format: onnx}}\nrollout:\n  preview: {{}}\n  mirror: {mirror}\n"
+    text = (
+        f"model: digits\nsource: {{format: onnx}}\nrollout:\n  preview: {{}}\n  mirror_comparison: {mirror}\n"
+    )
     return parse_release_spec(text, "digits.yaml")
 
 
@@ -180,23 +182,28 @@ def test_inconclusive_goes_on_unless_it_is_required() -> None:
 def test_limits_that_are_left_out_come_from_the_other_gates() -> None:
     """Tolerances are the conversion's and the agreement the validation's, unless the file says otherwise."""
     spec = spec_of("{}")
-    limits = mirror_limits(spec, spec.rollout.mirror)
+    limits = mirror_limits(spec, spec.rollout.mirror_comparison)
     assert (limits.abs_tolerance, limits.rel_tolerance) == (1e-4, 1e-3)
     assert (limits.agreement_min, limits.class_output) == (0.9, "probabilities")
     spec = spec_of("{output: label}")
-    assert mirror_limits(spec, spec.rollout.mirror).class_output == "label"
+    assert mirror_limits(spec, spec.rollout.mirror_comparison).class_output == "label"
     spec = spec_of("{abs_tolerance: 0.0, agreement_min: 0.0}")
-    limits = mirror_limits(spec, spec.rollout.mirror)
+    limits = mirror_limits(spec, spec.rollout.mirror_comparison)
     assert (limits.abs_tolerance, limits.rel_tolerance, limits.agreement_min) == (0.0, 1e-3, 0.0)
 
 
 def test_the_release_file_is_checked() -> None:
     """Off by default; a value out of range is refused by its key."""
-    assert parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml").rollout.mirror is None
+    assert (
+        parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml").rollout.mirror_comparison
+        is None
+    )
     with pytest.raises(SpecError, match="agreement_min"):
         spec_of("{agreement_min: 1.5}")
     with pytest.raises(SpecError, match="needs `preview:`"):
-        parse_release_spec("model: digits\nsource: {format: onnx}\nrollout: {mirror: {}}\n", "digits.yaml")
+        parse_release_spec(
+            "model: digits\nsource: {format: onnx}\nrollout: {mirror_comparison: {}}\n", "digits.yaml"
+        )
 
 
 def test_a_result_that_is_none_is_the_pods_fault() -> None:

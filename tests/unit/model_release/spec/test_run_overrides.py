@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.model_release.errors import UserError
-from include.model_release.spec.rollout.rollout import Rollout, RolloutStep
+from include.model_release.spec.rollout.plan import RolloutStep
+from include.model_release.spec.rollout.rollout import Rollout
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 
 FILE = [(5, 120), (25, 180), (99, 60)]

@@ -8,7 +8,7 @@ from include.model_release.errors import SpecError
 from include.model_release.gates.mirror_comparison import mirror_limits
 from include.model_release.spec.release_file import (
     ClassificationValidation,
-    Mirror,
+    MirrorComparison,
     RegressionValidation,
     ReleaseSpec,
     TextValidation,
@@ -70,8 +70,8 @@ def test_a_run_may_change_a_limit_of_the_kind() -> None:
 
 
 def test_only_classes_can_agree_in_the_mirror() -> None:
-    """Mirrored answers of other kinds show no class, so none is asked for unless `rollout.mirror` does."""
-    assert mirror_limits(spec_of("{agreement_min: 0.7}"), Mirror()).agreement_min == 0.7
+    """Mirrored answers of other kinds show no class, so none is asked for unless `rollout.mirror_comparison` does."""
+    assert mirror_limits(spec_of("{agreement_min: 0.7}"), MirrorComparison()).agreement_min == 0.7
     regression = spec_of("{kind: regression, mae_max: 1}")
-    assert mirror_limits(regression, Mirror()).agreement_min == 0.0
-    assert mirror_limits(regression, Mirror(agreement_min=0.5)).agreement_min == 0.5
+    assert mirror_limits(regression, MirrorComparison()).agreement_min == 0.0
+    assert mirror_limits(regression, MirrorComparison(agreement_min=0.5)).agreement_min == 0.5

@@ -11,13 +11,14 @@ from slipway.release_run import ReleaseRun
 from slipway.traffic import shield
 from slipway.traffic.checkpoint import WatchState
 
+from include.model_release.spec.rollout.plan import Exposure
 from tests.support.plugins.watching import (
     FAILING,
     HEALTHY,
     LONG,
     PLAN,
     Live,
-    blind,
+    has_no_data,
     judged,
     kinds,
     told,
@@ -71,9 +72,9 @@ async def test_a_store_that_hangs_delays_no_verdict_and_no_step_ends_without_it(
 
 
 async def test_time_that_nobody_watched_is_no_bake_and_no_bet(release_run: ReleaseRun, live: Live) -> None:
-    """A triggerer that stood still is blind for one window; what users met meanwhile counts against the budget."""
+    """A triggerer that stood still has no data for one window; what users met meanwhile counts against the budget."""
     model, lease = live(), LeaseDouble()
-    plan = replace(LONG, max_candidate_requests=20 * 400)
+    plan = replace(LONG, exposure=Exposure(max_requests=20 * 400))
     watched, _, metrics = watch(release_run, model, HEALTHY, lease=lease, plan=plan)
     running = asyncio.create_task(watched.run())
     await until(lambda: kinds(watched).count("window_judged") > 2)
@@ -82,8 +83,8 @@ async def test_time_that_nobody_watched_is_no_bake_and_no_bet(release_run: Relea
     await until(lambda: watched.judge.unjudged.windows == 1)
     await until(lambda: any(one.data.verdict["blind"] for one in judged(watched)))
     assert watched.elapsed_s - before < 1.0
-    assert max(one.data.verdict["window"]["seconds"] for one in judged(watched) if not blind(one)) < 1.0
-    assert sum(blind(one) for one in judged(watched)) == 1
+    assert max(one.data.verdict["window"]["seconds"] for one in judged(watched) if not has_no_data(one)) < 1.0
+    assert sum(has_no_data(one) for one in judged(watched)) == 1
     metrics.readings += 300
     assert await running == "roll_back"
     assert "budget" in told(watched, "rollback_started").reason

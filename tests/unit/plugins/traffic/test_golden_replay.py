@@ -22,7 +22,7 @@ from slipway.traffic.golden_replay import LATENCY_BOUNDS_MS, GoldenReplay, load_
 from include.model_release.errors import StoreUnavailableError, UserError
 from include.model_release.metrics.samples import Window
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
-from include.model_release.spec.rollout.golden_replay import TopUp
+from include.model_release.spec.rollout.golden_replay import GoldenReplaySettings
 from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.triton_config.pbtxt import from_pbtxt
 
@@ -123,8 +123,8 @@ def answer(status: int = 200, **content: Any) -> web.Response:
 def replayed(
     release_run: ReleaseRun, registry: RegistryDouble, base_url: str, **settings: Any
 ) -> GoldenReplay:
-    top_up = TopUp(**{"requests_per_s": 200.0, "timeout_s": 1.0, **settings})
-    rollout = release_run.spec.rollout.model_copy(update={"top_up": top_up})
+    golden_replay = GoldenReplaySettings(**{"requests_per_s": 200.0, "timeout_s": 1.0, **settings})
+    rollout = release_run.spec.rollout.model_copy(update={"golden_replay": golden_replay})
     release_run = release_run.model_copy(
         update={"spec": release_run.spec.model_copy(update={"rollout": rollout})}
     )
@@ -280,7 +280,9 @@ def test_rows_that_are_too_large_are_left_out(release_run: ReleaseRun) -> None:
         outputs=manifest.signature.outputs,
     )
     registry.require = lambda model, version: manifest.model_copy(update={"signature": wide})  # type: ignore[method-assign]
-    small = release_run.spec.rollout.model_copy(update={"top_up": TopUp(max_request_bytes=4096)})
+    small = release_run.spec.rollout.model_copy(
+        update={"golden_replay": GoldenReplaySettings(max_request_bytes=4096)}
+    )
     limited = release_run.model_copy(update={"spec": release_run.spec.model_copy(update={"rollout": small})})
     with pytest.raises(UserError, match="max_request_bytes"):
         load_requests(limited, cast(ModelRegistry, registry))

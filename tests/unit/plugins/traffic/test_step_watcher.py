@@ -9,13 +9,13 @@ import pytest
 from slipway.release_run import ReleaseRun
 from slipway.traffic import step_watcher
 
-from include.model_release.canary.judge import CanaryStep
 from include.model_release.errors import (
     AlreadyReleasedError,
     CanaryRefusedError,
     ForeignChangeError,
     TimedOutError,
 )
+from include.model_release.spec.rollout.plan import Exposure, RolloutStep
 from tests.support.plugins.watching import (
     FAILING,
     HEALTHY,
@@ -79,7 +79,7 @@ async def test_a_metrics_source_that_is_away_ends_the_canary(release_run: Releas
     metrics.away = True
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
-    assert kinds(watched).count("window_judged") == PLAN.max_blind_windows
+    assert kinds(watched).count("window_judged") == PLAN.max_no_data_windows
     assert told(watched, "window_judged").verdict["blind"]
 
 
@@ -107,7 +107,7 @@ async def test_a_long_step_reports_what_it_saw_so_far(
 ) -> None:
     """A bake is not silent for longer than the reporting interval."""
     monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.1)
-    long = replace(PLAN, steps=(CanaryStep(20, 60.0),), max_bake_s=60.0)
+    long = replace(PLAN, steps=(RolloutStep(weight=20, bake_s=60),), max_bake_s=60.0)
     watched, _, _ = watch(release_run, live(), HEALTHY, plan=long)
     assert await watched.run() == "continue"
     assert "window_judged" in kinds(watched)
@@ -178,7 +178,7 @@ async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
 ) -> None:
     """A trigger made anew from what Airflow kept takes over what its predecessor saved after its last window."""
     monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.1)
-    long = replace(PLAN, steps=(CanaryStep(20, 60.0),), max_bake_s=60.0)
+    long = replace(PLAN, steps=(RolloutStep(weight=20, bake_s=60),), max_bake_s=60.0)
     model, journal, lease = live(), JournalDouble(), LeaseDouble()
     died, _, metrics = watch(release_run, model, HEALTHY, plan=long, journal=journal, lease=lease)
     assert await died.run() == "continue"
@@ -227,7 +227,7 @@ async def test_the_same_data_again_is_no_window(release_run: ReleaseRun, live: L
 async def test_a_budget_of_exposure_ends_the_canary(release_run: ReleaseRun, live: Live) -> None:
     """Once users have met as much of the candidate as the plan allows it is taken back, and the reason says so."""
     model = live()
-    watched, _, _ = watch(release_run, model, HEALTHY, plan=replace(PLAN, max_candidate_requests=10))
+    watched, _, _ = watch(release_run, model, HEALTHY, plan=replace(PLAN, exposure=Exposure(max_requests=10)))
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert "budget" in told(watched, "rollback_started").reason

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, CanaryStep, Sample, Window
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.metrics.samples import Sample, Window
 from include.model_release.record.events import RecordError
 from include.model_release.record.kinds import (
     StageFinished,
@@ -24,9 +25,11 @@ from include.model_release.reports.canary.document import CanaryEvidence, Recomp
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.recording import recordings, windows_jsonl
 from include.model_release.reports.canary.timeline import LEAST_REQUESTS, TimeAxis, points_of
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.rollout.plan import RolloutStep
 from include.sandbox.lab.simulation.recorded_canary import STABLE_URI, STEPS, Story, Traffic
 
-_SHORT = (CanaryStep(5, 30), CanaryStep(50, 30))
+_SHORT = (RolloutStep(weight=5, bake_s=30), RolloutStep(weight=50, bake_s=30))
 
 
 def good() -> Story:
@@ -53,7 +56,7 @@ def slow() -> Story:
 def blind() -> Story:
     """Blind in the first window, for two in a row, and after that until it is given up."""
     story = Story()
-    assert story.canary(Traffic(blind_s=[(0, 20), (60, 81), (200, 9999)])) == "roll_back"
+    assert story.canary(Traffic(no_data_s=[(0, 20), (60, 81), (200, 9999)])) == "roll_back"
     story.restore()
     return story
 
@@ -71,7 +74,9 @@ def topped_up() -> Story:
     """Hardly any users: each step rests on replayed golden requests."""
     story = Story()
     assert (
-        story.canary(Traffic(rps=0.2), _SHORT, replays=Traffic(rps=10, seed=8), on_inconclusive="top_up")
+        story.canary(
+            Traffic(rps=0.2), _SHORT, replays=Traffic(rps=10, seed=8), on_inconclusive="golden_replay"
+        )
         == "advance"
     )
     story.promote()
@@ -81,7 +86,10 @@ def topped_up() -> Story:
 def failing_replays() -> Story:
     story = Story()
     replays = Traffic(rps=10, candidate_errors=0.3, seed=9)
-    assert story.canary(Traffic(rps=0.2), _SHORT, replays=replays, on_inconclusive="top_up") == "roll_back"
+    assert (
+        story.canary(Traffic(rps=0.2), _SHORT, replays=replays, on_inconclusive="golden_replay")
+        == "roll_back"
+    )
     story.restore()
     return story
 
@@ -380,9 +388,9 @@ def test_points_hold_every_request_once(rps: float) -> None:
     """Windows taken together lose nothing, hold enough requests where the stretch has them, and stay in it."""
     story = Story()
     story.canary(
-        Traffic(rps=rps, blind_s=[(300, 340)]),
-        [CanaryStep(5, 1500), CanaryStep(20, 1500)],
-        max_blind_windows=9,
+        Traffic(rps=rps, no_data_s=[(300, 340)]),
+        [RolloutStep(weight=5, bake_s=1500), RolloutStep(weight=20, bake_s=1500)],
+        max_no_data_windows=9,
         max_bake_s=3600.0,
     )
     run = only_run(story)

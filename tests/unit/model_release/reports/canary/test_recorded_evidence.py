@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryStep
+from include.model_release.canary.judge import AnalysisPolicy
 from include.model_release.record.fold import Event
 from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
+from include.model_release.spec.rollout.plan import RolloutStep
 
 _RECORDED = Path(__file__).parents[4] / "support" / "canary" / "recorded"
 
@@ -16,7 +17,7 @@ _RECORDED = Path(__file__).parents[4] / "support" / "canary" / "recorded"
 def test_a_recorded_canary_has_the_same_evidence_to_the_last_byte() -> None:
     """A run that was broken off, blind windows, replays, a cancellation, and windows from before there were replays."""
     lines = (_RECORDED / "events.jsonl").read_bytes().splitlines()
-    planned = (CanaryStep(5, 30), CanaryStep(50, 30))
+    planned = (RolloutStep(weight=5, bake_s=30), RolloutStep(weight=50, bake_s=30))
     evidence = canary_evidence([Event.from_bytes(line) for line in lines], AnalysisPolicy(), planned=planned)
     assert json.dumps(evidence.to_document(), indent=1) == (_RECORDED / "canary.json").read_text()
 

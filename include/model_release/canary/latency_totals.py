@@ -1,4 +1,4 @@
-"""The latencies that a judge has compared, kept so that a verdict on them can be told in milliseconds."""
+"""The latencies that a judge has compared, summed, so that a verdict on them can be told in milliseconds."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from include.model_release.metrics.samples import Window
 Histogram = dict[float, int]
 
 
-class LatencySeen:
-    """Both revisions' histograms (upper bound in ms to requests) over the windows that were asked about latency."""
+class LatencyTotals:
+    """Both revisions' histograms (upper bound in ms to requests) over the windows whose latencies were tested."""
 
     def __init__(self) -> None:
         self._stable: Histogram = {}
         self._candidate: Histogram = {}
 
     def add(self, window: Window) -> None:
-        """Take in one window; other bounds than before cannot be added to them, so then it begins anew."""
+        """Take in one window. Histograms with other bounds cannot be added: with such a window the sums begin anew."""
         stable, candidate = window.stable.latency_buckets, window.candidate.latency_buckets
         if not stable or not candidate:
             return
@@ -30,9 +30,10 @@ class LatencySeen:
         self._candidate = add_histograms(self._candidate, candidate)
 
     def against_stable(self, level: float) -> str:
-        """Say both revisions' latency at one level of the distribution, and who exceeds stable's how often.
+        """Return both revisions' latency at one level of the distribution, in words; "" where none were seen.
 
-        The shares tell of a fault that began so late that the quantile over all windows does not show it yet.
+        The words say how often each exceeds stable's latency. These shares show a fault that began so late that the
+        quantile over all windows does not show it yet.
         """
         theirs = quantile_ms(self._stable, level)
         mine = quantile_ms(self._candidate, level)
@@ -51,7 +52,7 @@ class LatencySeen:
         return f"{told})"
 
     def against_ceiling(self, level: float, ceiling_ms: float) -> str:
-        """Say the candidate's latency at one level of the distribution, and how often it exceeds the ceiling."""
+        """Return the candidate's latency at one level and how often it exceeds the ceiling, in words; "" if unknown."""
         mine = quantile_ms(self._candidate, level)
         bound = ceiling_bound(self._candidate, ceiling_ms)
         if mine is None or bound is None:
@@ -70,8 +71,13 @@ class LatencySeen:
         }
 
     @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> LatencySeen:
-        """Rebuild it from `to_dict`'s form; raises ValueError, KeyError or TypeError where it is none."""
+    def from_dict(cls, value: Mapping[str, Any]) -> LatencyTotals:
+        """Rebuild the sums from `to_dict`'s form.
+
+        :raises ValueError: a bound or a count is not a number.
+        :raises KeyError: a revision is missing.
+        :raises TypeError: a part has another form.
+        """
         found = cls()
         found._stable = histogram_from_list(value["stable"])
         found._candidate = histogram_from_list(value["candidate"])
@@ -84,7 +90,11 @@ def histogram_to_list(histogram: Mapping[float, int]) -> list[list[Any]]:
 
 
 def histogram_from_list(value: Sequence[Sequence[Any]]) -> Histogram:
-    """Rebuild a histogram from `histogram_to_list`'s form; raises ValueError or TypeError where it is none."""
+    """Rebuild a histogram from `histogram_to_list`'s form.
+
+    :raises ValueError: a bound or a count is not a number.
+    :raises TypeError: the value has another form.
+    """
     return {math.inf if bound is None else float(bound): int(count) for bound, count in value}
 
 

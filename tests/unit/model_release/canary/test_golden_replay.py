@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Sample, Verdict, Window
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.verdict import Verdict
+from include.model_release.metrics.samples import Sample, Window
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 
 Tally = tuple[int, int]
 BOUNDS_MS = (5.0, 10.0, 20.0, 50.0, float("inf"))
@@ -90,11 +93,11 @@ def test_a_candidate_that_is_slow_in_replays_fails() -> None:
 
 def test_replays_are_counted_apart() -> None:
     """Totals of users, of bake time and of windows know nothing of replays, which have their own."""
-    step = seen_by(judge(), QUIET, FAILING).statistics["step"]
-    assert (step["candidate_requests"], step["candidate_errors"]) == (1, 0)
-    assert (step["windows"], step["seconds"]) == (1, 10.0)
-    assert (step["replayed_requests"], step["replayed_errors"]) == (50, 12)
-    assert (step["stable_replayed_requests"], step["stable_replayed_errors"]) == (50, 0)
+    step = seen_by(judge(), QUIET, FAILING).statistics.step
+    assert (step.candidate_requests, step.candidate_errors) == (1, 0)
+    assert (step.windows, step.seconds) == (1, 10.0)
+    assert (step.replayed_requests, step.replayed_errors) == (50, 12)
+    assert (step.stable_replayed_requests, step.stable_replayed_errors) == (50, 0)
 
 
 def test_replays_that_stable_fails_too_show_nothing() -> None:
@@ -114,7 +117,7 @@ def test_the_two_sources_never_compare_with_each_other() -> None:
         verdict = seen_by(judged, timed(quick, (0, 5, 0, 0, 0), "users"), timed(long, long, "replay"))
         assert verdict.status != "fail"
     assert verdict.status == "pass"
-    assert verdict.statistics["total_evidence"] < 2
+    assert verdict.statistics.total_evidence < 2
 
 
 def test_ceilings_are_for_users() -> None:
@@ -125,14 +128,14 @@ def test_ceilings_are_for_users() -> None:
     assert "fail" not in statuses
 
 
-def test_blindness_is_not_ended_by_replays() -> None:
-    """While nobody sees the users, no replay makes a pass, and the count of blind windows goes on."""
+def test_replays_do_not_stand_for_windows_without_data() -> None:
+    """While nobody sees the users, no replay makes a pass, and the count of windows without data goes on."""
     judged = judge()
     seen_by(judged, QUIET, CLEAN, CLEAN)
     judged.observe_failure("away")
     verdict = judged.observe(CLEAN)
     assert verdict.status == "inconclusive"
-    assert judged.observe_failure("away").statistics["blind_windows"] == 2
+    assert judged.observe_failure("away").statistics.no_data_windows == 2
 
 
 def test_one_stretch_of_time_does_not_decide_alone_by_its_two_windows() -> None:
@@ -170,7 +173,7 @@ def test_replays_never_clear_what_users_make_suspicious(
             return
         mixed.observe(of_users)
         status = mixed.observe(of_replays).status
-        assert not (by_users.statistics["total_evidence"] >= 2 and status == "pass")
+        assert not (by_users.statistics.total_evidence >= 2 and status == "pass")
 
 
 @settings(max_examples=60, deadline=None)
@@ -193,7 +196,7 @@ def test_more_errors_among_replays_never_help(
         if poorer.status == "fail":
             return
         assert better.status != "fail"
-        assert poorer.statistics["total_evidence"] >= better.statistics["total_evidence"] * (1 - 1e-9)
+        assert poorer.statistics.total_evidence >= better.statistics.total_evidence * (1 - 1e-9)
         assert (poorer.status, better.status) != ("pass", "inconclusive")
 
 
@@ -202,14 +205,14 @@ def test_more_errors_among_replays_never_help(
 def test_the_first_replay_takes_no_evidence_away(
     history: list[tuple[tuple[Tally, Tally], tuple[Tally, Tally]]],
 ) -> None:
-    """Dividing the fortune leaves its sum as it was: an empty replay changes nothing."""
+    """Dividing the wealth leaves its sum as it was: an empty replay changes nothing."""
     judged = judge()
     for of_users, _ in _told(history):
         before = judged.observe(of_users)
         if before.status == "fail":
             return
     after = judged.observe(replay((0, 0), (0, 0)))
-    assert after.statistics["total_evidence"] == pytest.approx(before.statistics["total_evidence"])
+    assert after.statistics.total_evidence == pytest.approx(before.statistics.total_evidence)
 
 
 @settings(max_examples=40, deadline=None)

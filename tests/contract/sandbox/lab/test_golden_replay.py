@@ -13,10 +13,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from include.model_release.canary.judge import AnalysisPolicy
 from include.model_release.canary.recordings import replay as judged_again
 from include.model_release.publishing.manifest import FileEntry, Provenance
 from include.model_release.spec.release_file import parse_release_spec
+from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.sandbox.lab.serving_stack import Lab
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ rollout:
   steps: [{weight: 20, bake_s: 2}]
   window_s: 1
   max_bake_s: 40
-  on_inconclusive: top_up
-  top_up: {requests_per_s: 60}
+  on_inconclusive: golden_replay
+  golden_replay: {requests_per_s: 60}
 """
 TAG_ROUTING = "serving.kserve.io/enable-tag-routing"
 

@@ -1,4 +1,7 @@
-"""The release file's `rollout.mirror`: copies of users' requests, asked of both versions before the first percent."""
+"""The release file's `rollout.mirror_comparison`: copies of users' requests, asked of both versions.
+
+It takes place while the candidate is shown at 0 percent, before its first percent of users.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pydantic import Field
 from include.model_release.spec.parts import Count, ImageReference, Percent, PodSettings, Share, Text
 
 
-class Mirror(PodSettings):
+class MirrorComparison(PodSettings):
     """The pod that takes what the router mirrors, sends it to stable and candidate, and compares the answers.
 
     `timeout_s` is how long it waits for requests. Stable answers the mirrored share of its requests twice.

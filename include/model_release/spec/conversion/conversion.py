@@ -1,4 +1,4 @@
-"""The release file's `source` and `conversion`: what training leaves, and what is made of it.
+"""The release file's `conversion`: what is made of the source.
 
 Each target of a conversion is a class of its own with the options that it has, and says which arguments its
 converter is given. A new target is a new class here, or in a file of its own, and a line in `Conversion`.
@@ -25,12 +25,10 @@ from include.model_release.spec.conversion.targets import (
 from include.model_release.spec.conversion.tensorrt import Mebibytes, TensorRtLlmOptions, TensorRtOptions
 from include.model_release.spec.parts import (
     DnsLabel,
-    FileName,
     ImageReference,
     PodSettings,
     Quantity,
     Resources,
-    SpecPart,
     StartupSeconds,
     merged,
     size_of,
@@ -40,85 +38,6 @@ LONGEST_CONVERSION_S = 24 * 3600
 """The most that `conversion.timeout_s` may say; the DAG gives the task more than this."""
 OPTIONAL = "optional"
 """The one key of a variant that is no key of the conversion."""
-ARCHIVE_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".zip")
-# What each format's own library writes without a pickle.
-_MODEL_FILES = {
-    "onnx": "model.onnx",
-    "sklearn": "model.skops",
-    "xgboost": "model.ubj",
-    "lightgbm": "model.txt",
-    "pytorch": "model.pt",
-}
-# Formats that are many files and not one.
-_TREES = ("python", "repository", "checkpoint")
-
-
-class Source(SpecPart):
-    """What training leaves under incoming/MODEL/VERSION/."""
-
-    format: Literal[
-        "onnx", "sklearn", "xgboost", "lightgbm", "pytorch", "python", "repository", "checkpoint"
-    ] = "onnx"
-    """`onnx`, `sklearn`, `xgboost`, `lightgbm`, `pytorch`: one file. `python`: the files of one model of Triton's
-    Python backend, with its config.pbtxt. `repository`: a whole Triton model repository, an ensemble and its
-    members. `checkpoint`: a language model's folder in the form of Hugging Face.
-    """
-    model_file: FileName | None = None
-    """The file, for a format that is one file. Left out: model.onnx, model.skops, model.ubj, model.txt, model.pt."""
-    folder: FileName | None = None
-    """Where the files lie, for a format that is many. Left out: `repository/` and `checkpoint/` for those, the
-    version's own folder for Python.
-    """
-    archive: FileName | None = None
-    """Instead of a folder: one archive (tar, tar.gz, zip) that holds its content. Not for a checkpoint."""
-    golden_file: FileName = "golden.npz"
-    """Inputs with known answers: one array per model input and one with labels, all with the same number of
-    rows.
-    """
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
-        is_tree = self.format in _TREES
-        if is_tree and self.model_file:
-            raise ValueError(f"`format: {self.format}` is many files; name a `folder` or an `archive`")
-        if not is_tree and (self.folder or self.archive):
-            raise ValueError(f"`format: {self.format}` is one file; name it as `model_file`")
-        if self.folder and self.archive:
-            raise ValueError("give either `folder` or `archive`")
-        if self.archive and self.format == "checkpoint":
-            raise ValueError(
-                "`format: checkpoint` is read as a folder; upload its files, and name a `folder`"
-            )
-        if self.archive and not self.archive.endswith(ARCHIVE_SUFFIXES):
-            raise ValueError(f"`archive` must end with one of {', '.join(ARCHIVE_SUFFIXES)}")
-        if not is_tree and not self.model_file:
-            self.__dict__["model_file"] = _MODEL_FILES[self.format]
-        return self
-
-    @property
-    def location(self) -> str:
-        """Where the source lies, relative to incoming/MODEL/VERSION/: a file's name, or a folder's prefix.
-
-        A prefix ends with a slash, or is empty for the version's own folder.
-        """
-        if self.format not in _TREES:
-            return self.model_file or _MODEL_FILES[self.format]
-        if self.archive:
-            return self.archive
-        folder = self.folder or ("" if self.format == "python" else self.format)
-        return f"{folder}/" if folder else ""
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether `location` is a prefix with many objects below it."""
-        return self.format in _TREES and not self.archive
-
-    def required_files(self) -> tuple[str, ...]:
-        """Return what must have arrived beside ready.json, as far as the release file knows names."""
-        if not self.is_folder:
-            return (self.location, self.golden_file)
-        known = ("config.pbtxt", "model.py") if self.format == "python" else ()
-        return (*(self.location + name for name in known), self.golden_file)
 
 
 class TargetSettings(PodSettings):

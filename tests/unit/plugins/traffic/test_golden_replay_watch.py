@@ -21,7 +21,7 @@ from tests.unit.plugins.conftest import (
     ServiceDouble,
 )
 
-TOP_UP = replace(PLAN, on_inconclusive="top_up", max_bake_s=1.0)
+REPLAYING = replace(PLAN, on_inconclusive="golden_replay", max_bake_s=1.0)
 NOBODY = ((0, 0), (0, 0))
 Live = Callable[..., KnativeModel]
 
@@ -49,7 +49,7 @@ def windows(watched: StepWatch) -> list[dict[str, Any]]:
 async def test_a_candidate_without_users_passes_by_replays(release_run: ReleaseRun, live: Live) -> None:
     """After the bake golden requests are replayed to both revisions, and the step's reason says what it rests on."""
     replay = ReplayDouble()
-    watched, _, _ = watch(release_run, live(), NOBODY, plan=TOP_UP, replay=replay)
+    watched, _, _ = watch(release_run, live(), NOBODY, plan=REPLAYING, replay=replay)
     assert await watched.run() == "advance"
     assert replay.urls[0] == (
         "http://digits-predictor-00001.example",
@@ -63,7 +63,7 @@ async def test_users_windows_are_judged_first_and_both_are_recorded(
     release_run: ReleaseRun, live: Live
 ) -> None:
     """Each replayed window follows the users' window beside which it was replayed, under its source."""
-    watched, _, _ = watch(release_run, live(), NOBODY, plan=TOP_UP)
+    watched, _, _ = watch(release_run, live(), NOBODY, plan=REPLAYING)
     assert await watched.run() == "advance"
     sources = [window["source"] for window in windows(watched)]
     assert sources[-2:] == ["users", "replay"]
@@ -74,7 +74,7 @@ async def test_a_candidate_that_fails_replays_is_taken_back(release_run: Release
     """Its users, few as they are, are on stable again; none of the failed replays counts as theirs."""
     model = live()
     replay = ReplayDouble((50, 0), (50, 40))
-    watched, _, _ = watch(release_run, model, NOBODY, plan=TOP_UP, replay=replay)
+    watched, _, _ = watch(release_run, model, NOBODY, plan=REPLAYING, replay=replay)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     judged = told(watched, "window_judged")
@@ -85,7 +85,7 @@ async def test_a_candidate_that_fails_replays_is_taken_back(release_run: Release
 async def test_enough_users_need_no_replay(release_run: ReleaseRun, live: Live) -> None:
     """Nothing is replayed where users send what it takes."""
     replay = ReplayDouble()
-    watched, _, _ = watch(release_run, live(), HEALTHY, plan=TOP_UP, replay=replay)
+    watched, _, _ = watch(release_run, live(), HEALTHY, plan=REPLAYING, replay=replay)
     assert await watched.run() == "advance"
     assert replay.urls == []
 
@@ -95,7 +95,7 @@ async def test_without_urls_it_is_rolled_back_and_says_why(
 ) -> None:
     """A replay that cannot be had leaves the policy what `rollback` is, with the reason in the record."""
     model, replay = live(), ReplayDouble(candidate=None)
-    watched, _, _ = watch(release_run, model, NOBODY, plan=TOP_UP, replay=replay)
+    watched, _, _ = watch(release_run, model, NOBODY, plan=REPLAYING, replay=replay)
     assert await watched.run() == "roll_back"
     assert model.share(CANDIDATE_URI) == 0
     assert "No golden requests were replayed: the store is away" in told(watched, "rollback_started").reason
@@ -104,10 +104,10 @@ async def test_without_urls_it_is_rolled_back_and_says_why(
 async def test_what_is_replayed_while_the_users_are_not_seen_is_not_judged(
     release_run: ReleaseRun, live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A blind window is blind, whatever was replayed meanwhile, and the next one is not topped up."""
+    """A window without data stays one, whatever was replayed meanwhile, and beside the next one nothing is replayed."""
     replay = ReplayDouble((50, 50), (50, 50))
     watched, _, metrics = watch(
-        release_run, live(), NOBODY, plan=replace(TOP_UP, max_bake_s=30.0), replay=replay
+        release_run, live(), NOBODY, plan=replace(REPLAYING, max_bake_s=30.0), replay=replay
     )
 
     read = metrics.read
@@ -130,7 +130,7 @@ async def test_a_watch_that_is_made_anew_goes_on_replaying(
     """Windows longer than the reporting interval make a watch each; the judge still knows what it lacked."""
     monkeypatch.setattr(step_watcher, "REPORT_INTERVAL_S", 0.0)
     model, journal, lease = live(), JournalDouble(), LeaseDouble()
-    lasting = replace(TOP_UP, max_bake_s=30.0)
+    lasting = replace(REPLAYING, max_bake_s=30.0)
     for _ in range(40):
         replay = ReplayDouble()
         watched, _, _ = watch(
@@ -146,7 +146,7 @@ async def test_a_watch_that_is_made_anew_goes_on_replaying(
 async def test_a_paused_canary_is_not_topped_up(release_run: ReleaseRun, live: Live) -> None:
     """While a person looks nothing ends, so nothing is lacking."""
     lease, replay = LeaseDouble(), ReplayDouble()
-    watched, _, _ = watch(release_run, live(), NOBODY, plan=TOP_UP, lease=lease, replay=replay)
+    watched, _, _ = watch(release_run, live(), NOBODY, plan=REPLAYING, lease=lease, replay=replay)
     running = asyncio.create_task(watched.run())
     await until(lambda: "weight_observed" in kinds(watched))
     pause(lease)
