@@ -68,8 +68,8 @@ def test_candidate_is_shown_before_its_first_percent(on_call: OnCallStory) -> No
     """With a preview the first that is observed is 0 %, at an address of the candidate's own."""
     assert on_call.second.stage("preview") == "passed"
     seen = [event.data for event in on_call.second.events if event.kind == "weight_observed"]
-    assert [data["weight"] for data in seen[:2]] == [0, 50]
-    assert seen[0]["candidate_url"].startswith("http://latest-")
+    assert [data.weight for data in seen[:2]] == [0, 50]
+    assert seen[0].candidate_url.startswith("http://latest-")
 
 
 def test_model_that_does_not_load_is_refused(on_gpu: OnGpuStory) -> None:

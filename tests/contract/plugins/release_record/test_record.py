@@ -50,7 +50,7 @@ def test_events_come_back_in_order(store: ModelStoreHook) -> None:
     ]
     assert record(store).events() == written
     assert written[0].at == BEGIN
-    assert written[0].data == {"stable_storage_uri": URI}
+    assert written[0].data == ReleaseStarted(stable_storage_uri=URI)
     assert [entry.key for entry in store.entries("records/")] == [
         "records/digits/2/000001-release_started.json",
         "records/digits/2/000002-stage_started.json",
