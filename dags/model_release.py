@@ -46,7 +46,7 @@ from slipway.operators.validate import ValidateModelOperator
 from slipway.pools import STAGING_POOL
 
 from include.model_release.identifiers import list_models
-from include.model_release.spec.conversion.conversion import LONGEST_CONVERSION_S
+from include.model_release.spec.conversion.target import LONGEST_CONVERSION_S
 from include.model_release.spec.parts import LONGEST_STARTUP_S
 
 RELEASES_DIR = Path(

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError
 from include.model_release.gates.pod_report import parse_report
-from include.model_release.spec.conversion.targets import ParityRules
+from include.model_release.spec.conversion.parity import ParityRules
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.rollout.mirror_comparison import MirrorComparison
 

@@ -13,7 +13,7 @@ from typing import Any
 from include.model_release.bucket_layout import is_source_file
 from include.model_release.intake import ReadyFile
 from include.model_release.publishing.manifest import GOLDEN_FILE, FileEntry, Provenance
-from include.model_release.spec.conversion.conversion import OPTIONAL
+from include.model_release.spec.conversion.target import OPTIONAL
 from include.model_release.spec.parts import PodSettings
 from include.model_release.spec.release_file import ReleaseSpec
 

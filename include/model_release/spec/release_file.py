@@ -25,13 +25,9 @@ from include.model_release.identifiers import (
     validate_model_name,
 )
 from include.model_release.spec.benchmark import Benchmark, ServiceLevel, TextGeneration
-from include.model_release.spec.conversion.conversion import (
-    Conversion,
-    EnsembleConversion,
-    OnnxConversion,
-    PythonConversion,
-    variant_of,
-)
+from include.model_release.spec.conversion.conversion import Conversion, variant_of
+from include.model_release.spec.conversion.networks import OnnxConversion
+from include.model_release.spec.conversion.repositories import EnsembleConversion, PythonConversion
 from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing

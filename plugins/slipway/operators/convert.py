@@ -24,6 +24,7 @@ from include.model_release.publishing.variants import (
     choose,
     variant_names,
 )
+from include.model_release.spec.conversion.target import Places
 from include.model_release.spec.release_file import Conversion
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.pod import ReleasePodOperator
@@ -79,30 +80,20 @@ class ConvertModelOperator(ReleasePodOperator):
 
     def arguments_for(self, release_run: ReleaseRun) -> list[str]:
         """The target's program with the version's artefacts and what the target's options say."""
-        conversion, source = release_run.spec.conversion, release_run.spec.source
-        return [
-            conversion.program,
-            *(
-                ["--source", release_run.uri(release_run.incoming_prefix + source.location)]
-                if conversion.has_source
-                else []
-            ),
-            "--golden",
-            release_run.uri(release_run.incoming_prefix + source.golden_file),
-            "--destination",
-            release_run.uri(release_run.work_prefix),
-            *self._identity(release_run),
-            *conversion.converter_arguments(lambda name: release_run.uri(release_run.incoming_prefix + name)),
-            "--timeout-s",
-            str(conversion.timeout_s),
-        ]
 
-    @staticmethod
-    def _identity(release_run: ReleaseRun) -> list[str]:
-        """What a converter that lays out a whole repository must know of its place."""
-        if not release_run.spec.conversion.lays_out_repository:
-            return []
-        return ["--model", release_run.model, "--version", str(release_run.version)]
+        def incoming(name: str) -> str:
+            return release_run.uri(release_run.incoming_prefix + name)
+
+        source = release_run.spec.source
+        places = Places(
+            source=incoming(source.location),
+            golden=incoming(source.golden_file),
+            destination=release_run.uri(release_run.work_prefix),
+            model=release_run.model,
+            version=release_run.version,
+            uri=incoming,
+        )
+        return release_run.spec.conversion.command(places)
 
     def result_key(self, release_run: ReleaseRun) -> str:
         """The converter's result, beside the converted model."""

@@ -1,17 +1,16 @@
-"""The release file's options of the two GPU targets, and the arguments they become for the converters.
-
-`TensorRtOptions` goes with `convert_tensorrt.py`, `TensorRtLlmOptions` with `convert_tensorrt_llm.py`.
-"""
+"""Engines, built on a GPU by TensorRT and TensorRT-LLM."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from include.model_release.spec.parts import Count, SpecPart
+from include.model_release.spec.conversion.parity import ParityRules
+from include.model_release.spec.conversion.target import LONGEST_CONVERSION_S, TargetSettings, Uri
+from include.model_release.spec.parts import Count, Quantity, Resources, SpecPart, StartupSeconds, size_of
 
 _S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\s]+")
 
@@ -43,8 +42,64 @@ class ShapeRange(SpecPart):
         return self
 
 
-class TensorRtOptions(SpecPart):
-    """How an engine is built from ONNX."""
+class EngineResources(Resources):
+    """What a pod that builds engines asks of its node."""
+
+    cpu: Quantity = "4"
+    memory: Quantity = "16Gi"
+    gpu: Annotated[int, Field(ge=0, le=64)] = 0
+    """Left out: as many as the build needs."""
+
+
+class LanguageModelResources(EngineResources):
+    """The same for a language model, whose weights are read whole."""
+
+    cpu: Quantity = "8"
+    memory: Quantity = "96Gi"
+
+
+class EngineSettings(TargetSettings):
+    """What the two conversions on a GPU share: GPUs, time for a node and a large image to come, long builds."""
+
+    default_disk: ClassVar[Quantity] = "100Gi"
+    timeout_s: Annotated[int, Field(ge=1, le=LONGEST_CONVERSION_S)] = 7200
+    startup_timeout_s: StartupSeconds = 1800
+    resources: EngineResources = EngineResources()
+    memory_mib: Mebibytes | None = None
+    """Limit for the builders' own memory on the host; left out: seven eighths of `resources.memory`."""
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the build needs."""
+        return 1
+
+    @model_validator(mode="after")
+    def _can_be_built(self) -> Self:
+        asked, memory = self.resources, self.resources.memory
+        if "gpu" not in asked.model_fields_set:
+            self.__dict__["resources"] = asked.filled(gpu=self.gpus)
+        elif asked.gpu < self.gpus:
+            raise ValueError(f"`resources.gpu: {asked.gpu}` is too few: the build needs {self.gpus}")
+        if self.memory_mib is not None and self.memory_mib * 2**20 > size_of(memory):
+            raise ValueError(
+                f"`memory_mib: {self.memory_mib}` is above the pod's `resources.memory: {memory}`"
+            )
+        return self
+
+    def memory_arguments(self) -> list[str]:
+        """Return the limit on the builders' memory."""
+        return ["--memory-mib", str(self.memory_mib or self.tools_memory_mib)]
+
+
+class TensorRtConversion(EngineSettings):
+    """An engine, built from ONNX for one kind of GPU. Not run on a GPU yet."""
+
+    compares: ClassVar[bool] = True
+    makes_engine: ClassVar[bool] = True
+    source_formats: ClassVar[tuple[str, ...]] = ("onnx",)
+    program: ClassVar[str] = "convert_tensorrt.py"
+    default_image: ClassVar[str] = "tensorrt"
+    target: Literal["tensorrt"] = "tensorrt"
 
     precision: Literal["fp32", "fp16", "int8"] = "fp16"
     max_batch_size: Count = 64
@@ -73,6 +128,7 @@ class TensorRtOptions(SpecPart):
         Literal["cublas", "cublas_lt", "cudnn", "edge_mask_convolutions", "jit_convolutions"], ...
     ] = ()
     max_aux_streams: Annotated[int, Field(ge=0, le=64)] | None = None
+    parity: ParityRules = ParityRules()
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -85,8 +141,8 @@ class TensorRtOptions(SpecPart):
             raise ValueError(f"`opt_batch_size` is above `max_batch_size: {self.max_batch_size}`")
         return self
 
-    def arguments(self) -> list[str]:
-        """Return the options as arguments of `convert_tensorrt.py`, defaults included where they matter."""
+    def converter_arguments(self, uri: Uri) -> list[str]:
+        """Return how the engine is built, the tolerances and the limit on memory."""
         arguments = ["--precision", self.precision, "--max-batch-size", str(self.max_batch_size)]
         for profile in self.profiles:
             text = json.dumps({name: shapes.model_dump(mode="json") for name, shapes in profile.items()})
@@ -98,7 +154,8 @@ class TensorRtOptions(SpecPart):
         )  # fmt: skip
         for source in self.tactic_sources:
             arguments += ["--tactic-source", source]
-        return arguments + _flags(self, "tf32", "sparse_weights", "refittable", "version_compatible")
+        arguments += _flags(self, "tf32", "sparse_weights", "refittable", "version_compatible")
+        return [*arguments, *self.parity.arguments(), *self.memory_arguments()]
 
 
 class HubModel(SpecPart):
@@ -108,8 +165,16 @@ class HubModel(SpecPart):
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
-class TensorRtLlmOptions(SpecPart):
-    """How TensorRT-LLM's engines and the repository around them are made from a Hugging Face checkpoint."""
+class TensorRtLlmConversion(EngineSettings):
+    """Engines of a language model and the repository around them. Not run on a GPU yet."""
+
+    source_formats: ClassVar[tuple[str, ...]] = ("checkpoint",)
+    lays_out_repository: ClassVar[bool] = True
+    program: ClassVar[str] = "convert_tensorrt_llm.py"
+    default_image: ClassVar[str] = "tensorrt-llm"
+    default_disk: ClassVar[Quantity] = "500Gi"
+    target: Literal["tensorrt_llm"] = "tensorrt_llm"
+    resources: LanguageModelResources = LanguageModelResources()
 
     precision: Literal["fp16", "bf16", "int8", "int4"] = "bf16"
     """`int8` and `int4`: of the weights alone."""
@@ -161,8 +226,18 @@ class TensorRtLlmOptions(SpecPart):
             raise ValueError("`dtype` is only for `precision: int8` and `int4`")
         return self
 
-    def arguments(self) -> list[str]:
-        """Return the options as arguments of `convert_tensorrt_llm.py`, without `--source`."""
+    @property
+    def gpus(self) -> int:
+        """One for each part of the model."""
+        return self.tp_size * self.pp_size
+
+    @property
+    def has_source(self) -> bool:
+        """Not where the hub has the checkpoint."""
+        return self.hub is None
+
+    def converter_arguments(self, uri: Uri) -> list[str]:
+        """Return how the engines are built and the repository is filled in, and the limit on memory."""
         arguments = [] if self.hub is None else [
             "--hub-model", self.hub.name, "--hub-revision", self.hub.revision,
         ]  # fmt: skip
@@ -175,7 +250,8 @@ class TensorRtLlmOptions(SpecPart):
             self, "multiple_profiles", "reduce_fusion", "kv_cache_reuse", "chunked_context", "streaming"
         )
         off = ("paged_kv_cache", "paged_context_fmha")
-        return arguments + [f"--no-{name.replace('_', '-')}" for name in off if not getattr(self, name)]
+        arguments += [f"--no-{name.replace('_', '-')}" for name in off if not getattr(self, name)]
+        return arguments + self.memory_arguments()
 
 
 def _given(part: SpecPart, *names: str) -> list[str]:

@@ -21,7 +21,7 @@ from tritonclient.utils import np_to_triton_dtype
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.publishing.variants import variant_names, with_variant
-from include.model_release.spec.conversion.targets import ParityRule
+from include.model_release.spec.conversion.parity import ParityRule
 from include.sandbox.services.triton import TritonServer
 from slipway_pod.parity.outputs import compare_output
 from slipway_pod.parity.rules import Rule

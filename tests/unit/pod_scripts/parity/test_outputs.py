@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from include.model_release.gates.parity import parse_parity
-from include.model_release.spec.conversion.targets import ParityRules
+from include.model_release.spec.conversion.parity import ParityRules
 from slipway_pod.errors import PodError
 from slipway_pod.parity.outputs import compare_output, require_parity
 from slipway_pod.parity.rules import Rule, rule_for

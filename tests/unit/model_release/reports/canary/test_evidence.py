@@ -122,6 +122,17 @@ def only_run(story: Story) -> Run:
     return run
 
 
+def read_back(story: Story) -> CanaryEvidence:
+    """The evidence, as it is read back from the store."""
+    return CanaryEvidence.from_document(document_of(story))
+
+
+def only_run(story: Story) -> Run:
+    """The only run of the evidence."""
+    (run,) = read_back(story).runs
+    return run
+
+
 # --- every verdict again ---
 
 
@@ -190,7 +201,7 @@ def test_a_record_without_sources_is_one_of_users() -> None:
     story = good()
     for event in (one for one in story.events if one.kind == "window_judged"):
         del event.data.verdict["window"]["source"]
-    run = document_of(story)["runs"][0]
+    run = only_run(story)
     assert {window["source"] for window in run["windows"]} == {"users"}
     assert run["recomputed"]["agrees"]
 
@@ -288,7 +299,7 @@ def test_a_rollback_by_others_tells_when_weight_0_was_seen() -> None:
     story = Story()
     story.canary(Traffic(), windows=3)
     story.restore("cancellation", "the run was stopped")
-    run = document_of(story)["runs"][0]
+    run = only_run(story)
     told = {decision["kind"]: decision for decision in run["decisions"]}
     assert told["rollback_started"]["words"] == "A rollback was begun: the run was stopped"
     assert told["rollback_started"]["by"] == "cancellation"

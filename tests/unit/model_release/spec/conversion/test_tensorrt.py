@@ -11,18 +11,22 @@ import convert_tensorrt_llm
 import pytest
 from pydantic import ValidationError
 
-from include.model_release.spec.conversion.tensorrt import TensorRtLlmOptions, TensorRtOptions
+from include.model_release.spec.conversion.tensorrt import (
+    EngineSettings,
+    TensorRtConversion,
+    TensorRtLlmConversion,
+)
 from slipway_pod.conversion import calibration
 
 _PLACES = ["--source", "s3://bkt/m.onnx", "--golden", "s3://bkt/g.npz", "--destination", "s3://bkt/work"]
 
 
-def _trt(**options: Any) -> TensorRtOptions:
-    return TensorRtOptions.model_validate_json(json.dumps(options))
+def _trt(**options: Any) -> TensorRtConversion:
+    return TensorRtConversion.model_validate_json(json.dumps(options))
 
 
-def _llm(**options: Any) -> TensorRtLlmOptions:
-    return TensorRtLlmOptions.model_validate_json(json.dumps(options))
+def _llm(**options: Any) -> TensorRtLlmConversion:
+    return TensorRtLlmConversion.model_validate_json(json.dumps(options))
 
 
 def test_an_engine_with_everything() -> None:
@@ -47,18 +51,18 @@ def test_an_engine_with_everything() -> None:
         tactic_sources=["cublas", "cudnn"],
         max_aux_streams=2,
     )
-    read = convert_tensorrt.arguments([*_PLACES, *options.arguments()])
+    read = convert_tensorrt.arguments([*_PLACES, *options.converter_arguments(str)])
     assert read.profile == [{"min": {"x": [1, 4]}, "opt": {"x": [8, 4]}, "max": {"x": [16, 4]}}]
     assert read.timing_cache == "s3://bkt/timings"
-    for name in TensorRtOptions.model_fields:
-        if name not in ("profiles", "timing_cache", "tactic_sources"):
+    for name in TensorRtConversion.model_fields.keys() - EngineSettings.model_fields.keys():
+        if name not in ("parity", "profiles", "timing_cache", "tactic_sources"):
             assert getattr(read, name) == getattr(options, name), name
     assert read.tactic_source == ["cublas", "cudnn"]
 
 
 def test_an_engine_with_nothing_said() -> None:
     """The defaults: half precision, a profile up to 64, no caches."""
-    read = convert_tensorrt.arguments([*_PLACES, *_trt().arguments()])
+    read = convert_tensorrt.arguments([*_PLACES, *_trt().converter_arguments(str)])
     assert (read.precision, read.max_batch_size, read.profile, read.timing_cache) == ("fp16", 64, [], None)
 
 
@@ -107,14 +111,20 @@ def test_a_language_model_with_everything() -> None:
         timing_cache="s3://bkt/timings",
     )
     places = ["--destination", "s3://bkt/work", "--model", "chat", "--version", "3"]
-    read = convert_tensorrt_llm.arguments([*places, *options.arguments()])
+    read = convert_tensorrt_llm.arguments([*places, *options.converter_arguments(str)])
     assert (read.hub_model, read.hub_revision) == ("meta-llama/Llama-3.2-1B-Instruct", "a" * 40)
-    for name in TensorRtLlmOptions.model_fields:
+    for name in TensorRtLlmConversion.model_fields.keys() - EngineSettings.model_fields.keys():
         if name not in ("hub", "paged_kv_cache", "paged_context_fmha"):
             assert getattr(read, name) == getattr(options, name), name
     assert not read.no_paged_kv_cache
+    unpaged = _llm(paged_kv_cache=False, paged_context_fmha=False)
     off = convert_tensorrt_llm.arguments(
-        [*places, "--source", "s3://bkt/c", *_llm(paged_kv_cache=False, paged_context_fmha=False).arguments()]
+        [
+            *places,
+            "--source",
+            "s3://bkt/c",
+            *unpaged.converter_arguments(str),
+        ]
     )
     assert off.no_paged_kv_cache
     assert off.no_paged_context_fmha
@@ -139,9 +149,9 @@ def test_a_language_model_that_cannot_be(options: dict[str, Any], word: str) -> 
 # ---------------------------------------------------------------- the tools' own command lines
 
 
-def _commands(options: TensorRtLlmOptions) -> tuple[list[str], list[str]]:
+def _commands(options: TensorRtLlmConversion) -> tuple[list[str], list[str]]:
     places = ["--source", "s3://bkt/c", "--destination", "s3://bkt/w", "--model", "chat", "--version", "3"]
-    read = convert_tensorrt_llm.arguments([*places, *options.arguments()])
+    read = convert_tensorrt_llm.arguments([*places, *options.converter_arguments(str)])
     folder = Path("/w")
     build = convert_tensorrt_llm.engine_command(read, folder, has_timings=True)
     return convert_tensorrt_llm.checkpoint_command(read, folder), build
@@ -181,8 +191,8 @@ def test_without_a_paged_cache() -> None:
     assert "--use_paged_context_fmha disable --multiple_profiles disable --reduce_fusion disable" in joined
 
 
-def _build(options: TensorRtOptions, profiles: list[Any], **more: bool) -> str:
-    read = convert_tensorrt.arguments([*_PLACES, *options.arguments()])
+def _build(options: TensorRtConversion, profiles: list[Any], **more: bool) -> str:
+    read = convert_tensorrt.arguments([*_PLACES, *options.converter_arguments(str)])
     return " ".join(convert_tensorrt.build_command(read, Path("/w"), profiles, **more))
 
 
