@@ -1,7 +1,8 @@
-"""A YAML text together with the places of its parts, so that an error can name the line it is about.
+"""A YAML text together with the lines of its parts, so that an error can name the line it is about.
 
-Scalars follow YAML 1.2's core schema, not PyYAML's 1.1: `no` and `on` are words, `1e-4` is a number, `012`
-is text.
+Scalars follow YAML 1.2 and not PyYAML's 1.1: `no` and `on` are text, `1e-4` is a number. What people read in different
+ways is text, too: `012`, `0x1F`, `1_000`, dates. ruamel.yaml knows lines, but reads these as numbers and dates, and
+takes tags, aliases and `%YAML 1.1`; to refuse all of that needs as much code as this.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import yaml
 
 from include.model_release.errors import SpecError
 
-# A release file is a page; what is far beyond that is another file by mistake, or an attack on the parser.
+# A release file is a page long. A far larger one is another file by mistake, or an attack on the parser.
 SIZE_LIMIT_BYTES = 64 * 1024
 DEPTH_LIMIT = 20
 
@@ -65,7 +66,7 @@ class YamlSource:
 def parse_yaml_mapping(text: str, name: str) -> YamlSource:
     """Parse `text`, which must hold one mapping with text keys, each once, without aliases.
 
-    Raises SpecError that names the file and the line.
+    :raises SpecError: for anything else; it names the file and the line.
     """
     if len(text.encode("utf-8", "surrogatepass")) > SIZE_LIMIT_BYTES:
         raise SpecError(
@@ -96,7 +97,7 @@ def parse_yaml_mapping(text: str, name: str) -> YamlSource:
 
 
 class _Reader:
-    """Walks the node tree once: notes lines, refuses what a release file has no use for."""
+    """Walk the tree of nodes once: note the lines, and refuse what a release file has no use for."""
 
     def __init__(self, name: str) -> None:
         self.name = name

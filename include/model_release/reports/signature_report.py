@@ -42,7 +42,7 @@ def signature_report(
     stable: ServedTensors,
     candidate: ServedTensors,
 ) -> dict[str, Any]:
-    """Return the report of a refused signature, ready for JSON and for `report_html.render_report_html`.
+    """Return the report of a refused signature, ready for JSON and for `validation.page.render_report_html`.
 
     `tensors` has a row for each name on either side: `{"kind", "name", "stable", "candidate", "same"}`, a side as
     `{"datatype", "shape", "optional"}` or None where it lacks the tensor. No request was sent: there are no numbers.
@@ -81,7 +81,7 @@ def _rows(stable: ServedTensors, candidate: ServedTensors) -> Iterator[dict[str,
 
 
 def _same(stable: dict[str, Any] | None, candidate: dict[str, Any] | None) -> bool:
-    """Whether clients of stable can go on; that an input may be left out now asks no more of them."""
+    """Tell whether clients of stable can go on; an input that may be left out now asks no more of them."""
     if stable is None or candidate is None:
         return False
     kept = all(stable[name] == candidate[name] for name in ("datatype", "shape"))

@@ -24,7 +24,7 @@ _COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 
 @contextmanager
 def svg_settings() -> Iterator[None]:
-    """Matplotlib's own defaults, whatever this machine's are, and the same bytes for the same drawing."""
+    """Set matplotlib's own defaults, whatever this machine's are, so that the same drawing gives the same bytes."""
     import matplotlib.style
 
     ours = {"svg.fonttype": "none", "svg.hashsalt": "slipway", "font.size": 9.0, "axes.unicode_minus": True}
@@ -33,11 +33,12 @@ def svg_settings() -> Iterator[None]:
 
 
 def inline_svg(figure: Figure, name: str, title: str, description: str, colours: Mapping[str, str]) -> str:
-    """Return `figure` as an `<svg>` element for an HTML page.
+    """Return `figure` as an `<svg>` element for an HTML page; call it within `svg_settings`.
 
-    `name` keeps its ids apart from those of other figures; `title` and `description` tell what it shows to
-    those who cannot see it. `colours` maps the colours that were drawn with (`#rrggbb`) to the names of the
-    page's CSS variables. To be called within `svg_settings`.
+    :param name: keeps its ids apart from those of other figures.
+    :param title: what it shows, in a few words, for those who cannot see it.
+    :param description: what it shows, in full.
+    :param colours: the names of the page's CSS variables by the colours that were drawn with (`#rrggbb`).
     """
     drawn = io.StringIO()
     figure.patch.set_visible(False)

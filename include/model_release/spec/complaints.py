@@ -1,4 +1,4 @@
-"""From pydantic's list of complaints about a release file to one error that a person can act upon."""
+"""One error that a person can act upon, made of pydantic's errors about a release file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from include.model_release.errors import SpecError
 from include.model_release.identifiers import nearest
 from include.model_release.yaml_source import Path, YamlSource, dotted
 
-# Of how many complaints an error tells.
+# How many complaints an error tells.
 _TOLD = 6
 
 
@@ -24,7 +24,7 @@ def explain(error: ValidationError, root: type[BaseModel], parsed: YamlSource) -
         error.errors(include_url=False),
         key=lambda details: parsed.line_of(_located(root, details["loc"])[0]),
     )
-    # What is wrong with each takes a search among all keys, so only those that are told of are looked at.
+    # To say what is wrong with one takes a search among all keys, so only those that are told are looked at.
     problems = [_Problem(details, root, parsed) for details in all_details[:_TOLD]]
     first, others = problems[0], problems[1:]
     found = first.found
@@ -42,7 +42,7 @@ def explain(error: ValidationError, root: type[BaseModel], parsed: YamlSource) -
 
 
 class _Problem:
-    """One complaint: where, what, and how to mend it."""
+    """One complaint: where it is, what is wrong, and how to correct it."""
 
     def __init__(self, details: ErrorDetails, root: type[BaseModel], parsed: YamlSource) -> None:
         path, model = _located(root, details["loc"])
@@ -103,7 +103,7 @@ class _Problem:
             self.remedy = "Remove the key."
 
 
-# pydantic speaks of JSON; whoever writes YAML thinks in these words.
+# pydantic uses the words of JSON; people who write YAML know these.
 _WORDS = {
     "valid integer": "a whole number",
     "valid number": "a number",

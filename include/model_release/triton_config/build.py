@@ -76,13 +76,15 @@ def build_model_config(
 ) -> Config:
     """Return the configuration of one version of the model called `name`, as it is published.
 
-    `base` is what training left as config.pbtxt: the release file's options are laid over it, and what the
-    release file does not mention stays. `profiles` are those of an engine. `golden` has the golden set's
-    arrays, (rows, …) each, and is needed only for warm-up with golden rows. `files` are the names of what is
-    published in the version's folder: without a word on the platform they say which it is.
-
-    Raises ModelInvalidError, which names the field, when the signature does not suit the release file, such
-    as a fixed batch dimension, or when two fields contradict each other; GoldenSetError as `make_warmup`.
+    :param base: what training left as config.pbtxt. The release file's options are laid over it, and what the
+        release file does not mention stays.
+    :param profiles: the optimisation profiles of an engine.
+    :param golden: the golden set's arrays, (rows, …) each; needed only for warm-up with golden rows.
+    :param files: the names of what is published in the version's folder. They tell the platform where nothing else
+        does.
+    :raises ModelInvalidError: where the signature does not suit the release file, such as a fixed batch dimension, or
+        two fields contradict each other; it names the field.
+    :raises GoldenSetError: as `make_warmup` does.
     """
     require_named(base or {})
     config = _identity(name, serving, base, files)
@@ -102,8 +104,8 @@ def build_model_config(
 def pin_versions(config: Mapping[str, Any], versions: Sequence[int]) -> Config:
     """Return the whole `config` with a version policy that serves exactly `versions`.
 
-    A load names a model, not a version, and a minimal override leaves a model that cannot be driven: so the
-    whole goes.
+    A load names a model, not a version, and a load with the version policy alone gives a model without its other
+    settings. So the whole configuration is sent.
     """
     if not versions:
         raise ValueError("at least one version must be served")
@@ -115,7 +117,7 @@ def pin_versions(config: Mapping[str, Any], versions: Sequence[int]) -> Config:
 
 
 def rename_config(config: Mapping[str, Any], name: str) -> Config:
-    """Return `config` for a model called `name`; the instances' names, which are made from it, go."""
+    """Return `config` for a model called `name`, without the instances' names, which Triton makes of the old one."""
     renamed = copy.deepcopy(dict(config))
     renamed["name"] = name
     for group in renamed.get("instance_group", []):
@@ -127,7 +129,9 @@ def served_signature(config: Mapping[str, Any]) -> ModelSignature:
     """Return the signature that a server tells of a model with this `config`.
 
     It is what clients see, and may differ from the model file's own: a tensor of shape [-1] is served as
-    [-1, 1]. Raises ModelInvalidError for a tensor that lacks a name, a type that clients know, or its sizes.
+    [-1, 1].
+
+    :raises ModelInvalidError: for a tensor that lacks a name, a type that clients know, or its sizes.
     """
     require_named(config)
     batch = (-1,) if config.get("max_batch_size") else ()
@@ -154,12 +158,12 @@ def _served(tensor: Mapping[str, Any], batch: tuple[int, ...]) -> TensorSpec:
 
 
 def _says(serving: Serving, field: str, base: Mapping[str, Any] | None) -> bool:
-    """Whether the release file's value counts: always without a base, else when it is written."""
+    """Tell whether the release file's value counts: always without a base, else where it is written."""
     return base is None or field in serving.model_fields_set
 
 
 def _removes(serving: Serving, field: str) -> bool:
-    """Whether the release file says `null`."""
+    """Tell whether the release file says `null`."""
     return field in serving.model_fields_set and getattr(serving, field) is None
 
 
@@ -218,7 +222,7 @@ def _max_batch_size(serving: Serving, base: Mapping[str, Any] | None) -> int:
 
 
 def _tensors(serving: Serving, config: Mapping[str, Any], signature: ModelSignature) -> Config:
-    """The base's tensors where it names them; else the model's, without what Triton itself feeds."""
+    """Return the base's tensors where it names them; else the model's, without those that Triton itself feeds."""
     fed, kept = _fed_by_triton(serving, config)
     size = int(config["max_batch_size"])
     fields: Config = {}
@@ -230,7 +234,7 @@ def _tensors(serving: Serving, config: Mapping[str, Any], signature: ModelSignat
 
 
 def _fed_by_triton(serving: Serving, config: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """The names of the inputs that are controls or states, and of the outputs that are states."""
+    """Return the names of the inputs that are controls or states, and of the outputs that are states."""
     sequence = laid_over(config, _options(serving, config)).get("sequence_batching") or {}
     states = sequence.get("state", ())
     controls = {str(one["name"]) for one in sequence.get("control_input", ())}
@@ -260,7 +264,7 @@ def _tensor(tensor: TensorSpec, max_batch_size: int) -> Config:
 
 
 def _set_instances(config: Config, serving: Serving) -> None:
-    """What is written counts, then what the base has; else one instance where the model can run."""
+    """Set what the release file says, else what the base has, else one instance where the model can run."""
     if _removes(serving, "instances"):
         config.pop("instance_group", None)
     if serving.instances is not None:
@@ -273,7 +277,7 @@ def _set_instances(config: Config, serving: Serving) -> None:
 def _set_version_policy(
     config: Config, serving: Serving, version: int, base: Mapping[str, Any] | None
 ) -> None:
-    """A base may say `latest` or `all`; the number of a `specific` one is the release's to know."""
+    """Set the version policy: a base may say `latest` or `all`; the number of `specific` is the release's to say."""
     told = (base or {}).get("version_policy")
     if "version_policy" not in serving.model_fields_set and told is not None and "specific" not in told:
         return
@@ -286,7 +290,7 @@ def _set_version_policy(
 
 
 def _options(serving: Serving, base: Mapping[str, Any] | None) -> Config:
-    """What the release file says besides tensors, instances, versions and warm-up; `None` removes a field."""
+    """Return what the release file says beside tensors, instances, versions and warm-up; `None` removes a field."""
     given, whole = serving.model_fields_set, base is None
     fields: Config = {}
     if _says(serving, "dynamic_batching", base):

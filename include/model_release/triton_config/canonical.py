@@ -1,4 +1,4 @@
-"""What a configuration means: one form, and one hash, for all that Triton treats alike."""
+"""The canonical form and the hash of a configuration: one for all configurations that Triton treats alike."""
 
 from __future__ import annotations
 
@@ -99,7 +99,10 @@ def canonical_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_set(message: str, field: str, config: Mapping[str, Any]) -> bool:
-    """Whether the order of a list means nothing to Triton; `config` is the whole configuration it is part of."""
+    """Tell whether the order of a list means nothing to Triton.
+
+    :param config: the whole configuration that the list is part of.
+    """
     if message == ROOT and field in ("input", "output"):
         return not {config.get("backend"), config.get("platform")} & _BY_POSITION
     return (message, field) in _UNORDERED
@@ -135,7 +138,7 @@ def _fill_choices(canonical: dict[str, Any]) -> None:
 
 
 def _fill_counts(canonical: dict[str, Any]) -> None:
-    """Write out how many instances a group has that does not say.
+    """Write out how many instances a group has where it does not say.
 
     ONNX Runtime has two on the CPU, where KIND_AUTO is the server's to decide; of other backends than these it is
     not known.
@@ -231,7 +234,7 @@ def _one(value: Any, kind: FieldKind) -> Any:
 
 
 def _float(value: float, *, single: bool) -> float | str:
-    """The number as protobuf keeps it, with `single` the nearest of 32 bits, in a form that JSON can hold."""
+    """Return the number as protobuf keeps it, in a form that JSON can hold; with `single` the nearest of 32 bits."""
     if not math.isfinite(value):
         return str(value)
     return float(struct.unpack("f", struct.pack("f", value))[0]) if single else value

@@ -19,10 +19,13 @@ def departures_of(
     message: str = ROOT,
     place: str = "",
 ) -> Iterator[str]:
-    """Yield in words where `served` lacks something that `wanted` has; `whole` is what `wanted` is part of.
+    """Yield in words where `served` lacks something that `wanted` has.
 
-    Of lists that are sets to Triton each wanted entry needs one of its own, wherever it stands: what a server
-    fills in, such as the numbers of its GPUs, changes their order.
+    In a list that is a set to Triton, each wanted entry needs one entry of its own, wherever it stands: what a server
+    fills in, such as the numbers of its GPUs, changes the order.
+
+    :param whole: the configuration that `wanted` is part of.
+    :param message: the message that `wanted` is, empty where ModelConfig does not know it.
     """
     for key, value in wanted.items():
         kind = fields_of(message).get(key) if message else None
@@ -80,9 +83,12 @@ def _of_set(wanted: Sequence[Any], served: Any, spot: _Spot) -> Iterator[str]:
 
 
 def _paired(suits: Sequence[Sequence[int]]) -> dict[int, int]:
-    """For as many as possible of `suits` one of its own of what suits it; the answer has whose each is.
+    """Give as many entries as possible one of the others that suit it, each at most once.
 
-    By augmenting paths (Kuhn): whoever has what a later one needs is asked to take another.
+    This is a maximum matching in a bipartite graph, found by augmenting paths (Kuhn).
+
+    :param suits: for each entry, which of the others suit it.
+    :returns: for each of the others that was given away, the entry that has it.
     """
     taken: dict[int, int] = {}
 

@@ -1,10 +1,10 @@
 """Models that are released as one: an ensemble and its members, in one Triton repository.
 
 `Configs` holds the configuration of each model of the repository by name, in Triton's JSON form. A single
-model is the repository of one; all that is said here holds for it too.
+model is a repository of one; all that is said here holds for it too.
 
-What calls what is said in two places of a configuration: the steps of `ensemble_scheduling`, and parameters
-whose key ends in `model_name`, by which a model that calls others while it runs is told their names (as
+Two places of a configuration say which models are called: the steps of `ensemble_scheduling`, and parameters
+whose key ends in `model_name`. Those tell a model that calls others while it runs their names (such as
 TensorRT-LLM's `tensorrt_llm_model_name`). Both are renamed and pinned together with what they name.
 """
 
@@ -47,7 +47,7 @@ def called_models(config: Mapping[str, Any], known: Mapping[str, Any]) -> list[s
 def load_order(configs: Mapping[str, Config]) -> list[str]:
     """Return the models so that each comes after those it calls.
 
-    Raises ModelInvalidError when a model calls one that is not there, or itself in the end.
+    :raises ModelInvalidError: where a model calls one that is not there, or by a chain of calls itself.
     """
     order: list[str] = []
     for name in sorted(configs):
@@ -70,7 +70,8 @@ def pin_bundle(configs: Mapping[str, Config], version: int) -> Configs:
 def rename_bundle(configs: Mapping[str, Config], names: Mapping[str, str]) -> Configs:
     """Return `configs` with every model called by its new name, by itself and by those that call it.
 
-    `names` maps old to new and must name every model; two may not get the same name. Raises ValueError.
+    :param names: the new name of every model, by the old one.
+    :raises ValueError: where one is missing, or two get the same name.
     """
     if names.keys() != configs.keys() or len(set(names.values())) != len(names):
         raise ValueError(
@@ -140,7 +141,7 @@ def _steps(config: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _naming_parameters(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Key and value of each parameter that may name a model."""
+    """Yield key and value of each parameter that may name a model."""
     return [
         (key, str(parameter.get("string_value", "")))
         for key, parameter in (config.get("parameters") or {}).items()

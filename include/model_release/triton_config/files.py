@@ -23,14 +23,14 @@ _PATH: TypeAdapter[str] = TypeAdapter(RelativePath)
 
 
 def platform_of(files: Collection[str]) -> str | None:
-    """Return the platform that a version's folder with these `files` is of; None where their names do not say."""
+    """Return the platform that the names of a version's `files` tell; None where they do not tell any."""
     return next((platform for platform in BACKENDS if _is_among(MODEL_FILES[platform], files)), None)
 
 
 def named_files(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the path of each file that Triton reads beside config.pbtxt, and the field that names it.
 
-    Raises ModelInvalidError for one that leads out of the model's folder.
+    :raises ModelInvalidError: for a path that leads out of the model's folder.
     """
     found: dict[str, str] = {}
     for field, path in _named(config):
@@ -91,7 +91,7 @@ def file_contradictions(case: Case) -> Iterator[Contradiction]:
 
 
 def _not_made(case: Case, file: str) -> Contradiction:
-    """By its platform or backend the configuration wants another file, or by a name of its own."""
+    """Return the contradiction that `file`, which the configuration asks for, was not made."""
     field, remedy = "default_model_filename", "Leave it out of config.pbtxt, or change `conversion.target`."
     if file == model_file(case.config):
         field = "platform" if case.config.get("platform") else "backend"
@@ -110,5 +110,5 @@ def _not_made(case: Case, file: str) -> Contradiction:
 
 
 def _is_among(file: str, files: Collection[str]) -> bool:
-    """Whether there is the file; a model may also be a folder of that name."""
+    """Tell whether the file is there; a model may also be a folder of that name."""
     return file in files or any(one.startswith(f"{file}/") for one in files)

@@ -93,7 +93,7 @@ def data_type(datatype: str) -> str:
 
 
 def batching_fields(batching: DynamicBatching, *, whole: bool) -> Config:
-    """Return `dynamic_batching`'s fields; with `whole` the defaults too that say something."""
+    """Return `dynamic_batching`'s fields, with `whole` also the defaults that say something."""
     fields = _renamed(batching, _BATCHING, whole)
     given = batching.model_fields_set
     if "queue_policy" in given:
@@ -109,8 +109,9 @@ def batching_fields(batching: DynamicBatching, *, whole: bool) -> Config:
 def sequence_fields(batching: SequenceBatching, base: Mapping[str, Any] | None) -> Config:
     """Return `sequence_batching`'s fields; `base` is the one of a base, None where there is no base at all.
 
-    Without a word on the strategy that of `base` stays; the other one is removed. Raises ModelInvalidError for an
-    option of the other strategy.
+    Where the release file names no strategy, that of `base` stays; the other one is removed.
+
+    :raises ModelInvalidError: for an option of the other strategy.
     """
     whole = base is None
     strategy: Literal["direct", "oldest"] = batching.strategy or (
@@ -191,7 +192,7 @@ def parameter_fields(parameters: Mapping[str, str | None]) -> Config:
 
 
 def _renamed(part: SpecPart, names: Mapping[str, str], whole: bool) -> Config:
-    """The fields that were given and, with `whole`, the defaults that say something."""
+    """Return the fields that were given and, with `whole`, the defaults that say something."""
     return {
         ours: list(value) if isinstance(value, tuple) else value
         for theirs, ours in names.items()

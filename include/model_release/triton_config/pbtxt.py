@@ -18,7 +18,7 @@ _FOUND_LIMIT = 300
 
 @cache
 def _protobuf() -> SimpleNamespace:
-    """Protobuf and Triton's messages, imported by the first who needs them: a parse of a DAG does not."""
+    """Return protobuf and Triton's messages, which are imported late: a parse of a DAG does not need them."""
     from google.protobuf import json_format, text_format  # type: ignore[import-untyped, unused-ignore]
     from tritonclient.grpc import model_config_pb2  # type: ignore[import-untyped, unused-ignore]
 
@@ -29,8 +29,9 @@ def to_pbtxt(config: Mapping[str, Any]) -> str:
     """Return the text of config.pbtxt for `config`; the same configuration always gives the same text.
 
     Fields come in the order of Triton's ModelConfig, maps in that of their keys, and a field with its
-    default value is left out. Raises ModelInvalidError for a field that ModelConfig does not have, and for
-    two that exclude each other.
+    default value is left out.
+
+    :raises ModelInvalidError: for a field that ModelConfig does not have, and for two that exclude each other.
     """
     protobuf = _protobuf()
     message = protobuf.ModelConfig()
@@ -50,7 +51,8 @@ def to_pbtxt(config: Mapping[str, Any]) -> str:
 def from_pbtxt(text: str | bytes, name: str = "config.pbtxt") -> dict[str, Any]:
     """Return config.pbtxt's content in the JSON form, with numbers as numbers; bytes must be UTF-8.
 
-    `name` is what the error calls the file. Raises ModelInvalidError, which tells line and column.
+    :param name: what the error calls the file.
+    :raises ModelInvalidError: where it cannot be read; it tells line and column.
     """
     protobuf = _protobuf()
     if len(text) > SIZE_LIMIT:

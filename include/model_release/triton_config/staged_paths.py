@@ -32,9 +32,11 @@ def on_staging(
 ) -> dict[str, Config]:
     """Return `configs` with each string parameter that begins with one of `roots` as the staging server has it.
 
-    `names` maps a model's name in the version's repository to that on staging. `repository_path` is where the
-    staging server has its repository as files, None where `connection` does not say. Raises LoadRefusedError where
-    it is needed and not known, ModelInvalidError for a path into a model that the version does not have.
+    :param names: a model's name on staging by its name in the version's repository.
+    :param repository_path: where the staging server has its repository as files; None where `connection` does not
+        say.
+    :raises LoadRefusedError: where that path is needed and not known.
+    :raises ModelInvalidError: for a path into a model that the version does not have.
     """
     found = {name: dict(_paths(config, _prefixes(roots))) for name, config in configs.items()}
     if repository_path is None and any(found.values()):

@@ -30,10 +30,11 @@ class Warmup:
 def make_warmup(
     samples: Sequence[WarmupSample] | None, config: Mapping[str, Any], golden: Mapping[str, Any]
 ) -> Warmup:
-    """Return the warm-up of a model with `config`; `golden` has an array (rows, …) for each input's name.
+    """Return the warm-up of a model with `config`.
 
-    Raises ModelInvalidError for an input that the model does not have or whose size is not known, and
-    GoldenSetError for a column or row that is not there.
+    :param golden: an array (rows, …) for each input's name.
+    :raises ModelInvalidError: for an input that the model does not have or whose size is not known.
+    :raises GoldenSetError: for a column or row that is not there.
     """
     inputs = {str(tensor["name"]): tensor for tensor in config.get("input", ())}
     entries: list[Config] = []
@@ -60,7 +61,7 @@ def make_warmup(
 
 
 def needs_golden(samples: Sequence[WarmupSample] | None) -> bool:
-    """Say whether the golden set must be read for these samples."""
+    """Tell whether the golden set must be read for these samples."""
     return any("golden" in (sample.data, *sample.inputs.values()) for sample in samples or ())
 
 

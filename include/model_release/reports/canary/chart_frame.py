@@ -1,6 +1,6 @@
-"""What the charts of a canary are drawn on and with: an axis of time with its steps and blind stretches, and lines.
+"""The frame of a canary's charts: an axis of time with its steps and the stretches without data, and the lines' styles.
 
-Colours are told apart by those who see fewer of them, too (Okabe and Ito, "Color universal design", 2008),
+The colours can be told apart also by people who see fewer of them (Okabe and Ito, "Color universal design", 2008),
 and each line has a style of its own.
 """
 
@@ -46,7 +46,7 @@ _WIDTH_IN, _LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TOP_IN = 9.6, 0.62, 0.3, 0.45, 0.34
 
 @contextmanager
 def drawing(axis: TimeAxis, height_in: float) -> Iterator[tuple[Figure, Axes]]:
-    """Give a figure with one plot; afterwards the axis of time is drawn, with steps and blind stretches."""
+    """Yield a figure with one plot, and then draw the axis of time with its steps and the stretches without data."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH_IN, height_in))
@@ -89,7 +89,7 @@ def drawing(axis: TimeAxis, height_in: float) -> Iterator[tuple[Figure, Axes]]:
 
 
 def legend(figure: Figure, axis: TimeAxis, lines: Mapping[str, Mapping[str, Any]]) -> None:
-    """Tell the lines apart above the plot, where they cover nothing."""
+    """Draw the legend above the plot, where it covers nothing."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -49,8 +49,8 @@ class Chart:
 
 
 def canary_charts(run: Run) -> list[Chart]:
-    """Return the charts of one run: weight, and where windows were judged errors, latency, evidence and
-    requests; latency only where the source knows it.
+    """Return the charts of one run: its weight, and where windows were judged, also errors, latency, evidence and
+    requests. There is one of latency only where the source knows it.
     """
     axis = TimeAxis.of(run)
     points, pooled = points_of(run.windows, axis)

@@ -1,4 +1,4 @@
-"""What the charts of a canary are drawn along, and the windows as points on it."""
+"""The axis of time that the charts of a canary share, and the windows as points on it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Point:
 
     @property
     def fewest(self) -> int:
-        """The requests of the revision that had fewer."""
+        """Return the requests of the revision that had fewer."""
         return min(self.stable.requests, self.candidate.requests)
 
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The shared axis: seconds since `began`, with the times of weights, and the stretches that were blind or had
-    golden requests replayed. Where there are very many, those less than `joined_s` apart are one.
+    """The shared axis: seconds since `began`, with the times of weights, and the stretches that had no data
+    (`blind_s`) or golden requests replayed. Where there are very many, those less than `joined_s` apart are one.
     """
 
     began: datetime
@@ -105,8 +105,8 @@ def _joined(
 
 
 def extremes(values: Sequence[float], parts: int) -> list[int]:
-    """Return where to draw a line of many values: the lowest and the highest of each of so many equal parts, and both
-    ends. Of up to twice as many values all are drawn.
+    """Return which values of a long line to draw: the lowest and the highest of each of so many equal parts, and both
+    ends. Up to twice as many values are all drawn.
     """
     if len(values) <= 2 * parts:
         return [*range(len(values))]
@@ -124,8 +124,8 @@ def extremes(values: Sequence[float], parts: int) -> list[int]:
 def points_of(windows: Sequence[JudgedWindow], axis: TimeAxis) -> tuple[list[Point], bool]:
     """Return what to draw, and whether windows were taken together for it.
 
-    A point never reaches over a step or a blind window, unless these are so many that it has to. Users' windows alone
-    are drawn: what was replayed would look like their traffic.
+    A point never reaches over the end of a step or a window without data, unless there are so many that it has to.
+    Only users' windows are drawn: what was replayed would look like their traffic.
     """
     windows = [window for window in windows if window.source == "users"]
     together = math.ceil(len(windows) / _MOST_POINTS)

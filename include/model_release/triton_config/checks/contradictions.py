@@ -34,8 +34,9 @@ def contradictions(
 ) -> list[Contradiction]:
     """Return what does not fit together in `config`, and with the model and engine where they are given.
 
-    `signature` is the model file's own, with the batch dimension; `profiles` are the engine's; `files` are the
-    names of what is published in the version's folder.
+    :param signature: the model file's own, with the batch dimension.
+    :param profiles: the engine's optimisation profiles.
+    :param files: the names of what is published in the version's folder.
     """
     case = Case(config, signature, profiles, version, files)
     return [found for check in _CHECKS for found in check(case)]
@@ -147,7 +148,7 @@ def _priorities(case: Case) -> Iterator[Contradiction]:
 
 
 def _ordered(batching: Mapping[str, Any], levels: int) -> Iterator[Contradiction]:
-    """What would let one request overtake another."""
+    """Yield what would let one request overtake another."""
     field, remedy = (
         "dynamic_batching.preserve_ordering",
         "Turn one of the two off in the release file's `serving`.",

@@ -26,13 +26,13 @@ def profile_contradictions(case: Case) -> Iterator[Contradiction]:
 
 
 def _used(group: Mapping[str, Any], count: int) -> list[int]:
-    """The numbers of a group's profiles; one that there is not is told of elsewhere."""
+    """Return the numbers of a group's profiles that exist; one that does not exist is told elsewhere."""
     given = [str(profile) for profile in group.get("profile") or ("0",)]
     return [int(profile) for profile in given if profile.isdecimal() and int(profile) < count]
 
 
 def _batches(profile: EngineProfile) -> tuple[int, int]:
-    """The smallest and the largest batch that all inputs take."""
+    """Return the smallest and the largest batch that all inputs take."""
     least, most = (
         [int(shape[0]) for shape in profile[end].values() if len(shape)] or [1] for end in ("min", "max")
     )
@@ -40,7 +40,7 @@ def _batches(profile: EngineProfile) -> tuple[int, int]:
 
 
 def _largest_batch(case: Case, groups: Sequence[Sequence[int]]) -> Iterator[Contradiction]:
-    """Told once, of the narrowest profile."""
+    """Yield where `max_batch_size` is above what a profile takes; only the narrowest profile is told."""
     used = [(index, number) for index, numbers in enumerate(groups) for number in numbers]
     if not used:
         return
@@ -69,7 +69,10 @@ def _largest_batch(case: Case, groups: Sequence[Sequence[int]]) -> Iterator[Cont
 
 
 def _smallest_batch(case: Case, groups: Sequence[Sequence[int]]) -> Iterator[Contradiction]:
-    """Preferred sizes are no help: a request that has waited long enough runs in whatever batch there is."""
+    """Yield where a batch can be smaller than a profile takes.
+
+    Preferred sizes do not prevent that: a request that has waited long enough runs in whatever batch there is.
+    """
     for index, numbers in enumerate(groups):
         least = min((_batches(case.profiles[number])[0] for number in numbers), default=1)
         if least > 1:

@@ -122,17 +122,6 @@ def only_run(story: Story) -> Run:
     return run
 
 
-def read_back(story: Story) -> CanaryEvidence:
-    """The evidence, as it is read back from the store."""
-    return CanaryEvidence.from_document(document_of(story))
-
-
-def only_run(story: Story) -> Run:
-    """The only run of the evidence."""
-    (run,) = read_back(story).runs
-    return run
-
-
 # --- every verdict again ---
 
 
