@@ -53,7 +53,7 @@ class ConvertModelOperator(ReleasePodOperator):
 
     :param variant: which of its variants; empty where there is just the one. One of several that misses its
         tolerance, or cannot be made within its limits, is left out and fails nothing: `ChooseVariantOperator` sees
-        what is left. A world that was away is tried again, and then fails.
+        what is left. A service that cannot be reached is tried again, and then fails the task.
     """
 
     kind = "convert"
@@ -79,7 +79,7 @@ class ConvertModelOperator(ReleasePodOperator):
         return release_run.spec.conversion
 
     def arguments_for(self, release_run: ReleaseRun) -> list[str]:
-        """The target's program with the version's artefacts and what the target's options say."""
+        """Return the command of the target, with the places of this version's files."""
 
         def incoming(name: str) -> str:
             return release_run.uri(release_run.incoming_prefix + name)
@@ -104,7 +104,7 @@ class ConvertModelOperator(ReleasePodOperator):
         self.store.write_json(evidence_key(release_run), result)
 
     def as_final(self, error: SlipwayError) -> SlipwayError:
-        """A converter that did not end within its limit would not do so next time either, on as dear a machine."""
+        """Return an error that is not tried again where the converter ran out of time: it would do so again."""
         if not isinstance(error, TimedOutError):
             return error
         return UserError(error.what, expected=error.expected, found=error.found, remedy=error.remedy)

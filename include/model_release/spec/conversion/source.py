@@ -65,7 +65,7 @@ class Source(SpecPart):
 
     @property
     def location(self) -> str:
-        """Where the source lies, relative to incoming/MODEL/VERSION/: a file's name, or a folder's prefix.
+        """Return where the source lies, relative to incoming/MODEL/VERSION/: a file's name, or a folder's prefix.
 
         A prefix ends with a slash, or is empty for the version's own folder.
         """
@@ -78,7 +78,7 @@ class Source(SpecPart):
 
     @property
     def is_folder(self) -> bool:
-        """Whether `location` is a prefix with many objects below it."""
+        """Tell whether `location` is a prefix with many objects below it."""
         return self.format in _TREES and not self.archive
 
     def required_files(self) -> tuple[str, ...]:

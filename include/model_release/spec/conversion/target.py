@@ -32,8 +32,8 @@ Uri = Callable[[str], str]
 class Places:
     """Where a conversion finds its source and golden set and leaves its result: S3 addresses.
 
-    `uri` makes the address of another file beside the source. A converter that lays out a whole repository is told
-    `model` and `version`.
+    `uri` makes the address of another file beside the source. Only a converter that lays out a whole repository is
+    told `model` and `version`.
     """
 
     source: str
@@ -112,12 +112,12 @@ class TargetSettings(PodSettings):
         return self
 
     def is_optional(self, variant: str) -> bool:
-        """Whether the version may be released without this one of its variants."""
+        """Tell whether the version may be released without this one of its variants."""
         return self.variants[variant].get(OPTIONAL) is True
 
     @property
     def tools_memory_mib(self) -> int:
-        """What a tool of the converter may take of the pod's memory."""
+        """Return what a tool of the converter may take of the pod's memory."""
         return tool_memory_mib(self.resources.memory)
 
     def command(self, places: Places) -> list[str]:
@@ -148,7 +148,7 @@ class TargetSettings(PodSettings):
 
     @property
     def has_source(self) -> bool:
-        """Whether the converter reads what training left, and not a model from elsewhere."""
+        """Tell whether the converter reads what training left, and not a model from elsewhere."""
         return True
 
 

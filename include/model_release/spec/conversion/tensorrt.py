@@ -70,7 +70,7 @@ class EngineSettings(TargetSettings):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs the build needs."""
+        """Return how many GPUs the build needs."""
         return 1
 
     @model_validator(mode="after")
@@ -228,12 +228,12 @@ class TensorRtLlmConversion(EngineSettings):
 
     @property
     def gpus(self) -> int:
-        """One for each part of the model."""
+        """Return one for each part of the model."""
         return self.tp_size * self.pp_size
 
     @property
     def has_source(self) -> bool:
-        """Not where the hub has the checkpoint."""
+        """Tell whether the checkpoint is in S3 and not on the hub."""
         return self.hub is None
 
     def converter_arguments(self, uri: Uri) -> list[str]:
