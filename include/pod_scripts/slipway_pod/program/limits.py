@@ -1,20 +1,21 @@
 """Limits of time and memory for tools: each runs in a process of its own, which is ended when it exceeds them."""
 
 from __future__ import annotations
-
 import multiprocessing
 import re
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field
 from multiprocessing.connection import Connection
-from typing import Any
-
-from slipway_pod.errors import PodError, unexpected
+from slipway_pod.errors import PodError
+from slipway_pod.errors import unexpected
 from slipway_pod.storage.sending import MEBIBYTE
+from typing import Any
 
 OUT_OF_MEMORY = re.compile(
     r"MemoryError|bad.alloc|failed to allocate|can(no|')t allocate memory|\bout of memory\b", re.IGNORECASE
@@ -60,8 +61,9 @@ class Limits:
     def run(self, name: str, act: Callable[[], Any], share_of_time: float = 1.0) -> Any:
         """Return what `act` returns, run in a child process.
 
-        If it hangs, takes too much memory or crashes, only that process ends. It may use `share_of_time` of the time
-        that is left.
+        If it hangs, takes too much memory or crashes, only that process ends.
+
+        :param share_of_time: how much of the time that is left it may use.
         """
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe(duplex=False)
