@@ -39,7 +39,7 @@ from slipway_pod.models.tensors import Tensor
 from slipway_pod.program.arguments import s3_url
 from slipway_pod.program.progress import say
 from slipway_pod.storage.s3 import Store
-from slipway_pod.storage.sending import MEBIBYTE
+from slipway_pod.storage.upload import MEBIBYTE
 
 PACKAGES = ("numpy", "tritonclient")
 MAX_ROWS = 256

@@ -31,6 +31,7 @@ from urllib.parse import urlsplit
 
 from slipway_pod.errors import PodError
 from slipway_pod.mirror_comparison.answers import Answer, Tensor, read_grpc_answer, read_http_answer
+from slipway_pod.mirror_comparison.comparison import Tally, compare
 from slipway_pod.mirror_comparison.requests import (
     MARK,
     MAX_REQUEST_BYTES,
@@ -38,7 +39,6 @@ from slipway_pod.mirror_comparison.requests import (
     Request,
     is_asked_twice_at_a_cost,
 )
-from slipway_pod.mirror_comparison.tally import Tally, compare
 from slipway_pod.program.arguments import http_url, new_parser, not_negative, positive, s3_url, whole
 from slipway_pod.program.progress import say
 from slipway_pod.program.result import run_to_result

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from slipway_pod.errors import PodError
 from slipway_pod.storage import s3 as module
 from slipway_pod.storage.s3 import Store, store_errors
-from slipway_pod.storage.sending import MEBIBYTE
+from slipway_pod.storage.upload import MEBIBYTE
 from tests.support.pods.support import BUCKET, ObjectStore, closed_port
 
 

@@ -19,7 +19,7 @@ from slipway_pod.program.progress import say
 from slipway_pod.program.result import run_to_result
 from slipway_pod.program.software import tool_versions, upload_software_list
 from slipway_pod.storage.s3 import Store
-from slipway_pod.storage.sending import MEBIBYTE
+from slipway_pod.storage.upload import MEBIBYTE
 
 READY = "ready.json"
 PACKAGES = ("numpy", "protobuf", "tritonclient")

@@ -20,7 +20,7 @@ from slipway_pod.errors import PodError, first_line
 from slipway_pod.program.arguments import PLAIN_NAME
 from slipway_pod.program.progress import say
 from slipway_pod.storage.s3 import Store
-from slipway_pod.storage.sending import MEBIBYTE
+from slipway_pod.storage.upload import MEBIBYTE
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 MAX_FILES = 10_000

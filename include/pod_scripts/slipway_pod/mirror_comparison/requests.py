@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway_pod.storage.sending import MEBIBYTE
+from slipway_pod.storage.upload import MEBIBYTE
 
 MAX_REQUEST_BYTES = 64 * MEBIBYTE
 MAX_QUEUE_BYTES = 256 * MEBIBYTE

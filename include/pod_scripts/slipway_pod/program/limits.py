@@ -1,21 +1,20 @@
 """Limits of time and memory for tools: each runs in a process of its own, which is ended when it exceeds them."""
 
 from __future__ import annotations
+
 import multiprocessing
 import re
 import resource
 import signal
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from slipway_pod.errors import PodError
-from slipway_pod.errors import unexpected
-from slipway_pod.storage.sending import MEBIBYTE
 from typing import Any
+
+from slipway_pod.errors import PodError, unexpected
+from slipway_pod.storage.upload import MEBIBYTE
 
 OUT_OF_MEMORY = re.compile(
     r"MemoryError|bad.alloc|failed to allocate|can(no|')t allocate memory|\bout of memory\b", re.IGNORECASE

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.errors import PodError
-from slipway_pod.storage.sending import Sending, part_bytes
+from slipway_pod.storage.upload import Sending, part_bytes
 
 CHECKSUM = "SHA256"
 PIECE_BYTES = 2**20

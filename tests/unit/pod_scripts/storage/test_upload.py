@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway_pod.storage.sending import Sending, part_bytes
+from slipway_pod.storage.upload import Sending, part_bytes
 
 PART = 8
 
