@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.benchmark.load import (
-    Bench,
+    BenchmarkRun,
     Round,
     Subject,
     checked,
@@ -89,13 +89,13 @@ class Text:
 def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[str, Any]) -> None:
     """Measure all rounds; fill in `result` as it goes, so that a failure still tells what was measured."""
     text = bring_text(store, options, folder)
-    bench = Bench.open(options, store, folder)
-    for subject in bench.subjects:
-        metadata, _ = bench.server.describe(subject)
+    run = BenchmarkRun.open(options, store, folder)
+    for subject in run.subjects:
+        metadata, _ = run.server.describe(subject)
         require_text_model(subject, metadata, options)
-        warm_up(bench, subject, metadata, text.prompts)
+        warm_up(run, subject, metadata, text.prompts)
         say("warm up", f"{subject}, {options.warmup_requests} requests")
-    measure_in_turns(bench, partial(measure, bench, text), result)
+    measure_in_turns(run, partial(measure, run, text), result)
 
 
 # ---------------------------------------------------------------- what the requests are made of
@@ -173,12 +173,12 @@ def require_text_model(subject: Subject, metadata: Mapping[str, Any], options: a
 # ---------------------------------------------------------------- the warm-up
 
 
-def warm_up(bench: Bench, subject: Subject, metadata: Mapping[str, Any], prompts: Sequence[str]) -> None:
+def warm_up(run: BenchmarkRun, subject: Subject, metadata: Mapping[str, Any], prompts: Sequence[str]) -> None:
     """Send a few prompts one by one, read the answers to their ends.
 
     :raises PodError: one fails.
     """
-    options = bench.options
+    options = run.options
     values = {
         "stream": options.streaming,
         "exclude_input_in_output": True,
@@ -189,29 +189,29 @@ def warm_up(bench: Bench, subject: Subject, metadata: Mapping[str, Any], prompts
         prompt = prompts[number % len(prompts)]
         told = {**values, PROMPTS: prompt}
         inputs = [as_input(item, told[item["name"]]) for item in metadata["inputs"] if item["name"] in told]
-        error = answer_once(bench, subject, inputs)
+        error = answer_once(run, subject, inputs)
         if error is not None:
-            bench.server.require_serving(subject)
+            run.server.require_serving(subject)
             raise refused(subject, f"prompt {prompt[:60]!r} was answered with: {error[:300]}")
 
 
-def answer_once(bench: Bench, subject: Subject, inputs: Sequence[Any]) -> str | None:
+def answer_once(run: BenchmarkRun, subject: Subject, inputs: Sequence[Any]) -> str | None:
     """Send one request and read its answers to the end; return the error it answered with, if any."""
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
-    client = bench.server.client
+    client = run.server.client
     client.start_stream(callback=lambda result, error: answers.put((result, error)))
     try:
         client.async_stream_infer(
             subject.model, inputs, model_version=subject.version, enable_empty_final_response=True
         )
         while True:
-            result, error = answers.get(timeout=max(0.001, bench.deadline.remaining_s()))
+            result, error = answers.get(timeout=max(0.001, run.deadline.remaining_s()))
             if error is not None:
                 return first_line(error)
             if result.get_response().parameters["triton_final_response"].bool_param:
                 return None
     except queue.Empty:
-        raise bench.deadline.passed() from None
+        raise run.deadline.passed() from None
     finally:
         client.stop_stream(cancel_requests=True)
 
@@ -232,21 +232,21 @@ def as_input(item: Mapping[str, Any], value: Any) -> Any:
 # ---------------------------------------------------------------- the measurement
 
 
-def measure(bench: Bench, text: Text, subject: Subject, number: int) -> Round:
+def measure(run: BenchmarkRun, text: Text, subject: Subject, number: int) -> Round:
     """Measure one round of one model."""
-    artifacts = bench.folder / f"{subject.role}-{number}"
-    command = genai_perf_command(bench.options, subject, number, text, artifacts)
+    artifacts = run.folder / f"{subject.role}-{number}"
+    command = genai_perf_command(run.options, subject, number, text, artifacts)
     # The tokenizer is a folder: nothing is to be asked of a model hub.
-    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HOME": str(bench.folder / "hub")}
-    ended = generate_load(command, bench.deadline, {**offline, "COLUMNS": "200"})
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HOME": str(run.folder / "hub")}
+    ended = generate_load(command, run.deadline, {**offline, "COLUMNS": "200"})
     reports = sorted(artifacts.rglob("profile_export_genai_perf.json"))
     if ended.code != 0 or len(reports) != 1:
-        raise ended_badly(bench.server, subject, command[0], ended)
+        raise ended_badly(run.server, subject, command[0], ended)
     report = json.loads(reports[0].read_text())
     spans = read_arrivals(reports[0].with_name("profile_export.json"))
     shutil.rmtree(artifacts)
     metrics = {key: value for key, value in report.items() if isinstance(value, dict) and "unit" in value}
-    return Round(figures_of(report, bench.options), {"requests_ns": spans, "genai_perf": metrics})
+    return Round(figures_of(report, run.options), {"requests_ns": spans, "genai_perf": metrics})
 
 
 def genai_perf_command(

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.benchmark.load import (
-    Bench,
+    BenchmarkRun,
     Round,
     Subject,
     checked,
@@ -60,17 +60,17 @@ def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[s
     """Measure all rounds; fill in `result` as it goes, so that a failure still tells what was measured."""
     golden = folder / "golden.npz"
     store.download(options.golden, golden)
-    bench = Bench.open(options, store, folder)
+    run = BenchmarkRun.open(options, store, folder)
     streamed: set[str] = set()
-    for subject in bench.subjects:
-        metadata, config = bench.server.describe(subject)
+    for subject in run.subjects:
+        metadata, config = run.server.describe(subject)
         columns = read_golden(golden, options.golden, tensors_of(metadata, config))
         batched = int(config.get("max_batch_size", 0)) > 0
-        rows = write_requests(columns, batched, requests_of(bench, subject))
+        rows = write_requests(columns, batched, requests_of(run, subject))
         say("prepare", f"{subject}, {rows} golden rows")
         if config.get("model_transaction_policy", {}).get("decoupled"):
             streamed.add(subject.role)
-    measure_in_turns(bench, partial(measure, bench, streamed), result)
+    measure_in_turns(run, partial(measure, run, streamed), result)
 
 
 # ---------------------------------------------------------------- the requests
@@ -90,9 +90,9 @@ def tensors_of(metadata: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[
     )
 
 
-def requests_of(bench: Bench, subject: Subject) -> Path:
+def requests_of(run: BenchmarkRun, subject: Subject) -> Path:
     """Return where a model's requests lie."""
-    return bench.folder / f"{subject.role}.requests.json"
+    return run.folder / f"{subject.role}.requests.json"
 
 
 def write_requests(columns: Mapping[str, Any], batched: bool, target: Path) -> int:
@@ -126,17 +126,17 @@ def as_content(value: Any, batched: bool) -> dict[str, Any]:
 # ---------------------------------------------------------------- the measurement
 
 
-def measure(bench: Bench, streamed: Collection[str], subject: Subject, number: int) -> Round:
+def measure(run: BenchmarkRun, streamed: Collection[str], subject: Subject, number: int) -> Round:
     """Measure one round of one model, over a stream if its role is among `streamed`."""
-    export = bench.folder / f"{subject.role}-{number}.export.json"
-    command = perf_analyzer_command(bench.options, subject, requests_of(bench, subject), export)
+    export = run.folder / f"{subject.role}-{number}.export.json"
+    command = perf_analyzer_command(run.options, subject, requests_of(run, subject), export)
     if subject.role in streamed:
         # A decoupled model answers over streams alone; a request lasts until its last answer.
         command.append("--streaming")
-    ended = generate_load(command, bench.deadline)
+    ended = generate_load(command, run.deadline)
     spans = read_spans(export) if ended.code in MEASURED and export.exists() else []
-    if len(spans) < bench.options.requests:
-        raise ended_badly(bench.server, subject, command[0], ended)
+    if len(spans) < run.options.requests:
+        raise ended_badly(run.server, subject, command[0], ended)
     export.unlink()
     return Round(figures(spans), {"requests_ns": spans})
 

@@ -31,12 +31,13 @@ from urllib.parse import urlsplit
 
 from slipway_pod.errors import PodError
 from slipway_pod.mirror_comparison.answers import Answer, Tensor, read_grpc_answer, read_http_answer
-from slipway_pod.mirror_comparison.comparison import Tally, compare
+from slipway_pod.mirror_comparison.comparison import compare
+from slipway_pod.mirror_comparison.report import ComparisonReport
 from slipway_pod.mirror_comparison.requests import (
     MARK,
     MAX_REQUEST_BYTES,
-    Inbox,
     Request,
+    RequestQueue,
     is_asked_twice_at_a_cost,
 )
 from slipway_pod.program.arguments import http_url, new_parser, not_negative, positive, s3_url, whole
@@ -213,7 +214,7 @@ def passed_on(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 @contextlib.asynccontextmanager
-async def http_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]:
+async def http_server(queue: RequestQueue, host: str, port: int) -> AsyncIterator[None]:
     """Take mirrored HTTP requests while the context lasts.
 
     :raises PodError: it cannot listen.
@@ -222,15 +223,15 @@ async def http_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]
 
     async def take(request: web.Request) -> web.Response:
         found = INFER_PATH.search(request.rel_url.raw_path)
-        if request.method != "POST" or found is None or found[1] != inbox.model:
-            inbox.ignore()
+        if request.method != "POST" or found is None or found[1] != queue.model:
+            queue.ignore()
             return web.Response()
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            inbox.drop()
+            queue.drop()
             return web.Response()
-        inbox.offer(Request(body, tuple(request.headers.items()), found[0]))
+        queue.offer(Request(body, tuple(request.headers.items()), found[0]))
         return web.Response()
 
     application = web.Application(client_max_size=MAX_REQUEST_BYTES)
@@ -249,7 +250,7 @@ async def http_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]
 
 
 @contextlib.asynccontextmanager
-async def grpc_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]:
+async def grpc_server(queue: RequestQueue, host: str, port: int) -> AsyncIterator[None]:
     """Take mirrored gRPC requests while the context lasts.
 
     :raises PodError: it cannot listen.
@@ -260,16 +261,16 @@ async def grpc_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]
 
     def names_the_model(body: bytes) -> bool:
         try:
-            return bool(service_pb2.ModelInferRequest.FromString(body).model_name == inbox.model)
+            return bool(service_pb2.ModelInferRequest.FromString(body).model_name == queue.model)
         except DecodeError:
             return False
 
     async def take(body: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
         if not names_the_model(body):
-            inbox.ignore()
+            queue.ignore()
             return b""
         texts = [(key, value) for key, value in context.invocation_metadata() if isinstance(value, str)]
-        inbox.offer(Request(body, tuple(texts)))
+        queue.offer(Request(body, tuple(texts)))
         # An empty message is a ModelInferResponse.
         return b""
 
@@ -277,7 +278,7 @@ async def grpc_server(inbox: Inbox, host: str, port: int) -> AsyncIterator[None]
         def service(self, details: Any) -> Any:
             if details.method == GRPC_METHOD:
                 return grpc.unary_unary_rpc_method_handler(take)
-            inbox.ignore()
+            queue.ignore()
             return None
 
     options = [
@@ -314,16 +315,16 @@ def cannot_listen(host: str, port: int, error: Exception) -> PodError:
 
 
 async def work(
-    inbox: Inbox, stable: Side, candidate: Side, tally: Tally, options: argparse.Namespace
+    queue: RequestQueue, stable: Side, candidate: Side, report: ComparisonReport, options: argparse.Namespace
 ) -> None:
     """Send each request to both versions at once, until enough are judged."""
-    while tally.judged < options.requests:
-        request = await inbox.take()
+    while report.judged < options.requests:
+        request = await queue.take()
         if is_asked_twice_at_a_cost(request):
-            inbox.counts["ignored"] += 1
+            queue.counts["ignored"] += 1
             continue
         ours, theirs = await asyncio.gather(stable.ask(request), candidate.ask(request))
-        if tally.judged >= options.requests:
+        if report.judged >= options.requests:
             return
         comparison = None
         if ours.outputs is not None and theirs.outputs is not None:
@@ -334,36 +335,36 @@ async def work(
                 options.rel_tolerance,
                 options.class_output,
             )
-        tally.add(request, ours, theirs, comparison)
+        report.add(request, ours, theirs, comparison)
 
 
 async def listen_and_compare(options: argparse.Namespace, result: dict[str, Any]) -> None:
     """Receive and compare until enough is judged; fill in the result, so that a failure still tells what was seen."""
-    inbox, tally = Inbox(options.model, options.queue), Tally(options.worst)
+    queue, report = RequestQueue(options.model, options.queue), ComparisonReport(options.worst)
     try:
         async with (
             open_side(options.stable_url, options.stable_host, options.request_timeout_s) as stable,
             open_side(options.candidate_url, options.candidate_host, options.request_timeout_s) as candidate,
-            http_server(inbox, options.host, options.port),
-            grpc_server(inbox, options.host, options.grpc_port),
+            http_server(queue, options.host, options.port),
+            grpc_server(queue, options.host, options.grpc_port),
         ):
             say(
                 "listen", f"HTTP on {options.host}:{options.port}, gRPC on {options.host}:{options.grpc_port}"
             )
-            await until_enough(inbox, stable, candidate, tally, options)
+            await until_enough(queue, stable, candidate, report, options)
     finally:
-        found = tally.to_json()
-        arrived = {name: inbox.counts[name] for name in ("received", "ignored", "dropped")}
+        found = report.to_json()
+        arrived = {name: queue.counts[name] for name in ("received", "ignored", "dropped")}
         result |= found | {"counts": arrived | found["counts"]}
-        result["ended"] = "enough" if tally.judged >= options.requests else "time"
+        result["ended"] = "enough" if report.judged >= options.requests else "time"
 
 
 async def until_enough(
-    inbox: Inbox, stable: Side, candidate: Side, tally: Tally, options: argparse.Namespace
+    queue: RequestQueue, stable: Side, candidate: Side, report: ComparisonReport, options: argparse.Namespace
 ) -> None:
     """Work until enough requests are judged or the time is up."""
     workers = [
-        asyncio.create_task(work(inbox, stable, candidate, tally, options))
+        asyncio.create_task(work(queue, stable, candidate, report, options))
         for _ in range(options.concurrency)
     ]
     try:

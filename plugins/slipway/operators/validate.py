@@ -12,8 +12,12 @@ import numpy as np
 from include.model_release.errors import SignatureRefusedError, VersionConflictError
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.request_options import gathered, is_decoupled, optional_inputs
-from include.model_release.gates.validation.scores import ValidationNumbers, require_output
+from include.model_release.gates.validation.request_options import (
+    gather_responses,
+    is_decoupled,
+    optional_inputs,
+)
+from include.model_release.gates.validation.scores import ValidationScores, require_output
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.reports.signature_report import (
     ServedTensors,
@@ -137,7 +141,7 @@ class ValidateModelOperator(ReleaseOperator):
 
     def _score(
         self, release_run: ReleaseRun, hook: TritonHook, staging: Staging, manifest: Manifest
-    ) -> ValidationNumbers:
+    ) -> ValidationScores:
         """Both versions answer the candidate's golden set."""
         registry = ModelRegistry(self.store)
         validation = release_run.spec.validation
@@ -160,7 +164,7 @@ class ValidateModelOperator(ReleaseOperator):
             # How the rows of a batch share its responses is each model's own affair.
             requests = [inputs for _, inputs in golden.batches(1)]
             responses = hook.infer_stream(name, version, requests, [output])
-            answers = gathered([[one[output] for one in each] for each in responses], validation)
+            answers = gather_responses([[one[output] for one in each] for each in responses], validation)
         else:
             # The release file knows the limit only of a model whose configuration it makes.
             limit = int(staged.config.get("max_batch_size", 0)) or validation.batch_size
@@ -172,7 +176,7 @@ class ValidateModelOperator(ReleaseOperator):
         return answers
 
     def _report(
-        self, release_run: ReleaseRun, staging: Staging, numbers: ValidationNumbers, manifest: Manifest
+        self, release_run: ReleaseRun, staging: Staging, numbers: ValidationScores, manifest: Manifest
     ) -> dict[str, Any]:
         """Runs the suite over the answers' table."""
         import pandas as pd  # a second, which only the task that validates shall pay

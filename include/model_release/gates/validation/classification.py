@@ -11,7 +11,7 @@ from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
-    ValidationNumbers,
+    ValidationScores,
     always,
     every_row,
     mean_between,
@@ -25,7 +25,7 @@ _CLASSES_SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassNumbers(ValidationNumbers):
+class ClassificationScores(ValidationScores):
     """The columns are label, predicted, correct, finite, and agrees if known; shares are 0 to 1.
 
     `confusion[i][j]` counts rows of class `classes[i]` that were answered with `classes[j]`.
@@ -77,9 +77,9 @@ class ClassNumbers(ValidationNumbers):
         return {"confusion": {"classes": list(self.classes), "counts": counts}}
 
 
-def score_classes(
+def score_classification(
     golden: GoldenSet, answers: Array, stable_answers: Array | None, validation: ClassificationValidation
-) -> ClassNumbers:
+) -> ClassificationScores:
     """Score the answers to all golden rows: scores (rows, classes) or classes (rows,).
 
     A row with a score that is not finite counts as wrong.
@@ -95,7 +95,7 @@ def score_classes(
         stable, _, _ = _predictions(stable_answers, golden.rows)
         columns["agrees"] = np.asarray(predicted == stable)
     classes, confusion = _confusion(golden.labels, predicted)
-    return ClassNumbers(
+    return ClassificationScores(
         rows=golden.rows,
         accuracy=float(correct.mean()),
         agreement=float(columns["agrees"].mean()) if "agrees" in columns else None,

@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from include.model_release.errors import ValidationRefusedError
-from include.model_release.gates.validation.classification import score_classes
+from include.model_release.gates.validation.classification import score_classification
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.regression import score_numbers
-from include.model_release.gates.validation.scores import Array, ValidationNumbers
-from include.model_release.gates.validation.text import score_texts
+from include.model_release.gates.validation.regression import score_regression
+from include.model_release.gates.validation.scores import Array, ValidationScores
+from include.model_release.gates.validation.text import score_text
 from include.model_release.spec.validation import RegressionValidation, TextValidation, Validation
 from include.model_release.tensors import ModelSignature
 
 
 def score(
     golden: GoldenSet, answers: Array, stable_answers: Array | None, validation: Validation
-) -> ValidationNumbers:
+) -> ValidationScores:
     """Score the answers to all golden rows as `validation.kind` says.
 
     :raises ValidationRefusedError: rows are missing.
@@ -28,10 +28,10 @@ def score(
     :raises GoldenSetError: the labels cannot show what is asked for.
     """
     if isinstance(validation, RegressionValidation):
-        return score_numbers(golden, answers, stable_answers, validation)
+        return score_regression(golden, answers, stable_answers, validation)
     if isinstance(validation, TextValidation):
-        return score_texts(golden, answers, stable_answers, validation)
-    return score_classes(golden, answers, stable_answers, validation)
+        return score_text(golden, answers, stable_answers, validation)
+    return score_classification(golden, answers, stable_answers, validation)
 
 
 def validation_report(
@@ -40,7 +40,7 @@ def validation_report(
     version: int,
     stable_version: int | None,
     created_at: str,
-    numbers: ValidationNumbers,
+    numbers: ValidationScores,
     results: Sequence[Mapping[str, Any]],
     signature: ModelSignature | None = None,
     not_compared: str = "",

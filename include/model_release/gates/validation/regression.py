@@ -16,7 +16,7 @@ from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
-    ValidationNumbers,
+    ValidationScores,
     always,
     every_row,
     mean,
@@ -29,7 +29,7 @@ from include.model_release.spec.validation import RegressionValidation
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionNumbers(ValidationNumbers):
+class RegressionScores(ValidationScores):
     """The columns are finite, absolute_error, squared_error, explained if labels vary, and agrees if known.
 
     Errors are in the label's unit, over the rows with finite answers; None where there is no such row.
@@ -90,9 +90,9 @@ class RegressionNumbers(ValidationNumbers):
         )
 
 
-def score_numbers(
+def score_regression(
     golden: GoldenSet, answers: Array, stable_answers: Array | None, validation: RegressionValidation
-) -> RegressionNumbers:
+) -> RegressionScores:
     """Score the answers to all golden rows, (rows,) or (rows, 1).
 
     :raises ValidationRefusedError: rows are missing.
@@ -115,7 +115,7 @@ def score_numbers(
     if stable is not None:
         columns["agrees"] = _agrees(predicted, stable, validation).astype(int)
     squared = mean(columns["squared_error"])
-    return RegressionNumbers(
+    return RegressionScores(
         rows=golden.rows,
         agreement=None if stable is None else float(columns["agrees"].mean()),
         columns={name: [number(value) for value in values] for name, values in columns.items()},

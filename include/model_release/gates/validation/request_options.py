@@ -29,7 +29,7 @@ def optional_inputs(config: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(tensor["name"]) for tensor in config.get("input", ()) if tensor.get("optional"))
 
 
-def gathered(responses: Sequence[Sequence[Array]], validation: Validation) -> Array:
+def gather_responses(responses: Sequence[Sequence[Array]], validation: Validation) -> Array:
     """Return one answer for each request out of its responses: one output's arrays, in the order of their arrival.
 
     Texts are joined, or the last counts, as `validation.responses` says, and a request without a response has the

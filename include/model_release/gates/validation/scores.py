@@ -18,7 +18,7 @@ WORST_EXAMPLES = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValidationNumbers(ABC):
+class ValidationScores(ABC):
     """What the golden set showed.
 
     `agreement` is a share, 0 to 1, or None when there is no stable version to agree with. `columns` has one entry

@@ -11,14 +11,14 @@ from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
-    ValidationNumbers,
+    ValidationScores,
     always,
     every_row,
     mean_between,
     no_answers_of_this_kind,
     require_rows,
 )
-from include.model_release.gates.validation.text_similarity import likeness
+from include.model_release.gates.validation.text_similarity import similarity
 from include.model_release.spec.validation import TextMatch, TextValidation
 
 _SHOWN_CHARACTERS = 400
@@ -32,7 +32,7 @@ _MATCHES: dict[TextMatch, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextNumbers(ValidationNumbers):
+class TextScores(ValidationScores):
     """The columns are answered, score, and agrees if known; `score` is their mean, 0 to 1."""
 
     kind: ClassVar[str] = "text"
@@ -74,9 +74,9 @@ class TextNumbers(ValidationNumbers):
         return f"{told}, {self.unanswered_rows} without an answer" if self.unanswered_rows else told
 
 
-def score_texts(
+def score_text(
     golden: GoldenSet, answers: Array, stable_answers: Array | None, validation: TextValidation
-) -> TextNumbers:
+) -> TextScores:
     """Score the answers to all golden rows: UTF-8 bytes, (rows,) or (rows, 1), None for a row without an answer.
 
     A row without an answer scores 0.
@@ -86,16 +86,17 @@ def score_texts(
     """
     answered = _texts(answers, golden.rows)
     score = [
-        _likeness(label, text, validation.match) for label, text in zip(golden.labels, answered, strict=True)
+        _similarity(label, text, validation.match)
+        for label, text in zip(golden.labels, answered, strict=True)
     ]
     columns: dict[str, list[Any]] = {"answered": [int(text is not None) for text in answered], "score": score}
     stable = None if stable_answers is None else _texts(stable_answers, golden.rows)
     if stable is not None:
         columns["agrees"] = [
-            _likeness(theirs, mine, validation.agreement_match)
+            _similarity(theirs, mine, validation.agreement_match)
             for theirs, mine in zip(stable, answered, strict=True)
         ]
-    return TextNumbers(
+    return TextScores(
         rows=golden.rows,
         agreement=float(np.mean(columns["agrees"])) if "agrees" in columns else None,
         columns=columns,
@@ -117,8 +118,8 @@ def _text(value: bytes | str | None) -> str | None:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _likeness(expected: str | None, answered: str | None, match: TextMatch) -> float:
-    return 0.0 if expected is None or answered is None else likeness(expected, answered, match)
+def _similarity(expected: str | None, answered: str | None, match: TextMatch) -> float:
+    return 0.0 if expected is None or answered is None else similarity(expected, answered, match)
 
 
 def _worst(

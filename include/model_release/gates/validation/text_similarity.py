@@ -13,7 +13,7 @@ from collections import Counter
 from include.model_release.spec.validation import TextMatch
 
 
-def likeness(expected: str, answered: str, match: TextMatch) -> float:
+def similarity(expected: str, answered: str, match: TextMatch) -> float:
     """Return how alike the answer is to what was expected, 0 to 1.
 
     An expected text without any word is met only by an answer without any.

@@ -241,7 +241,7 @@ def refused(subject: Subject, found: str) -> PodError:
 
 
 @dataclass(frozen=True)
-class Bench:
+class BenchmarkRun:
     """One run: what was asked, the store, the folder it works in, the server, and when its time is up."""
 
     options: argparse.Namespace
@@ -251,7 +251,7 @@ class Bench:
     deadline: Deadline
 
     @classmethod
-    def open(cls, options: argparse.Namespace, store: Store, folder: Path) -> Bench:
+    def open(cls, options: argparse.Namespace, store: Store, folder: Path) -> BenchmarkRun:
         """Wait for the server; the time begins now."""
         deadline = Deadline(options.timeout_s)
         return cls(options, store, folder, Server(options.server, options.timeout_s), deadline)
@@ -274,9 +274,11 @@ class Round:
     raw: Mapping[str, Any]
 
 
-def measure_in_turns(bench: Bench, measure: Callable[[Subject, int], Round], result: dict[str, Any]) -> None:
+def measure_in_turns(
+    run: BenchmarkRun, measure: Callable[[Subject, int], Round], result: dict[str, Any]
+) -> None:
     """Measure all rounds into the result's `measurements`, and keep what each was computed from."""
-    options, subjects = bench.options, bench.subjects
+    options, subjects = run.options, run.subjects
     measurements = result["measurements"]
     for number in range(1, options.rounds + 1):
         # Who goes first changes from round to round: neither always finds the warmer machine.
@@ -285,10 +287,10 @@ def measure_in_turns(bench: Bench, measure: Callable[[Subject, int], Round], res
             whose = {"role": subject.role, "round": number}
             measurements.append({**whose, "concurrency": options.concurrency, **measured.figures})
             say("measure", _line_about(measurements[-1], options.rounds))
-            raw = bench.folder / f"{subject.role}-{number}.json"
+            raw = run.folder / f"{subject.role}-{number}.json"
             named = {"model": subject.model, "version": subject.version}
             raw.write_text(json.dumps({**whose, **named, **measured.raw}))
-            bench.store.upload(raw, f"{options.destination}/raw/{raw.name}")
+            run.store.upload(raw, f"{options.destination}/raw/{raw.name}")
 
 
 def _line_about(measured: Mapping[str, Any], rounds: int) -> str:

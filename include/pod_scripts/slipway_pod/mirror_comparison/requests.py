@@ -88,7 +88,7 @@ def unpacked(body: bytes, encoding: str) -> bytes:
     return zlib.decompressobj(window).decompress(body, MAX_REQUEST_BYTES)
 
 
-class Inbox:
+class RequestQueue:
     """Requests that wait to be compared, limited in number and in bytes, and the counts of all that arrived."""
 
     def __init__(self, model: str, limit: int) -> None:

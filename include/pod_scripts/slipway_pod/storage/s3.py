@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.errors import PodError
-from slipway_pod.storage.upload import Sending, part_bytes
+from slipway_pod.storage.upload import HashedUpload, part_bytes
 
 CHECKSUM = "SHA256"
 PIECE_BYTES = 2**20
@@ -117,7 +117,7 @@ class Store:
         return bytes(content)
 
     def upload(self, path: Path, url: str) -> dict[str, Any]:
-        """Write a file to an object; return what was sent, as `Sending.measured` has it."""
+        """Write a file to an object; return what was sent, as `HashedUpload.measured` has it."""
         (measured,) = self._send({url: path})
         return measured
 
@@ -135,17 +135,17 @@ class Store:
         largest = max((path.stat().st_size for path in files.values()), default=0)
         size = part_bytes(largest)
         config = TransferConfig(multipart_threshold=size, multipart_chunksize=size)
-        sendings = [Sending(path, size) for path in files.values()]
+        uploads = [HashedUpload(path, size) for path in files.values()]
         with create_transfer_manager(self._client, config) as manager:
             futures = []
-            for url, sending in zip(files, sendings, strict=True):
+            for url, upload in zip(files, uploads, strict=True):
                 bucket, key = split_url(url)
                 extra = {"ChecksumAlgorithm": CHECKSUM, **self._encryption}
-                futures.append(manager.upload(sending, bucket, key, extra_args=extra))
+                futures.append(manager.upload(upload, bucket, key, extra_args=extra))
             for url, future in zip(files, futures, strict=True):
                 with store_errors(url):
                     future.result()
-        return [sending.measured() for sending in sendings]
+        return [upload.measured() for upload in uploads]
 
     def read_json(self, url: str) -> Any:
         """Return the value of a JSON object."""

@@ -21,7 +21,7 @@ def part_bytes(size_bytes: int) -> int:
     return max(SMALLEST_PART_BYTES, -(-size_bytes // MOST_PARTS // MEBIBYTE) * MEBIBYTE)
 
 
-class Sending:
+class HashedUpload:
     """A file that can only be read on, as boto3 takes it, with the digests of what was read so far.
 
     It is opened when it is first read, so that many can wait for their turn.

@@ -11,7 +11,7 @@ import pytest
 
 from slipway_pod.benchmark import load
 from slipway_pod.benchmark.load import (
-    Bench,
+    BenchmarkRun,
     Deadline,
     Round,
     Subject,
@@ -51,16 +51,16 @@ def options(*more: str) -> argparse.Namespace:
     return checked(parser, parser.parse_args([*COMMAND, *more]))
 
 
-def bench(folder: Path, *more: str, serves: bool = True) -> Any:
+def run(folder: Path, *more: str, serves: bool = True) -> Any:
     store, server = FakeStore(), FakeServer(serves)
-    return Bench(options(*more), store, folder, server, Deadline(60))  # type: ignore[arg-type]
+    return BenchmarkRun(options(*more), store, folder, server, Deadline(60))  # type: ignore[arg-type]
 
 
 def test_models_take_turns_and_who_is_first_changes(tmp_path: Path) -> None:
     """Each round measures both; figures go into the result, what they come from goes beside it."""
     figures = {"requests": 5, "throughput_rps": 2.0, "p50_ms": 1.0, "p99_ms": 3.0}
     result: dict[str, Any] = {"measurements": []}
-    one = bench(tmp_path, *BASELINE, "--rounds", "2", "--concurrency", "3")
+    one = run(tmp_path, *BASELINE, "--rounds", "2", "--concurrency", "3")
     measure_in_turns(one, lambda subject, number: Round(figures, {"of": subject.model}), result)
     order = [(entry["role"], entry["round"]) for entry in result["measurements"]]
     assert order == [("candidate", 1), ("baseline", 1), ("baseline", 2), ("candidate", 2)]
@@ -80,7 +80,7 @@ def test_a_failure_keeps_the_rounds_before_it(tmp_path: Path) -> None:
         return Round({"requests": 5, "throughput_rps": 2.0, "p50_ms": 1.0, "p99_ms": 3.0}, {})
 
     with pytest.raises(PodError, match="late"):
-        measure_in_turns(bench(tmp_path, "--rounds", "3"), measure, result)
+        measure_in_turns(run(tmp_path, "--rounds", "3"), measure, result)
     assert len(result["measurements"]) == 1
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 from slipway_pod.mirror_comparison.answers import Answer, Tensor
-from slipway_pod.mirror_comparison.comparison import Tally, classes_of, compare, quantiles
+from slipway_pod.mirror_comparison.comparison import classes_of, compare
+from slipway_pod.mirror_comparison.report import ComparisonReport, quantiles
 from slipway_pod.mirror_comparison.requests import Request
 
 _FLOATS = st_numpy.arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 4)))
@@ -113,13 +114,13 @@ def test_the_class_of_a_row(values: Any, dtype: Any, classes: list[int] | None) 
 
 def test_the_worst_differences_are_kept() -> None:
     """Of more differences than are kept the smallest go; a request that comes again is told once, with its times."""
-    tally = Tally(worst_kept=2)
+    report = ComparisonReport(worst_kept=2)
     for body, value in ((b"a", 2.0), (b"b", 9.0), (b"a", 2.0), (b"c", 5.0)):
         ours, theirs = {"y": tensor([[1.0]])}, {"y": tensor([[value]])}
-        tally.add(
+        report.add(
             Request(body), Answer(ours, "", 1), Answer(theirs, "", 1), compare(ours, theirs, 0.1, 0, None)
         )
-    told = tally.to_json()
+    told = report.to_json()
     assert [one["candidate"] for one in told["differences"]] == [9.0, 5.0]
     assert told["counts"]["differ"] == 4
     assert told["outputs"] == {"y": {"compared": 4, "differ": 4}}
@@ -133,17 +134,17 @@ def test_the_worst_differences_are_kept() -> None:
 )
 def test_every_request_is_counted_in_one_place(pairs: list[tuple[str, str, float]]) -> None:
     """Compared, failed on one, on the other, on both: the counts sum up, and equal and differ to the compared."""
-    tally = Tally(worst_kept=5)
+    report = ComparisonReport(worst_kept=5)
     for stable_failure, candidate_failure, value in pairs:
         ours = None if stable_failure else {"y": tensor([[1.0, 0.0]])}
         theirs = None if candidate_failure else {"y": tensor([[value, 1.0]])}
         found = None if ours is None or theirs is None else compare(ours, theirs, 0.5, 0, "y")
-        tally.add(Request(b""), Answer(ours, stable_failure, 1), Answer(theirs, candidate_failure, 1), found)
-    counts = tally.to_json()["counts"]
+        report.add(Request(b""), Answer(ours, stable_failure, 1), Answer(theirs, candidate_failure, 1), found)
+    counts = report.to_json()["counts"]
     outcomes = ("compared", "candidate_failed", "stable_failed", "both_failed")
     assert sum(counts[name] for name in outcomes) == len(pairs)
     assert counts["equal"] + counts["differ"] == counts["compared"] == counts["agree"] + counts["disagree"]
-    assert tally.judged == sum(1 for stable_failure, _, _ in pairs if not stable_failure)
+    assert report.judged == sum(1 for stable_failure, _, _ in pairs if not stable_failure)
 
 
 def test_percentiles_are_of_what_was_measured() -> None:

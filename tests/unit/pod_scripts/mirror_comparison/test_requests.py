@@ -11,7 +11,7 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from slipway_pod.mirror_comparison import requests as module
-from slipway_pod.mirror_comparison.requests import Inbox, Request, is_asked_twice_at_a_cost
+from slipway_pod.mirror_comparison.requests import Request, RequestQueue, is_asked_twice_at_a_cost
 
 PATH = "/v2/models/digits/infer"
 
@@ -55,22 +55,22 @@ def test_what_cannot_be_read_is_sent_on() -> None:
 async def test_the_inbox_is_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What finds no room is dropped and counted; what was taken makes room again."""
     monkeypatch.setattr(module, "MAX_QUEUE_BYTES", 10)
-    inbox = Inbox("digits", limit=3)
-    inbox.offer(Request(b"x" * 8))
-    inbox.offer(Request(b"x" * 3))
+    queue = RequestQueue("digits", limit=3)
+    queue.offer(Request(b"x" * 8))
+    queue.offer(Request(b"x" * 3))
     for _ in range(3):
-        inbox.offer(Request(b""))
-    assert inbox.counts == {"received": 5, "dropped": 2}
-    assert len((await inbox.take()).body) == 8
-    inbox.offer(Request(b"x" * 10))
-    assert inbox.counts["dropped"] == 2
+        queue.offer(Request(b""))
+    assert queue.counts == {"received": 5, "dropped": 2}
+    assert len((await queue.take()).body) == 8
+    queue.offer(Request(b"x" * 10))
+    assert queue.counts["dropped"] == 2
 
 
 async def test_the_inbox_hands_each_request_to_one() -> None:
     """Several that wait get one request each."""
-    inbox = Inbox("digits", limit=3)
-    takers = [asyncio.create_task(inbox.take()) for _ in range(2)]
+    queue = RequestQueue("digits", limit=3)
+    takers = [asyncio.create_task(queue.take()) for _ in range(2)]
     await asyncio.sleep(0)
     for body in (b"a", b"b"):
-        inbox.offer(Request(body))
+        queue.offer(Request(body))
     assert {one.body for one in await asyncio.gather(*takers)} == {b"a", b"b"}

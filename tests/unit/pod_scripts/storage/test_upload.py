@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway_pod.storage.upload import Sending, part_bytes
+from slipway_pod.storage.upload import HashedUpload, part_bytes
 
 PART = 8
 
@@ -18,14 +18,14 @@ PART = 8
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file to write anew."""
-    return tmp_path_factory.mktemp("sending") / "file"
+    return tmp_path_factory.mktemp("upload") / "file"
 
 
 @given(body=st.binary(max_size=60), reads=st.lists(st.integers(1, 20), max_size=10))
 def test_digests_do_not_depend_on_how_it_is_read(path: Path, body: bytes, reads: list[int]) -> None:
     """Whatever pieces are read, the digests are those of the file and of its parts, as S3 computes them."""
     path.write_bytes(body)
-    file = Sending(path, PART)
+    file = HashedUpload(path, PART)
     read = b"".join(file.read(size) for size in reads) + file.read()
     assert read == body
     assert file.read(1) == b""

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from include.model_release.errors import SpecError, ValidationRefusedError
-from include.model_release.gates.validation.classification import ClassNumbers, score_classes
+from include.model_release.gates.validation.classification import ClassificationScores, score_classification
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.scores import ValidationNumbers, require_output
+from include.model_release.gates.validation.scores import ValidationScores, require_output
 from include.model_release.spec.release_file import ClassificationValidation
 from include.model_release.tensors import ModelSignature, TensorSpec
 
@@ -37,8 +37,8 @@ def _scored(
     answers: NDArray[Any],
     stable: NDArray[Any] | None = None,
     accuracy_min: float = 0.9,
-) -> ClassNumbers:
-    return score_classes(golden, answers, stable, ClassificationValidation(accuracy_min=accuracy_min))
+) -> ClassificationScores:
+    return score_classification(golden, answers, stable, ClassificationValidation(accuracy_min=accuracy_min))
 
 
 def _scores(predicted: list[int], classes: int = 3) -> NDArray[Any]:
@@ -120,7 +120,7 @@ def test_many_classes_are_shown_by_the_most_frequent() -> None:
     assert 0 in numbers.classes
 
 
-def _report(numbers: ValidationNumbers, successes: list[bool], stable: int | None = 2) -> dict[str, Any]:
+def _report(numbers: ValidationScores, successes: list[bool], stable: int | None = 2) -> dict[str, Any]:
     results = [
         {**item, "success": ok, "observed": None} for item, ok in zip(numbers.suite(), successes, strict=True)
     ]

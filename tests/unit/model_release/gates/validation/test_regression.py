@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from include.model_release.errors import GoldenSetError, SpecError, ValidationRefusedError
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.regression import RegressionNumbers, score_numbers
+from include.model_release.gates.validation.regression import RegressionScores, score_regression
 from include.model_release.spec.release_file import RegressionValidation
 
 _NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
@@ -21,10 +21,10 @@ _NUMBERS = st.floats(-1e3, 1e3).map(lambda value: round(value, 3))
 
 def scored(
     labels: list[float], answers: NDArray[Any], stable: NDArray[Any] | None = None, **asked: Any
-) -> RegressionNumbers:
+) -> RegressionScores:
     """Score answers to labels; by default with a limit on the mean absolute error alone."""
     golden = GoldenSet({}, np.asarray(labels, dtype=np.float64))
-    return score_numbers(golden, answers, stable, RegressionValidation(**{"mae_max": 1.0, **asked}))
+    return score_regression(golden, answers, stable, RegressionValidation(**{"mae_max": 1.0, **asked}))
 
 
 @given(st.lists(st.tuples(_NUMBERS, _NUMBERS), min_size=2, max_size=20))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from include.model_release.errors import SpecError
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.text import TextNumbers, score_texts
-from include.model_release.gates.validation.text_similarity import likeness
+from include.model_release.gates.validation.text import TextScores, score_text
+from include.model_release.gates.validation.text_similarity import similarity
 from include.model_release.spec.release_file import TextValidation
 from include.model_release.spec.validation import TextMatch
 
@@ -42,24 +42,24 @@ _TEXTS = st.lists(st.sampled_from(["a", "B", "c", "é", "\n"]), max_size=6).map(
 )
 def test_likeness_by_hand(match: TextMatch, expected: str, answered: str, score: float) -> None:
     """Each way to match gives what a person would count."""
-    assert likeness(expected, answered, match) == pytest.approx(score)
+    assert similarity(expected, answered, match) == pytest.approx(score)
 
 
 @given(_TEXTS, _TEXTS, st.sampled_from(_MATCHES))
 def test_likeness_is_a_share_and_whole_for_the_same_text(one: str, other: str, match: TextMatch) -> None:
     """Likeness lies between 0 and 1, is 1 for a text and itself, and no way is stricter than `exact`."""
-    assert 0 <= likeness(one, other, match) <= 1
-    assert likeness(one, one, match) == 1
-    assert likeness(one, other, "exact") <= likeness(one, other, match)
+    assert 0 <= similarity(one, other, match) <= 1
+    assert similarity(one, one, match) == 1
+    assert similarity(one, other, "exact") <= similarity(one, other, match)
 
 
 def scored(
     labels: list[str], answers: NDArray[Any], stable: NDArray[Any] | None = None, **asked: Any
-) -> TextNumbers:
+) -> TextScores:
     """Score answers to golden texts whose prompts are `q0`, `q1` and so on."""
     prompts = np.array([[f"q{row}".encode()] for row in range(len(labels))], dtype=object)
     golden = GoldenSet({"limit": np.zeros(len(labels)), "prompt": prompts}, np.array(labels, dtype=object))
-    return score_texts(golden, answers, stable, TextValidation(**asked))
+    return score_text(golden, answers, stable, TextValidation(**asked))
 
 
 def texts(*values: str | None) -> NDArray[Any]:
