@@ -1,1 +1,1 @@
-"""Programs that run in pods, and `slipway_pod`, which they share. Each is run by its path; nobody imports them."""
+"""Programs that run in pods, and `slipway_pod`, which they share. Each is run by its path; no module imports them."""

@@ -74,7 +74,7 @@ def require_known_format(suffix: str, options: argparse.Namespace) -> None:
             f"{options.source} is a pickle, and is not unpickled: a pickle can run any code in this pod, "
             "with its rights on the bucket",
             expected=f"a format that holds data only ({', '.join(library.safe_formats)}), or trusted: true",
-            found=f"a {suffix} file, and no word that it is trusted",
+            found=f"a {suffix} file that is not marked as trusted",
             remedy=f"{library.how_to_save}; or, if you know who wrote the file and that nobody else could, write "
             "trusted: true under conversion in the release file",
         )

@@ -38,7 +38,7 @@ from slipway_pod.program.progress import say
 
 PROGRAM = "model.py"
 MODULE_OF_TRITON = "triton_python_backend_utils"
-# What Triton writes in a configuration for the model's own folder.
+# Triton's placeholder in a configuration for the model's own folder.
 MODEL_FOLDER = "$$TRITON_MODEL_DIRECTORY/"
 
 
@@ -185,12 +185,12 @@ def try_import(folder: Path) -> None:
         execute = getattr(module.TritonPythonModel, "execute", None)
         if not callable(execute):
             raise AttributeError("TritonPythonModel has no method `execute`")
-    except (Exception, SystemExit) as error:  # a stranger's program may raise whatever it likes
+    except (Exception, SystemExit) as error:  # the model's program may raise anything
         raise invalid(
             f"{PROGRAM} cannot be imported",
             expected="module-level code that runs in this image",
             found=f"{type(error).__name__}: {first_line(error)}",
-            remedy="mend it, use an image with what it imports, or leave out conversion.try_import",
+            remedy="correct it, use an image with what it imports, or leave out conversion.try_import",
         ) from error
 
 

@@ -105,7 +105,7 @@ def require_trust(options: argparse.Namespace) -> None:
             f"{options.source} is not loaded: {WHY_TRUST[options.format]}, which can run any code in this pod, "
             "with its rights on the bucket",
             expected="TorchScript (torch.jit.save), which holds no Python code, or trusted: true",
-            found=f"format {options.format}, and no word that it is trusted",
+            found=f"format {options.format}, not marked as trusted",
             remedy="save it with torch.jit.trace and torch.jit.save; or, if you know who wrote the files and that "
             "nobody else could, write trusted: true under conversion in the release file",
         )
@@ -113,7 +113,7 @@ def require_trust(options: argparse.Namespace) -> None:
 
 def convert_loaded(run: Run, path: Path) -> dict[str, Any]:
     """Load the source, write `exported.onnx`, and keep what the source answers by its own forward."""
-    # Torch's exporters tell of every library that is not there.
+    # Torch's exporters warn of every library that is not installed.
     warnings.simplefilter("ignore")
     import torch
 
@@ -158,7 +158,7 @@ def loaded(run: Run, path: Path) -> Any:
         if options.format == "export":
             return torch.export.load(path)
         if options.format == "torchscript":
-            # Holds a program of its own kind, and data; no pickled Python objects.
+            # It holds TorchScript code and data, no pickled Python objects.
             return torch.jit.load(path, map_location="cpu").eval()
         module = module_class(run.folder / "module.py", options.module)(**options.module_arguments)
         # weights_only: the class is trusted code, the weights stay data.
@@ -207,7 +207,7 @@ def export(model: Any, kind: str, golden: Mapping[str, Any], outputs: list[str],
     import onnx
     import torch
 
-    # Two rows: an exporter takes a size of one for a constant.
+    # Two rows: an exporter treats a size of one as a constant.
     rows = tuple(torch.from_numpy(array[:2].copy()) for array in golden.values())
     common: dict[str, Any] = {"input_names": list(golden), "output_names": outputs, "opset_version": OPSET}
     if kind == "torchscript":
@@ -227,7 +227,7 @@ def export(model: Any, kind: str, golden: Mapping[str, Any], outputs: list[str],
             **common,
         )
     made = onnx.load(target)
-    # The exporter notes where it ran and from which line each node came; none of it is the model's.
+    # The exporter notes where it ran and from which line each node came: this is not part of the model.
     for node in made.graph.node:
         del node.metadata_props[:]
         node.doc_string = ""

@@ -43,7 +43,7 @@ SOURCE_FILE = "source.onnx"
 ENGINE_FILE = "model.plan"
 TIMINGS_FILE = "timing.cache"
 SCALES_FILE = "calibration.cache"
-# Datatypes of ONNX models that TensorRT has no word for.
+# Datatypes of ONNX models that TensorRT does not have.
 NOT_CARRIED = ("BYTES", "FP64")
 COMPATIBILITY = ("none", "same_compute_capability", "ampere_plus")
 TACTICS = ("cublas", "cublas_lt", "cudnn", "edge_mask_convolutions", "jit_convolutions")
@@ -174,7 +174,7 @@ def build_command(
         command += ["--precision-constraints", options.precision_constraints]
     if options.max_aux_streams is not None:
         command += ["--max-aux-streams", str(options.max_aux_streams)]
-    # Takes any number of values, so it comes last.
+    # It takes any number of values, so it comes last.
     command += ["--tactic-sources", *options.tactic_source] if options.tactic_source else []
     return command
 

@@ -175,7 +175,7 @@ def engine_command(options: argparse.Namespace, folder: Path, *, has_timings: bo
         value = getattr(options, name)
         command += [f"--{name}", str(value)] if value else []
     command += ["--kv_cache_type", "continuous" if options.no_paged_kv_cache else "paged"]
-    # What batching in flight wants, besides the paged cache.
+    # In-flight batching needs this besides the paged cache.
     command += ["--remove_input_padding", "enable", "--gpt_attention_plugin", "auto"]
     command += ["--gemm_plugin", options.gemm_plugin]
     switches = {
@@ -216,7 +216,7 @@ def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> N
         with limits.spend():
             gpu = read_gpu()
             machine = describe_machine(gpu, options)
-            # A template that cannot be filled in shows before the hours of building.
+            # A template that cannot be filled in is found before the hours of building.
             configs = make_configs(options)
             fetch_checkpoint(store, options, folder / "source")
         result["engine"] = machine

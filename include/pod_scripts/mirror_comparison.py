@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 PACKAGES = ("aiohttp", "grpcio", "numpy", "tritonclient")
 INFER_PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/[^/]+)?/infer$")
 GRPC_METHOD = "/inference.GRPCInferenceService/ModelInfer"
-# What belongs to one connection or one router, not to the request.
+# Headers of one connection or one router, not of the request.
 NOT_PASSED_ON = frozenset(
     {
         "accept-encoding", "connection", "content-length", "content-type", "expect", "grpc-accept-encoding",
@@ -121,7 +121,7 @@ class Side:
         headers = [
             ("Host", self.host),
             (MARK, "1"),
-            # As it is: the answer is compared, not stored.
+            # Not compressed: the answer is compared, not stored.
             ("Accept-Encoding", "identity"),
             *((name, value) for name, value in request.headers if name.lower() == "content-type"),
             *passed_on(request.headers),
@@ -180,7 +180,7 @@ async def open_side(url: str, host: str, timeout_s: float) -> AsyncIterator[Side
     options: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),
-        # What fails is counted, not tried again.
+        # A failure is counted, not tried again.
         ("grpc.enable_retries", 0),
         ("grpc.enable_http_proxy", 0),
         ("grpc.ssl_target_name_override", host.partition(":")[0])
@@ -236,7 +236,7 @@ async def http_server(queue: RequestQueue, host: str, port: int) -> AsyncIterato
 
     application = web.Application(client_max_size=MAX_REQUEST_BYTES)
     application.router.add_route("*", "/{path:.*}", take)
-    # Bodies stay packed: they are sent on as they came.
+    # Bodies stay compressed: they are sent on as they came.
     runner = web.AppRunner(application, access_log=None, auto_decompress=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -271,7 +271,7 @@ async def grpc_server(queue: RequestQueue, host: str, port: int) -> AsyncIterato
             return b""
         texts = [(key, value) for key, value in context.invocation_metadata() if isinstance(value, str)]
         queue.offer(Request(body, tuple(texts)))
-        # An empty message is a ModelInferResponse.
+        # An empty message is a valid ModelInferResponse.
         return b""
 
     class Takes(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -283,7 +283,7 @@ async def grpc_server(queue: RequestQueue, host: str, port: int) -> AsyncIterato
 
     options = [
         ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
-        # Two programs must not share a port unawares.
+        # Two programs must not share a port without noticing.
         ("grpc.so_reuseport", 0),
     ]
     server = grpc.aio.server(handlers=[Takes()], options=options)
@@ -307,7 +307,7 @@ def cannot_listen(host: str, port: int, error: Exception) -> PodError:
         f"Cannot listen on {host}:{port}",
         expected="an address of this pod and a port that is free",
         found=type(error).__name__ if number is None else errno.errorcode.get(number, str(number)),
-        remedy="correct the connection slipway_mirror, or wait until who listens there has ended",
+        remedy="correct the connection slipway_mirror, or wait until the program that listens there has ended",
     )
 
 
@@ -368,7 +368,7 @@ async def until_enough(
         for _ in range(options.concurrency)
     ]
     try:
-        # The first that ends has seen that it is enough, or has failed.
+        # The first worker to end has seen enough requests, or has failed.
         done, _ = await asyncio.wait(workers, timeout=options.timeout_s, return_when=asyncio.FIRST_COMPLETED)
         for one in done:
             one.result()

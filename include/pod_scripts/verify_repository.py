@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Downloads a published version for an inference server, and lets it have nothing but what was published.
+"""Downloads a published version for an inference server: nothing but what was published.
 
 Called as KServe calls a storage initializer: `verify_repository.py SOURCE DESTINATION`. SOURCE is
 s3://BUCKET/models/MODEL/VERSION/repository, DESTINATION a folder that is empty or was filled by this program.
@@ -194,7 +194,7 @@ def main(argv: list[str] | None = None) -> int:
         verify(options)
     except PodError as error:
         failure = error
-    except Exception as error:  # whatever it is, the kubelet is told in one line
+    except Exception as error:  # the kubelet gets one line, whatever it is
         failure = unexpected(error, "verification")
     else:
         return 0

@@ -1,4 +1,4 @@
-"""The benchmark gate: candidate and stable, measured in turns on the same server, and what is held of them.
+"""The benchmark gate: candidate and stable, measured in turns on the same server, and the verdict.
 
 Two kinds of limits. Those of `benchmark.slo` are absolute; `max_regression_percent` is relative to the stable version
 in the same run, and decides by itself. A verdict is one of three:
@@ -29,9 +29,9 @@ from include.model_release.spec.release_file import Benchmark
 Role = Literal["candidate", "stable"]
 Status = Literal["pass", "fail", "inconclusive"]
 _NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-# As many as a counter of 64 bits holds.
+# The largest value of a 64-bit counter.
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
-# Of the standard normal distribution, the quantile that 1 % lies above.
+# The 99 % quantile of the standard normal distribution.
 _BEYOND_CHANCE = 2.326
 
 
@@ -292,7 +292,7 @@ def _against_stable(candidate: _Side, stable: _Side, benchmark: Benchmark) -> li
 
 
 def _at_most(figure: str, unit: str, value: float | None, stable: float | None, limit: float) -> Comparison:
-    # A figure that was asked for and not measured has not been met; stable's says nothing for the candidate then.
+    # A limit whose figure was not measured is not met, whatever stable's figure is.
     passed = value is not None and value <= limit
     stable_misses = value is not None and stable is not None and stable > limit
     return Comparison(figure, unit, value, stable, None, f"at most {limit:g} {unit}", passed, stable_misses)

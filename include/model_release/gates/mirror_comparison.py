@@ -26,9 +26,9 @@ from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.rollout.mirror_comparison import MirrorComparison
 
 Status = Literal["pass", "fail", "inconclusive"]
-# As many as a counter of 64 bits holds.
+# The largest value of a 64-bit counter.
 _Number = Annotated[int, Field(ge=0, lt=2**63)]
-# What the arithmetic of shares may be wrong by.
+# The rounding error that shares may have.
 _ROUNDING = 1e-9
 
 
@@ -100,7 +100,7 @@ class MirrorReport(_Part):
 
 @dataclass(frozen=True)
 class MirrorLimits:
-    """What is held against the report; shares are 0 to 1. `class_output` is the output that shows the class."""
+    """The limits that the report must meet; shares are 0 to 1. `class_output` is the output that shows the class."""
 
     requests: int
     required: bool
@@ -114,7 +114,7 @@ class MirrorLimits:
 
 @dataclass(frozen=True)
 class MirrorVerdict:
-    """What came of the comparison, and why, in words; shares are null where nothing was measured."""
+    """The verdict and its reason in words; shares are None where nothing was measured."""
 
     status: Status
     reason: str
@@ -131,7 +131,7 @@ def mirror_limits(spec: ReleaseSpec, mirror: MirrorComparison) -> MirrorLimits:
     """Return the limits of a release, those that the file leaves out taken from its other gates."""
     # Only a classifier's answers show a class to agree on.
     agreement_min = spec.validation.agreement_min if spec.validation.kind == "classification" else 0.0
-    # A conversion that passes its source through holds nothing to a tolerance.
+    # A conversion that copies its source has no tolerance.
     parity = getattr(spec.conversion, "parity", ParityRules())
     return MirrorLimits(
         requests=mirror.requests,
@@ -155,7 +155,7 @@ def judge_mirror(report: MirrorReport, limits: MirrorLimits) -> MirrorVerdict:
     judged = counts.judged
     expected = max(judged, limits.requests)
     agreement = rows.agree / rows.compared if rows.compared else None
-    # Rows that came with the requests so far; those to come are taken to be as many a request.
+    # Rows of the requests so far; for the requests still missing the same number of rows each is assumed.
     expected_rows = rows.compared * max(1.0, limits.requests / counts.compared) if counts.compared else 0.0
     reasons = []
     if counts.candidate_failed > limits.error_percent_max / 100 * expected + _ROUNDING:

@@ -15,7 +15,7 @@ from include.model_release.errors import ModelInvalidError, ParityRefusedError
 
 
 class OutputParity(BaseModel):
-    """How one output compares.
+    """The comparison of one output.
 
     `max_abs_diff` and `max_rel_diff` are over all elements (null where they have no meaning: text, other
     shapes); `mismatched_rows` counts the rows that `measure` calls off; `worst` shows a few of them.
@@ -24,7 +24,7 @@ class OutputParity(BaseModel):
     that are no vectors of fractions.
     """
 
-    # JSON has no infinity: the converters write text for it, and so does this.
+    # JSON has no infinity: the converters write it as text, and so does this class.
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
 
     output: str
@@ -50,7 +50,7 @@ def parse_parity(value: object) -> list[OutputParity]:
     try:
         if not isinstance(value, list):
             raise TypeError(f"found {type(value).__name__}")
-        # As JSON, which is what it comes from: half a character in a text is found here, not when it is written.
+        # As JSON, its original form: an unpaired surrogate in a text is found here, not when it is written.
         return [OutputParity.model_validate_json(json.dumps(entry)) for entry in value]
     except (ValidationError, TypeError, ValueError, RecursionError) as error:
         raise ModelInvalidError(

@@ -1,4 +1,4 @@
-"""What a gate's pod leaves as result.json, read into a typed report."""
+"""The result.json of a gate's pod, read into a typed report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A published version: its manifest, what was decided before it was sealed, what it was made of and signed by.
+"""A published version: its manifest, the decision that comes before it, what it was made of, and its signature.
 
 Documents read with distrust and written alike for alike content. Nothing here copies a byte.
 """

@@ -1,4 +1,4 @@
-"""How the release file said to make a version; kept beside it, so that a later release knows whether it says the same.
+"""The fingerprint of how the release file says to make a version: a later release sees whether it says the same.
 
 Engines differ from build to build, so a version that is published cannot be made once more and compared. It can be
 taken as it is where it would be made of the same files in the same way.
@@ -19,7 +19,7 @@ from include.model_release.spec.release_file import ReleaseSpec
 
 RECIPE_FILE = "recipe.json"
 
-# Where and within which limits it is made, and what it is held to: none of it changes what is made.
+# Where it is made, within which limits, and what it is checked against: none of this changes what is made.
 _AROUND = frozenset({*PodSettings.model_fields, "image", "parity", "memory_mib", "timing_cache", OPTIONAL})
 
 
@@ -32,7 +32,7 @@ def recipe_of(spec: ReleaseSpec, training_config: bytes | None = None) -> dict[s
     conversion = _inner(written.get("conversion", {}))
     if "variants" in conversion:
         conversion["variants"] = {name: _inner(keys) for name, keys in conversion["variants"].items()}
-    # What the servers are is no part of the configuration.
+    # The servers' hardware is not part of the configuration.
     serving = {key: value for key, value in written.get("serving", {}).items() if key != "hardware"}
     base = None if training_config is None else FileEntry.of(training_config).sha256
     return {"source": written["source"], "conversion": conversion, "serving": serving, "config_sha256": base}
@@ -62,7 +62,7 @@ def other_files(
         wanted |= {name for name in listed if name.startswith(below) and is_source_file(name)}
     made_of = dict(source.files)
     if GOLDEN_FILE not in wanted:
-        # The golden set stands there under this name too, whatever training calls it.
+        # The golden set is listed under this name too, whatever training calls it.
         made_of.pop(GOLDEN_FILE, None)
     known = {name: entry for name, entry in made_of.items() if entry.size_bytes == listed.get(name)}
     return [

@@ -1,4 +1,4 @@
-"""What a converter says it has made, as its `result.json` has it: the repository's files and their digests."""
+"""The result.json of a converter: the repository's files and their digests."""
 
 from __future__ import annotations
 

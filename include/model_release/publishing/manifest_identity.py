@@ -1,4 +1,4 @@
-"""Whose manifest it is: its model, its version and its paths are held against where it lies, and its bytes are signed.
+"""The identity of a manifest: its model, version and paths must fit where it lies; and the digest that is signed.
 
 A file's digest says which bytes it has, and nothing of the version that they belong to. Without this a signed version
 that was copied to another model's or version's prefix would pass as that one.

@@ -41,12 +41,12 @@ def manifest_property(document: bytes) -> dict[str, str]:
 
 
 def covers_manifest(payload: bytes) -> bool:
-    """Tell whether a statement, whose signature holds, says anything of a manifest; older ones do not."""
+    """Return whether a statement, whose signature is valid, says anything of a manifest; older ones do not."""
     return MANIFEST_PROPERTY in _predicate(_statement(payload))
 
 
 def statement_differences(payload: bytes, document: bytes) -> Iterator[str]:
-    """Say in words how a statement, whose signature holds, differs from the manifest as it lies in the bucket.
+    """Say in words how a statement, whose signature is valid, differs from the manifest as it lies in the bucket.
 
     Nothing where it is of these files and, if it speaks of a manifest, of this one.
     """

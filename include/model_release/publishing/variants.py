@@ -1,4 +1,4 @@
-"""Several conversions of one version beside each other, and which of them is published.
+"""Variants: several conversions of one version, and the choice which of them is published.
 
     conversion:
       target: onnx
@@ -31,7 +31,7 @@ ONLY = ""
 
 @dataclass(frozen=True)
 class Candidate:
-    """One variant as its converter left it: what it was measured to be, and why it is out, if it is.
+    """One variant as its converter left it: its measurements, and why it is left out, if it is.
 
     `parity` has the worst figures of each output, in both cases, where the converter came so far.
     """
@@ -105,7 +105,7 @@ def choose(spec: ReleaseSpec, candidates: tuple[Candidate, ...]) -> Choice:
             "no variant of the conversion is left to publish",
             "at least one that could be made and answers as its source does",
             candidates,
-            "mend what the reasons name, or allow a variant more (`parity`) where that is right",
+            "correct what the reasons name, or allow a variant more (`parity`) where that is right",
         )
     if spec.conversion.choose == "all":
         return _all(spec, left, candidates)
@@ -129,7 +129,7 @@ def _out(what: str, expected: str, out: Sequence[Candidate], remedy: str) -> Sli
 
 
 def _fastest(left: Sequence[Candidate]) -> tuple[Candidate, str]:
-    """Return the fastest, and why it is; raises ModelInvalidError where that cannot be told."""
+    """Return the fastest, and why it is; raise ModelInvalidError where that is not known."""
     if len(left) == 1:
         return left[0], f"{left[0].name} is the only one within its tolerance."
     unmeasured = [one.name for one in left if one.p50_ms is None]
@@ -183,5 +183,5 @@ def _require_optional(spec: ReleaseSpec, missing: Iterable[Candidate]) -> None:
             "some servers would have no engine of this version",
             "with `choose: all` an engine for each kind of GPU",
             needed,
-            "mend what the reasons name, or write `optional: true` in the variant if the servers can do without",
+            "correct what the reasons name, or write `optional: true` in the variant if the servers can do without",
         )

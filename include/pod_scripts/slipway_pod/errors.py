@@ -6,7 +6,7 @@ import traceback
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# Every other kind of error is a bad input.
+# Every other kind means a bad input.
 BAD_INPUT = 3
 EXIT_CODES = {
     "SlipwayError": 1,
@@ -23,7 +23,7 @@ EXIT_CODES = {
 
 @dataclass(eq=False)
 class PodError(Exception):
-    """Why this run did not pass, in the words of the project's error tree.
+    """Why this program did not pass, in the words of the project's error tree.
 
     Kind and text are given by place, the rest by name: so an error can travel between processes.
     """

@@ -1,4 +1,4 @@
-"""What S3 refuses, by code: what is absent, what a condition decided, and the project's errors for the rest."""
+"""Errors of S3 by code: missing objects, conditions that did not hold, and the project's errors for the rest."""
 
 from __future__ import annotations
 

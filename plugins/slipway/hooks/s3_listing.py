@@ -1,4 +1,4 @@
-"""What a bucket lists: objects with the facts that a listing carries, and folders."""
+"""Listings of a bucket: objects with the facts that a listing has, and folders."""
 
 from __future__ import annotations
 

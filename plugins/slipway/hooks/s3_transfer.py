@@ -1,4 +1,4 @@
-"""Moving bytes in S3, never held in memory: read as a stream that goes on where it broke off, copied by the store."""
+"""Transfers in S3 without holding the bytes: streams that resume where they broke off, and copies by the store."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FIRST_PAUSE_S = 0.1
 
 @dataclass(frozen=True)
 class ObjectSettings:
-    """What an object is stored with, beside its bytes. `encryption` holds boto's arguments for it."""
+    """The settings that an object is stored with. `encryption` holds boto's arguments for it."""
 
     content_type: str = "application/octet-stream"
     metadata: Mapping[str, str] = field(default_factory=dict)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # the clients are imported by what uses them: every parse of 
     from tritonclient import grpc as triton_grpc
     from tritonclient import http as triton_http
 
-# What Triton's log and answers say when its model repository, not the model, is out of reach.
+# Triton's words when its model repository, not the model, cannot be reached.
 _REPOSITORY_AWAY = ("curlcode", "unable to connect", "could not connect", "connection refused", "timed out")
 # A bad model, and a configuration that cannot be used; any other status is a proxy's.
 _REFUSALS = frozenset({"400", "500"})
@@ -121,7 +121,7 @@ class TritonHook(BaseHook):
         except InferenceServerException as error:
             found = error.message() or str(error)
             if error.status() in _REFUSALS and _NOT_POLLED in found:
-                self.index()  # fails, with the reason, where it is the repository that is out of reach
+                self.index()  # fails, with the reason, where the repository cannot be reached
             raise self._load_failed(model_name, error.status(), found) from error
 
     async def load_without_thread(self, model_name: str, config: Mapping[str, Any]) -> None:

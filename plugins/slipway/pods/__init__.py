@@ -1,1 +1,1 @@
-"""What a release's pods are started with, and why one that has left no result failed."""
+"""The pods of a release: the common parts of their manifests, and why a pod without a result failed."""

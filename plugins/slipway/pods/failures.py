@@ -1,4 +1,4 @@
-"""Why a pod has left no result, as one of the project's errors: whose move it is follows from it."""
+"""Why a pod has left no result, as one of the project's errors, which says who must act."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from include.model_release.errors import (
     UserError,
 )
 
-# What the kubelet says of a container whose image it has not got; the second form is the first, later.
+# The kubelet's reasons for a container whose image could not be pulled: first the one, later the other.
 _NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"})
-# A variable from a Secret that is not there, for instance.
+# For instance, a variable from a Secret that does not exist.
 _NOT_CONFIGURED = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _REFUSED = frozenset({400, 403, 413, 422})
 # A quota is free again when another pod has ended.
@@ -29,7 +29,7 @@ _QUOTA = "exceeded quota"
 
 @dataclass(frozen=True)
 class PodLimits:
-    """What a pod was given, in the release file's words: texts of sizes, seconds."""
+    """The limits of a pod as the release file gives them: sizes as text, time in seconds."""
 
     image: str
     memory: str

@@ -1,4 +1,4 @@
-"""Published versions: laid in place, sealed by the manifest, signed, and read again with distrust.
+"""Published versions: laid in place, completed by the manifest, signed, and verified.
 
 `python -m slipway.registry MODEL VERSION` reads a version again. No operator and no trigger is known here.
 """

@@ -120,7 +120,7 @@ class Publisher:
         try:
             for entry in self._store.entries(origin_prefix(paths)):
                 self._store.delete(entry.key)
-            # Also what a converter that died has begun to write.
+            # Also what a converter that was killed has begun to write.
             for prefix in (paths.repository, paths.work, origin_prefix(paths)):
                 self._store.abort_uploads(prefix)
         except SlipwayError as error:
@@ -165,7 +165,7 @@ class Publisher:
             if origin is not None:
                 return origin
         if facts.size_bytes > SINGLE_COPY_LIMIT_BYTES:
-            # S3 has no condition for copies in parts: nobody else may know the key.
+            # S3 has no condition for copies in parts: no other publisher may use this key.
             safe = Origin(key=f"{safe.key}-{secrets.token_hex(8)}", parts=source.parts)
         return self._copied_aside(source.key, expected, safe)
 
@@ -203,7 +203,7 @@ class Publisher:
             )
         found = self._found(safe, expected, facts)
         if found != expected:
-            # The source changed after it was measured. Nobody may take this copy for what its key says.
+            # The source changed after it was measured: this copy does not hold what its key says.
             self._store.delete_this(safe.key, facts.etag)
             self._require(source, found, expected)
         return safe

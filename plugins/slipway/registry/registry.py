@@ -1,4 +1,4 @@
-"""Published versions: decided, laid in place, sealed by the manifest; read manifest first and checked against it."""
+"""Published versions: decided, copied to their place, completed by the manifest; read manifest first and checked."""
 
 from __future__ import annotations
 

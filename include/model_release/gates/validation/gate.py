@@ -1,4 +1,4 @@
-"""The validation gate: how a golden set's answers are scored by kind, what is expected of them, the report.
+"""The validation gate: the scores of a golden set's answers, the report, and the refusal.
 
 The expectations are only named here, as great-expectations suites spell them; the operator runs them.
 """

@@ -74,7 +74,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> Arra
         if header_bytes + size != member.file_size or (shape[:1] != (0,) and size == 0):
             raise _unreadable(shown, f"{member.file_size} bytes for {dtype} of shape {list(shape)}")
         raw = file.read(size)
-        # To its end, where the check sum is looked at.
+        # To its end, where zipfile compares the checksum.
         if len(raw) != size or file.read(1):
             raise _unreadable(shown, f"{len(raw)} bytes of data instead of {size}")
     values: Array = np.frombuffer(raw, dtype=dtype).reshape(shape, order="F" if by_columns else "C")
@@ -87,7 +87,7 @@ def _header(file: IO[bytes], shown: str) -> tuple[tuple[int, ...], bool, np.dtyp
     try:
         shape, by_columns, dtype = _HEADERS[npy.read_magic(file)](file)
     except Exception as error:
-        # The header is a Python literal, and NumPy lets through whatever its parser says of a strange one.
+        # The header is a Python literal, and NumPy raises whatever its parser raises.
         raise _unreadable(shown, f"no header of an array ({type(error).__name__})") from error
     if any(isinstance(size, bool) or size < 0 for size in shape):
         raise _unreadable(shown, f"the shape {list(shape)}")

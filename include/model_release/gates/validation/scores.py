@@ -1,4 +1,4 @@
-"""The scores of a golden set's answers, common to every kind, and the expectations held of them."""
+"""The scores of a golden set's answers, common to every kind, and the expectations of them."""
 
 from __future__ import annotations
 

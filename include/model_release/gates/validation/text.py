@@ -1,4 +1,4 @@
-"""Validation of a model that writes text: likeness to golden answers, and to what the stable version writes."""
+"""Validation of a model that writes text: similarity to golden answers, and to what the stable version writes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TextScores(ValidationScores):
     validation: TextValidation
 
     def suite(self) -> list[dict[str, Any]]:
-        """Expect a text for each row, likeness to the golden answers, and to those of a stable version."""
+        """Expect a text for each row, and similarity to the golden answers and to those of a stable version."""
         asked = self.validation
         meaning = f"at least {asked.score_min:.1%} of the golden answers {_MATCHES[asked.match]}"
         suite = [
@@ -128,7 +128,7 @@ def _worst(
     stable: list[str | None] | None,
     columns: dict[str, list[Any]],
 ) -> tuple[dict[str, Any], ...]:
-    """Show the answers least like the golden ones, then those least like stable's."""
+    """Show the answers least similar to the golden ones, then those least similar to stable's."""
     score, agrees = columns["score"], columns.get("agrees", [1.0] * golden.rows)
     order = sorted(range(golden.rows), key=lambda row: (score[row], agrees[row]))
     asked = next((values for values in golden.inputs.values() if values.dtype == object), None)

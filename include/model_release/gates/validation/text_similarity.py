@@ -14,7 +14,7 @@ from include.model_release.spec.validation import TextMatch
 
 
 def similarity(expected: str, answered: str, match: TextMatch) -> float:
-    """Return how alike the answer is to what was expected, 0 to 1.
+    """Return the similarity of the answer to what was expected, 0 to 1.
 
     An expected text without any word is met only by an answer without any.
     """

@@ -1,4 +1,4 @@
-"""What the programs that drive a load generator share: what is measured, the server, the turns, and how one fails.
+"""The frame of the programs that run a load generator: subjects, server, rounds in turns, and failures.
 
 Each round measures the candidate and the baseline with a fixed number of requests, in turns, so that what slows the
 machine meets both.
@@ -36,7 +36,7 @@ SERVERS_WORDS = re.compile(r"thread \[\d+\] had error", re.IGNORECASE)
 REFUSED_REQUEST = re.compile(
     f"{SERVERS_WORDS.pattern}|failed to retrieve results from inference", re.IGNORECASE
 )
-# By what the line is found that says best why a load generator failed.
+# Finds the line that best says why a load generator failed.
 COMPLAINTS = (
     SERVERS_WORDS,
     REFUSED_REQUEST,
@@ -180,7 +180,7 @@ class Server:
         except InferenceServerException as error:
             raise PodError(
                 "ServerUnavailableError",
-                f"Triton at {self.address} does not tell about the {subject}",
+                f"Triton at {self.address} gives no description of the {subject}",
                 found=first_line(error),
                 remedy="check that the model is loaded and the server runs, then run the task again",
             ) from error
@@ -242,7 +242,7 @@ def refused(subject: Subject, found: str) -> PodError:
 
 @dataclass(frozen=True)
 class BenchmarkRun:
-    """One run: what was asked, the store, the folder it works in, the server, and when its time is up."""
+    """One run of a benchmark: options, store, working folder, server, and deadline."""
 
     options: argparse.Namespace
     store: Store
@@ -281,7 +281,7 @@ def measure_in_turns(
     options, subjects = run.options, run.subjects
     measurements = result["measurements"]
     for number in range(1, options.rounds + 1):
-        # Who goes first changes from round to round: neither always finds the warmer machine.
+        # The order changes from round to round: neither model is always measured on the warmer machine.
         for subject in subjects if number % 2 else subjects[::-1]:
             measured = measure(subject, number)
             whose = {"role": subject.role, "round": number}
@@ -309,7 +309,7 @@ def run_benchmark(
     """Run `work` in a folder of its own; it fills in the result as it goes. Returns the exit code."""
 
     def work_in_folder(store: Store, result: dict[str, Any]) -> None:
-        # Told even when nothing was measured.
+        # Written even when nothing was measured.
         result["measurements"] = []
         with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
             work(options, store, Path(folder), result)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-# The environment by which the rows, a NumPy archive, and the rows of one batch are told.
+# Environment variables: the path of the rows (a NumPy archive), and the number of rows of a batch.
 ROWS_FILE = "SLIPWAY_CALIBRATION_FILE"
 BATCH_ROWS = "SLIPWAY_CALIBRATION_BATCH"
 

@@ -16,7 +16,7 @@ MEMBERS = ("preprocessing", "tensorrt_llm", "postprocessing")
 TOKENIZER = "tokenizer"
 
 
-# What a tokenizer is made of; weights stay out.
+# The files of a tokenizer; weights stay out.
 TOKENIZER_FILES = ("*.json", "*.model", "*.txt", "*.jinja", "*.py", "*.tiktoken")
 
 

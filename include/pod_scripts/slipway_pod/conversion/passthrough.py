@@ -27,7 +27,7 @@ PACKAGES = ("numpy", "protobuf", "tritonclient")
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check has found: each model's config.pbtxt by name, what clients send and get, and what else to tell."""
+    """The result of a check: each model's config.pbtxt by name, the signature, and further parts of the result."""
 
     configs: dict[str, str]
     signature: Signature
@@ -82,7 +82,7 @@ def _work(options: argparse.Namespace, check: Check, store: Store, result: dict[
             columns = read_golden(golden, options.golden, checked.signature.inputs)
             return checked, len(next(iter(columns.values())))
 
-        # A stranger's files are read, and perhaps run, in a process that may crash or loop.
+        # Untrusted files are read, and perhaps run, in a process that may crash or loop.
         checked, rows = Limits(options.timeout_s).run("check", all_checks)
         files = store.upload_folder(repository, f"{options.destination}/repository")
         say("store", f"{options.destination}/repository, {len(files)} files")

@@ -55,7 +55,7 @@ def to_fp16(run: Run, source: Path, target: Path) -> None:
 
     kept = run.options.keep_fp32
     model = convert_float_to_float16(onnx.load(source), keep_io_types=True, node_block_list=kept)
-    # It puts the casts of the inputs after the nodes that read them.
+    # The converter puts the casts of the inputs after the nodes that read them.
     OnnxModel(model).topological_sort(is_deterministic=True)
     save(model, target)
 

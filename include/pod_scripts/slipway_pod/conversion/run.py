@@ -1,4 +1,4 @@
-"""One run of a converter: what was asked, and where it reads, works and writes."""
+"""One run of a converter: its options, and where it reads, works and writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway_pod.program.limits import Limits
 from slipway_pod.program.progress import say
 from slipway_pod.storage.s3 import Store
 
-# What lies in the run's folder.
+# Files in the run's folder.
 GOLDEN_FILE = "golden.npz"
 CALIBRATION_FILE = "calibration.npz"
 REFERENCE_FILE = "reference.npz"

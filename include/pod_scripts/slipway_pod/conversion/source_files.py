@@ -84,7 +84,7 @@ def _is_plain(name: str) -> bool:
     return ".." not in name and all(PLAIN_NAME.fullmatch(part) for part in name.split("/"))
 
 
-# RuntimeError, which is no kind of its own: a member is encrypted, or packed in a way that Python does not know.
+# zipfile raises a plain RuntimeError where a member is encrypted, or packed in a way that Python does not know.
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 

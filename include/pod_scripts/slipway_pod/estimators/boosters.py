@@ -1,4 +1,4 @@
-"""What the Boosters of XGBoost and LightGBM have in common."""
+"""Boosters: what XGBoost and LightGBM have in common."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOOSTER_OPSET = 15
 def unknown_objective(found: str, expected: str) -> PodError:
     """Return the error for a Booster that was trained for something else than classes or numbers."""
     what, remedy = (
-        "The model's objective is none that is converted",
+        "The model's objective cannot be converted",
         "train it with one of these, or serve it",
     )
     return PodError(

@@ -1,4 +1,4 @@
-"""What the converter of estimators needs of a library."""
+"""The operations that the converter of estimators needs from a library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Library:
-    """What differs between the libraries.
+    """The operations of one library.
 
     `load_safe` reads a format that holds data only, `prepare` what a pickle held; both give the same kind of
     model. `describe` says what it does (classification, regression) and its number of features. `to_onnx`

@@ -25,7 +25,7 @@ def load_skops(path: Path, options: argparse.Namespace) -> Any:
     if refused:
         raise PodError(
             "UserError",
-            f"{options.source} holds types that nobody has said to trust: building them could run code in this pod",
+            f"{options.source} holds types that are not marked as trusted: building them could run code in this pod",
             expected="types that skops trusts by itself, or that trusted_types names",
             found=", ".join(refused),
             remedy="look at each: if you know it and want it, name it under conversion.trusted_types",
@@ -65,7 +65,7 @@ def sklearn_to_onnx(model: Any, task: str, features: int, name: str) -> Any:
         rename_output(made.graph, 0, "label")
         rename_output(made.graph, 1, "probabilities")
         if not answers_probabilities:
-            # What stands there are scores, in a shape of the converter's own: no answer of the source's.
+            # It holds scores in a shape of the converter's: the source has no such answer.
             del made.graph.output[1]
     return made
 

@@ -33,7 +33,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one version said: outputs by name, or the kind of failure; and how long that took."""
+    """The answer of one version: outputs by name, or the kind of failure; and its latency."""
 
     outputs: Mapping[str, Tensor] | None
     failure: str
@@ -98,7 +98,7 @@ def from_raw(datatype: str, shape: Sequence[int], raw: bytes) -> Any:
             position += 4 + size
         return from_list(datatype, shape, texts)
     if datatype == "BF16":
-        # The upper half of a float32.
+        # BF16 is the upper half of a float32.
         halves = np.frombuffer(raw, dtype="<u2").astype("<u4") << 16
         return halves.view("<f4").reshape(list(shape))
     return np.frombuffer(raw, dtype=NUMPY_TYPES[datatype]).reshape(list(shape))

@@ -49,7 +49,7 @@ class ComparisonReport:
             return
         self.counts["compared"] += 1
         self.protocols[request.protocol] += 1
-        # Of answers only: how long a failure takes says nothing about the model.
+        # Of answers only: the latency of a failure says nothing about the model.
         self.latencies["stable"].append(stable.latency_ms)
         self.latencies["candidate"].append(candidate.latency_ms)
         self.counts["differ" if comparison.differences else "equal"] += 1

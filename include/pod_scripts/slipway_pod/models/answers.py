@@ -1,4 +1,4 @@
-"""What a model answers to the golden set, batch by batch."""
+"""The answers of a model to the golden set, batch by batch."""
 
 from __future__ import annotations
 

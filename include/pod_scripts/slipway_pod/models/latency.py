@@ -1,4 +1,4 @@
-"""How long a converted model takes, inside the conversion's pod."""
+"""The latency of a converted model, inside the conversion's pod."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def measure_latency(
     rows, size = len(next(iter(golden.values()))), fixed_batch(signature) or 1
     taken_ms: list[float] = []
     ends_at = time.monotonic() + LATENCY_LIMIT_S
-    # The first one warms up, and does not count.
+    # The first run warms up, and does not count.
     for turn in range(-1, LATENCY_RUNS):
         feeds = {column: as_fed(array[[turn % rows] * size]) for column, array in golden.items()}
         started = time.perf_counter()

@@ -63,7 +63,7 @@ def _header(file: Any, name: str) -> tuple[tuple[int, ...], bool, Any]:
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     try:
         shape, by_columns, dtype = readers[npy.read_magic(file)](file)
-    except Exception as error:  # NumPy lets through whatever Python's parser says of a strange header
+    except Exception as error:  # NumPy raises whatever Python's parser raises
         raise ValueError(f"{name!r} has no header of an array ({type(error).__name__})") from error
     if any(isinstance(size, bool) or size < 0 for size in shape):
         raise ValueError(f"{name!r} has the shape {list(shape)}")

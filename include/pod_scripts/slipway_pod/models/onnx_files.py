@@ -9,7 +9,7 @@ from typing import Any
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.tensors import Signature, Tensor
 
-# Triton's word for each element type that ONNX Runtime names.
+# Triton's name for each element type that ONNX Runtime names.
 DATATYPES = {"float": "FP32", "float16": "FP16", "bfloat16": "BF16", "double": "FP64", "string": "BYTES"}
 DATATYPES |= {name: name.upper() for name in ("bool", "int8", "int16", "int32", "int64")}
 DATATYPES |= {name: name.upper() for name in ("uint8", "uint16", "uint32", "uint64")}

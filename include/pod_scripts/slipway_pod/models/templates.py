@@ -63,7 +63,7 @@ def filled(text: str, name: str, values: Mapping[str, Any]) -> Any:
     for key in list(message.parameters):
         said = message.parameters[key].string_value
         if any(found not in values for found in PLACEHOLDER.findall(said)):
-            # What nobody has set is left to the backend's default.
+            # A parameter without a value is left to the backend's default.
             del message.parameters[key]
         else:
             message.parameters[key].string_value = PLACEHOLDER.sub(

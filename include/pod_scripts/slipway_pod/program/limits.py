@@ -54,7 +54,7 @@ class Limits:
         try:
             yield
         finally:
-            # What went wrong can be told only with some memory.
+            # Reporting what went wrong needs some memory.
             resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
     def run(self, name: str, act: Callable[[], Any], share_of_time: float = 1.0) -> Any:
@@ -87,7 +87,7 @@ class Limits:
 
 
 def _answer_over(act: Callable[[], Any], pipe: Connection, name: str, limits: Limits) -> None:
-    """In the child: sends what `act` returns, or the PodError that says why it did not."""
+    """Send what `act` returns, or the PodError that says why it did not; runs in the child."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         with limits.restricted_memory():

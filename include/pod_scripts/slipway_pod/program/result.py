@@ -47,7 +47,7 @@ def run_to_result(
         work(store, result)
     except PodError as error:
         failure = error
-    except Exception as error:  # whatever it is, the result must tell
+    except Exception as error:  # whatever it is, the result must report it
         failure = unexpected(error, subject)
     if store is not None and (failure is None or failure.kind != "StoreUnavailableError"):
         outcome = done if failure is None else "refused" if failure.exit_code == REFUSED else "error"

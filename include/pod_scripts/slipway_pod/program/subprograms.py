@@ -22,7 +22,7 @@ from slipway_pod.program.progress import say
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 KEPT_LINES = 400
-# A program that has given up, but hangs, is waited for this long.
+# How long to wait for a program that has given up, but hangs.
 HANG_GRACE_S = 5.0
 # How long the rest of the output of a program that has ended may take.
 LAST_OUTPUT_S = 5.0
@@ -95,7 +95,7 @@ def run_program(
 
 @dataclass
 class _Output:
-    """What a program says: passed on where that is wanted, its end kept, and whether it has given up."""
+    """The output of a program: passed on where that is wanted, its end kept, and whether it has given up."""
 
     echo: bool
     gives_up: re.Pattern[str] | None

@@ -65,7 +65,7 @@ def _prepare(folder: Path) -> None:
         found = ", ".join(sorted(names)[:3])[:200]
         remedy = "give the pod an empty volume there"
         raise PodError("UserError", what, expected="an empty folder", found=found, remedy=remedy)
-    # It is there before anything is removed: whoever is killed meanwhile leaves a folder that is known as ours.
+    # It is made before anything is removed: if this program is killed meanwhile, the next one knows the folder as ours.
     (folder / STAGED).mkdir(exist_ok=True)
     _clear(folder, but=frozenset({STAGED}))
     _clear(folder / STAGED, but=frozenset())

@@ -17,9 +17,9 @@ from slipway_pod.storage.upload import HashedUpload, part_bytes
 CHECKSUM = "SHA256"
 PIECE_BYTES = 2**20
 BROKEN_OFF = 4  # how often in a row an answer may break off without a byte
-# How what is written is encrypted on the server's side: boto's arguments, as JSON; left out, as the bucket says.
+# The server-side encryption of what is written: boto's arguments, as JSON; left out: the bucket's default.
 ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
-# boto3's transfers know no argument for the bucket's key; the bucket's own setting holds.
+# boto3's transfers have no argument for the bucket's key; the bucket's own setting applies.
 ENCRYPTION_ARGUMENTS = ("ServerSideEncryption", "SSEKMSKeyId")
 
 
@@ -179,7 +179,7 @@ def store_errors(url: str) -> Iterator[tuple[str, str]]:
     try:
         yield split_url(url)
     except (BotoCoreError, Boto3Error, ClientError, OSError) as error:
-        # The error of an upload hides the one that tells.
+        # The error of an upload hides its cause.
         causes = [error, error.__cause__, error.__context__]
         answer: Any = next((cause.response for cause in causes if isinstance(cause, ClientError)), {})
         code = answer.get("Error", {}).get("Code", type(error).__name__)
