@@ -289,7 +289,7 @@ def read_arrivals(export: Path) -> list[tuple[int, list[int]]]:
 
 
 def figures_of(report: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """genai-perf's figures in our words; a request that was answered without any text counts as an error."""
+    """Return genai-perf's figures under our names; a request that was answered without any text counts as an error."""
     answered = round(report.get("request_count", {}).get("avg", 0))
     latency = milliseconds_of(report.get("request_latency"))
     if not answered or latency is None:
@@ -306,7 +306,7 @@ def figures_of(report: Mapping[str, Any], options: argparse.Namespace) -> dict[s
 
 
 def milliseconds_of(metric: Mapping[str, Any] | None) -> dict[str, float] | None:
-    """`avg_ms`, `p50_ms`, … of one of genai-perf's metrics, which are in ms; None when it is not there."""
+    """Return `avg_ms`, `p50_ms`, … of one of genai-perf's metrics, which are in ms; None when it is not there."""
     if not metric or any(not math.isfinite(metric.get(name, math.nan)) for name in QUANTILES):
         return None
     return {f"{name}_ms": round(float(metric[name]), 4) for name in QUANTILES}

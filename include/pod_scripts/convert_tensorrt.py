@@ -113,7 +113,7 @@ def describe_machine(run: Run, gpu: Gpu) -> dict[str, Any]:
 
 
 def library_versions() -> dict[str, Any]:
-    """TensorRT's and CUDA's versions, as the libraries themselves say."""
+    """Return TensorRT's and CUDA's versions, as the libraries report them."""
     try:
         tensorrt = importlib.import_module("tensorrt")
     except ImportError as error:

@@ -55,7 +55,7 @@ class MirrorCounts(_Part):
 
     @property
     def judged(self) -> int:
-        """Requests that stable answered: those are what the candidate can be held against."""
+        """Return the number of requests that stable answered: on these the candidate can be judged."""
         return self.compared + self.candidate_failed
 
 

@@ -87,7 +87,7 @@ class ModelStoreHook(BaseHook):
 
     @cached_property
     def encryption(self) -> dict[str, Any]:
-        """boto's arguments for the server-side encryption of what is written; empty: the bucket's own.
+        """Return boto's arguments for the server-side encryption of what is written; empty: the bucket's own.
 
         :raises UserError: the connection asks for one that there is not.
         """
@@ -122,7 +122,7 @@ class ModelStoreHook(BaseHook):
         return S3Hook(aws_conn_id=self.aws_conn_id)
 
     def uri(self, key: str) -> str:
-        """``s3://BUCKET/KEY``."""
+        """Return ``s3://BUCKET/KEY``."""
         return f"s3://{self.bucket}/{key}"
 
     def read(self, key: str, *, most_bytes: int | None = None) -> bytes | None:

@@ -84,7 +84,7 @@ class ObjectFacts:
 
 
 def encryption_arguments(encryption: Encryption) -> dict[str, Any]:
-    """boto's arguments for a server-side encryption, for PutObject, CopyObject and CreateMultipartUpload."""
+    """Return boto's arguments for a server-side encryption, for PutObject, CopyObject and CreateMultipartUpload."""
     arguments: dict[str, Any] = {"ServerSideEncryption": encryption.algorithm}
     if encryption.kms_key_id is not None:
         arguments["SSEKMSKeyId"] = encryption.kms_key_id

@@ -62,13 +62,13 @@ class TritonHook(BaseHook):
 
     @cached_property
     def http_address(self) -> str:
-        """``HOST:PORT`` of the HTTP endpoint."""
+        """Return ``HOST:PORT`` of the HTTP endpoint."""
         connection = self.get_connection(self.triton_conn_id)
         return f"{connection.host}:{connection.port or 8000}"
 
     @cached_property
     def grpc_address(self) -> str:
-        """``HOST:PORT`` of the gRPC endpoint."""
+        """Return ``HOST:PORT`` of the gRPC endpoint."""
         connection = self.get_connection(self.triton_conn_id)
         return f"{connection.host}:{connection.extra_dejson.get('grpc_port', 8001)}"
 
@@ -125,7 +125,7 @@ class TritonHook(BaseHook):
             raise self._load_failed(model_name, error.status(), found) from error
 
     async def load_without_thread(self, model_name: str, config: Mapping[str, Any]) -> None:
-        """As `load`, for a triggerer: while the server loads, no thread waits.
+        """Load the model as `load` does, for a triggerer: while the server loads, no thread waits.
 
         :raises LoadRefusedError: the server has the request and will not load the model.
         :raises ServerUnavailableError: the server, or its model repository, is out of reach, or the time is up.

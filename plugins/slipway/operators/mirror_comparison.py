@@ -109,7 +109,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
         return mirror
 
     def arguments_for(self, release_run: ReleaseRun) -> list[str]:
-        """``mirror_comparison.py`` with both versions' own addresses, the tolerances and where to listen."""
+        """Return the command: the program, both versions' own addresses, the tolerances and where to listen."""
         mirror, limits, shown = self.pod_spec(release_run), self._limits(release_run), self._shown()
         assert shown is not None  # noqa: S101  execute has looked
         ingress, listening = (

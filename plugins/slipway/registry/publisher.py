@@ -312,7 +312,7 @@ class Publisher:
 
     @property
     def _encryption(self) -> Mapping[str, str | bool]:
-        """boto's arguments for what the release file asks for; empty: as the connection says."""
+        """Return boto's arguments for what the release file asks for; empty: as the connection says."""
         asked = self._settings.encryption
         return {} if asked is None else encryption_arguments(asked)
 

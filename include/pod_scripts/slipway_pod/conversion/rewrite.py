@@ -102,7 +102,7 @@ def simplify(_: Run, source: Path, target: Path) -> None:
 
 
 def optimise(_: Run, source: Path, target: Path) -> None:
-    """ONNX Runtime's basic level: rewrites that hold on any hardware.
+    """Apply ONNX Runtime's basic level: rewrites that are valid on any hardware.
 
     The higher levels fuse nodes for the processor at hand; the server does that itself when it loads a model.
     """

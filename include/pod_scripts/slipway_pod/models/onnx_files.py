@@ -86,7 +86,7 @@ def used_domains(graph: Any) -> set[str]:
 
 
 def keep_opset_imports(model: Any, domains: set[str]) -> None:
-    """ONNX Runtime's tools list domains that no node uses: only `domains` are kept, and known elsewhere."""
+    """Keep the imports of `domains` only: ONNX Runtime's tools list domains that no node uses."""
     kept = [entry for entry in model.opset_import if entry.domain in domains]
     del model.opset_import[:]
     model.opset_import.extend(kept)

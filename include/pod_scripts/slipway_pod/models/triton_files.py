@@ -19,8 +19,10 @@ def invalid(what: str, **details: str) -> PodError:
 
 
 def read_config(path: Path, name: str, if_missing: str) -> Any:
-    """Triton's ModelConfig out of its text; `name` is what it is called, `if_missing` says what to do without it.
+    """Return the ModelConfig in a config.pbtxt.
 
+    :param name: what an error calls the file.
+    :param if_missing: the remedy where there is no such file.
     :raises PodError: of kind ModelInvalidError.
     """
     from google.protobuf import text_format

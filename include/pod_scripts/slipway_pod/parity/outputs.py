@@ -44,7 +44,7 @@ def compare_output(name: str, source: Any, converted: Any, rule: Rule) -> dict[s
 
 
 def distances(a: Any, b: Any, rule: Rule) -> tuple[Any, Any, Any]:
-    """Absolute and relative difference of each element, and whether it is too large; each (rows, elements).
+    """Return absolute and relative difference of each element, and whether it is too large; each (rows, elements).
 
     The relative one is against |source|, or the absolute tolerance where |source| is smaller. Whole numbers,
     truth values and strings must be equal.

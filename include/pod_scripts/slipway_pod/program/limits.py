@@ -45,7 +45,7 @@ class Limits:
 
     @contextmanager
     def restricted_memory(self) -> Iterator[None]:
-        """In a tool's own process: until the end of the block it may have no more memory than that."""
+        """Limit the memory of this process, which is a tool's own, until the end of the block."""
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         # Private writable memory. RLIMIT_AS would count what is merely mapped: a gigabyte and more of shared
         # libraries with PyTorch, which costs nothing.

@@ -198,7 +198,7 @@ def store_errors(url: str) -> Iterator[tuple[str, str]]:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """`s3://bucket/a/b` → (`bucket`, `a/b`)."""
+    """Return bucket and key: `s3://bucket/a/b` → (`bucket`, `a/b`)."""
     bucket, _, key = url.removeprefix("s3://").partition("/")
     return bucket, key
 

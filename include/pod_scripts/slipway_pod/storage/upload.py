@@ -70,7 +70,7 @@ class HashedUpload:
         self._part = hashlib.sha256()
 
     def measured(self) -> dict[str, Any]:
-        """size_bytes and sha256 (hexadecimal) of what was read and, if it went in parts, how S3 knows it.
+        """Return size_bytes and sha256 (hexadecimal) of what was read, and S3's digest of it if it went in parts.
 
         That is the SHA-256, in base64, of the concatenated SHA-256 of the parts.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
