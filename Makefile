@@ -25,7 +25,7 @@ TEST_FOLDERS := unit dags contract e2e
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 
-.PHONY: help setup images demo up down status test chaos fuzz bench bench-judge lint format ci requirements clean
+.PHONY: help setup images demo up down status test chaos fuzz bench bench-judge lint format ci nightly requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
@@ -80,8 +80,16 @@ format: $(VENV)/slipway.stamp ## Format and mend what can be mended
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-ci: ## What CI runs: lint and test
+ci: ## What CI runs: lint, every test, and the fuzzer with 100,000 inputs
 	@.ci/run
+
+nightly: setup ## What takes hours: an hour of the fuzzer, the judge's error rates, 200 runs of chaos, every figure
+	@failed=; \
+	$(MAKE) fuzz ARGS="--seconds 3600 --seed $$(date -u +%Y%m%d)" || failed+=' fuzz'; \
+	$(MAKE) bench-judge ARGS= || failed+=' bench-judge'; \
+	$(MAKE) chaos || failed+=' chaos'; \
+	$(MAKE) bench ARGS= ONLY= || failed+=' bench'; \
+	if [ -n "$$failed" ]; then echo "nightly: failed:$$failed"; exit 1; fi
 
 requirements: $(VENV)/slipway.stamp ## Pin anew: requirements*.in and include/images/*/requirements.in to *.txt with hashes
 	@$(COMPILE) requirements.in -o requirements.txt
