@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.chaos.evidence import violations
+from benchmarks.chaos.fault_lab import FaultLab
 from benchmarks.chaos.plan import draw
 from benchmarks.chaos.report import Report, describe
-from benchmarks.chaos.world import World
 
 ROOT = Path(__file__).resolve().parents[2] / ".sandbox" / "chaos"
 
@@ -29,16 +29,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
-    parser.add_argument("--root", type=Path, default=ROOT, help="the folder of the world in which it happens")
+    parser.add_argument(
+        "--root", type=Path, default=ROOT, help="the folder of the laboratory in which it happens"
+    )
     options = parser.parse_args(argv)
     report, left = Report(), [options.seed + number for number in range(options.runs)]
     while left:
-        # After a broken promise the next run begins in a fresh world.
-        with World(options.root) as world:
+        # After a broken promise the next run begins in a fresh laboratory.
+        with FaultLab(options.root) as fault_lab:
             while left:
                 seed = left.pop(0)
                 try:
-                    seen, run = world.run(draw(seed))
+                    seen, run = fault_lab.run(draw(seed))
                 except BaseException:
                     print(f"seed {seed}: broken off\n{report.table()}", flush=True)
                     raise

@@ -42,7 +42,7 @@ class Outage:
 class Evidence:
     """All that was seen of one run. Times are unix seconds, revisions by name, weights in percent.
 
-    `settled` says whether the world came to rest in time, `lost_safe` whether users were off the candidate before
+    `settled` says whether the cluster came to rest in time, `lost_safe` whether users were off the candidate before
     the lost task came back (None: it was not lost). `after` are answers from when all was at rest. `failed_tasks` are
     the tasks that failed for good.
     """

@@ -1,4 +1,4 @@
-"""What stands between a release and the world: a way that can be shut, and a cluster API whose answers can be lost."""
+"""What stands between a release and its servers: a way that can be shut, a cluster API whose answers can be lost."""
 
 from __future__ import annotations
 

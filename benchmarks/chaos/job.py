@@ -10,9 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Job:
-    """What a run of the DAG is started with, where Airflow would find the release file, and how it reaches the world.
+    """What a run of the DAG is started with, where Airflow would find the release file, and how it reaches its servers.
 
-    The environment is here because the process that all others are forked from keeps that of the first world.
+    The environment is here because the process that all others are forked from keeps that of the first laboratory.
     """
 
     model: str

@@ -22,6 +22,7 @@ from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
 from tests.support.e2e.outage_stories import OutageStory
 from tests.support.e2e.release_files import write_release_files
+from tests.support.e2e.running_sandbox import RunningSandbox
 from tests.support.e2e.stories import (
     STORIES,
     DigitsStory,
@@ -30,7 +31,6 @@ from tests.support.e2e.stories import (
     OneAtATimeStory,
     OnGpuStory,
 )
-from tests.support.e2e.world import World
 
 # The last story begins when the others have ended.
 STORY_LIMIT_S = 1440
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
+def sandbox(request: pytest.FixtureRequest) -> Iterator[RunningSandbox]:
     """A fresh sandbox with these tests' release files; ended whatever happens, and, if all went well, removed."""
     with _own_root() as root, _interruptible(), pytest.MonkeyPatch.context() as environment:
         releases = root / "releases"
@@ -62,7 +62,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         environment.delenv(ROOT_VARIABLE, raising=False)
         quiet = Steps(Console(quiet=True))
         try:
-            running = World(lifecycle.up(root, quiet))
+            running = RunningSandbox(lifecycle.up(root, quiet))
             try:
                 yield running
             finally:
@@ -74,24 +74,24 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 @pytest.fixture(scope="session")
-def stories(world: World, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Future[Any]]]:
+def stories(sandbox: RunningSandbox, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Future[Any]]]:
     """The stories that the collected tests ask for, begun; each runs in a thread of its own."""
     wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
     with ThreadPoolExecutor(len(STORIES), thread_name_prefix="story") as threads:
         try:
-            begun = {name: threads.submit(play, world) for name, play in STORIES.items() if name in wanted}
-            _tell_when_alone(world, [future for name, future in begun.items() if name != LAST])
+            begun = {name: threads.submit(play, sandbox) for name, play in STORIES.items() if name in wanted}
+            _tell_when_alone(sandbox, [future for name, future in begun.items() if name != LAST])
             yield begun
         finally:
-            world.stop.set()
+            sandbox.stop.set()
 
 
-def _tell_when_alone(world: World, others: Sequence[Future[Any]]) -> None:
+def _tell_when_alone(sandbox: RunningSandbox, others: Sequence[Future[Any]]) -> None:
     """Let the story in which Airflow dies go on when nobody else needs Airflow."""
 
     def look(_: object = None) -> None:
         if all(future.done() for future in others):
-            world.alone.set()
+            sandbox.alone.set()
 
     for future in others:
         future.add_done_callback(look)

@@ -6,8 +6,8 @@ import pytest
 
 from include.sandbox.demo.chapters import answering_at_the_end
 from include.sandbox.demo.counts import CandidateSpan
+from tests.support.e2e.running_sandbox import Ended
 from tests.support.e2e.stories import BAD_MESSAGES, DigitsStory
-from tests.support.e2e.world import Ended
 
 GATES = ["convert", "publish", "stage", "validate", "benchmark", "canary"]
 

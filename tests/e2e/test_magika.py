@@ -12,8 +12,8 @@ import tritonclient.grpc
 import tritonclient.http
 
 from tests.support.e2e import magika_release
+from tests.support.e2e.running_sandbox import NAMESPACE, RunningSandbox
 from tests.support.e2e.stories import MagikaStory
-from tests.support.e2e.world import NAMESPACE, World
 
 TOLERANCE = 1e-5
 
@@ -25,11 +25,11 @@ def test_rejected_release_meets_no_user(magika: MagikaStory) -> None:
     assert magika.service_after_rejection is None
 
 
-def test_who_started_and_who_approved_is_in_the_record(magika: MagikaStory, world: World) -> None:
+def test_who_started_and_who_approved_is_in_the_record(magika: MagikaStory, sandbox: RunningSandbox) -> None:
     """By the names that they log in with; the approval is of the version that was verified."""
     state = magika.first.state
-    assert state.triggered_by == world.settings.airflow_user
-    assert [(one.before, one.by) for one in state.approvals] == [("canary", world.settings.airflow_user)]
+    assert state.triggered_by == sandbox.settings.airflow_user
+    assert [(one.before, one.by) for one in state.approvals] == [("canary", sandbox.settings.airflow_user)]
     assert state.approvals[0].manifest_sha256 == state.promoted_sha256 != ""
 
 
@@ -46,13 +46,13 @@ def test_approved_release_goes_live(magika: MagikaStory) -> None:
     assert magika.service.alone(magika.service.latest_ready)
 
 
-def test_answers_through_the_router_are_the_models_own(magika: MagikaStory, world: World) -> None:
+def test_answers_through_the_router_are_the_models_own(magika: MagikaStory, sandbox: RunningSandbox) -> None:
     """Asked about the same files over HTTP and gRPC, the service answers as the wheel's own file does."""
     with np.load(io.BytesIO(magika_release.golden_set())) as golden:
         questions = golden["bytes"][:8]
     expected = local_answers(magika_release.model_folder() / "model.onnx", questions)
-    host = world.settings.service_host("magika", NAMESPACE)
-    address = f"127.0.0.1:{world.settings.ports.ingress}"
+    host = sandbox.settings.service_host("magika", NAMESPACE)
+    address = f"127.0.0.1:{sandbox.settings.ports.ingress}"
     np.testing.assert_allclose(http_answers(address, host, questions), expected, atol=TOLERANCE)
     np.testing.assert_allclose(grpc_answers(address, host, questions), expected, atol=TOLERANCE)
 

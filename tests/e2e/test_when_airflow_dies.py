@@ -7,7 +7,7 @@ from include.sandbox.demo.counts import CandidateSpan
 from tests.support.e2e.endings import assert_on_stable, rolled_back_by
 from tests.support.e2e.outage_stories import GUARD_SLACK_S, OutageStory
 from tests.support.e2e.release_files import ORPHANED_LEASE_S
-from tests.support.e2e.world import Ended
+from tests.support.e2e.running_sandbox import Ended
 
 
 def test_release_outlives_its_triggerer_and_its_scheduler(outage: OutageStory) -> None:

@@ -15,8 +15,8 @@ from urllib3.exceptions import HTTPError
 
 from include.model_release.rollout.next_action import Done, Patch, RollBack, ShiftWeight, next_action
 from tests.support.cluster.emulator import Emulator, wait_until
+from tests.support.guard.guarded_canary import CANDIDATE_URI, NAME, STABLE_URI
 from tests.support.guard.stage import LEASES, SERVICES, SLACK_S, GuardProcess, Stage
-from tests.support.guard.world import CANDIDATE_URI, NAME, STABLE_URI
 
 Guards = Callable[..., GuardProcess]
 Stages = Callable[..., Stage]

@@ -15,8 +15,8 @@ from include.guard.cluster import Cluster, connect
 from include.guard.watch import Guard, Terms
 from include.sandbox.host.settings import PROJECT_ROOT
 from tests.support.cluster.emulator import Emulator, wait_until
+from tests.support.guard.guarded_canary import service_manifest
 from tests.support.guard.stage import Stage
-from tests.support.guard.world import service_manifest
 
 RBAC = PROJECT_ROOT / "include" / "manifests" / "guard" / "rbac.yaml"
 PATH = re.compile(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from include.model_release.rollout.observation import Observed
-from tests.support.e2e.world import Ended
+from tests.support.e2e.running_sandbox import Ended
 
 
 def rolled_back_by(ended: Ended) -> str:

@@ -11,7 +11,7 @@ from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.traffic import TrafficClient
 from tests.support.e2e.airflow_processes import SCHEDULER, TRIGGERER, AirflowProcesses
 from tests.support.e2e.release_files import ORPHANED, SURVIVING
-from tests.support.e2e.world import RELEASE_DAG, Ended, World
+from tests.support.e2e.running_sandbox import RELEASE_DAG, Ended, RunningSandbox
 
 RATE_RPS = 30.0
 # The guard looks every second and counts only what it has seen, which on a busy machine is late.
@@ -60,58 +60,63 @@ class OutageStory:
     orphaned: OrphanedStory
 
 
-def outage_story(world: World) -> OutageStory:
+def outage_story(sandbox: RunningSandbox) -> OutageStory:
     """Two models; their releases wait for a person until nobody else needs Airflow."""
-    with world.traffic(SURVIVING, RATE_RPS) as of_survivor, world.traffic(ORPHANED, RATE_RPS) as of_orphan:
-        first = [(model, _started(world, model, 1)) for model in (SURVIVING, ORPHANED)]
+    with (
+        sandbox.traffic(SURVIVING, RATE_RPS) as of_survivor,
+        sandbox.traffic(ORPHANED, RATE_RPS) as of_orphan,
+    ):
+        first = [(model, _started(sandbox, model, 1)) for model in (SURVIVING, ORPHANED)]
         for (model, run_id), clients in zip(first, (of_survivor, of_orphan), strict=True):
-            world.ended(model, 1, run_id)
-            world.await_answers(clients)
-        surviving_id = _started(world, SURVIVING, 2, wait_for_approval=True)
-        orphaned_id = _started(world, ORPHANED, 3, wait_for_approval=True)
+            sandbox.ended(model, 1, run_id)
+            sandbox.await_answers(clients)
+        surviving_id = _started(sandbox, SURVIVING, 2, wait_for_approval=True)
+        orphaned_id = _started(sandbox, ORPHANED, 3, wait_for_approval=True)
         for run_id in (surviving_id, orphaned_id):
-            world.await_question(run_id)
-        world.wait(lambda: world.alone.is_set() or None, "the other stories end", _OTHERS_LIMIT_S)
-        airflow = AirflowProcesses(world.settings)
+            sandbox.await_question(run_id)
+        sandbox.wait(lambda: sandbox.alone.is_set() or None, "the other stories end", _OTHERS_LIMIT_S)
+        airflow = AirflowProcesses(sandbox.settings)
         return OutageStory(
-            _survives(world, airflow, surviving_id, of_survivor),
-            _is_orphaned(world, airflow, orphaned_id, of_orphan),
+            _survives(sandbox, airflow, surviving_id, of_survivor),
+            _is_orphaned(sandbox, airflow, orphaned_id, of_orphan),
         )
 
 
-def _started(world: World, model: str, version: int, **form: Any) -> str:
+def _started(sandbox: RunningSandbox, model: str, version: int, **form: Any) -> str:
     """Land a version as the demo's of this number, and start its release."""
-    world.land(model, version)
-    return world.start(model, version, **form)
+    sandbox.land(model, version)
+    return sandbox.start(model, version, **form)
 
 
-def _survives(world: World, airflow: AirflowProcesses, run_id: str, clients: TrafficClient) -> SurvivingStory:
-    world.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", "Approve")
-    percents = [_killed(world, airflow, TRIGGERER), _killed(world, airflow, SCHEDULER)]
-    second = world.ended(SURVIVING, 2, run_id, _END_LIMIT_S)
-    world.await_answers(clients, 4)
-    service = world.service(SURVIVING)
+def _survives(
+    sandbox: RunningSandbox, airflow: AirflowProcesses, run_id: str, clients: TrafficClient
+) -> SurvivingStory:
+    sandbox.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", "Approve")
+    percents = [_killed(sandbox, airflow, TRIGGERER), _killed(sandbox, airflow, SCHEDULER)]
+    second = sandbox.ended(SURVIVING, 2, run_id, _END_LIMIT_S)
+    sandbox.await_answers(clients, 4)
+    service = sandbox.service(SURVIVING)
     assert service is not None
     return SurvivingStory(
-        percents, second, service, clients.traffic(), lease_left=world.lease(SURVIVING) is not None
+        percents, second, service, clients.traffic(), lease_left=sandbox.lease(SURVIVING) is not None
     )
 
 
 def _is_orphaned(
-    world: World, airflow: AirflowProcesses, run_id: str, clients: TrafficClient
+    sandbox: RunningSandbox, airflow: AirflowProcesses, run_id: str, clients: TrafficClient
 ) -> OrphanedStory:
-    world.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", "Approve")
-    world.wait(lambda: clients.traffic().failures or None, "the candidate fails a user")
+    sandbox.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", "Approve")
+    sandbox.wait(lambda: clients.traffic().failures or None, "the candidate fails a user")
     with airflow.all_dead():
-        lease = world.lease(ORPHANED)
+        lease = sandbox.lease(ORPHANED)
         assert lease is not None
         assert lease.renewed_at is not None
-        world.wait(lambda: _is_safe(world, ORPHANED), "the guard takes the candidate to 0 %", 60)
+        sandbox.wait(lambda: _is_safe(sandbox, ORPHANED), "the guard takes the candidate to 0 %", 60)
         safe_at = time.time()
     back_at = time.time()
-    third = world.ended(ORPHANED, 3, run_id, _END_LIMIT_S)
-    world.await_answers(clients, 4)
-    service = world.service(ORPHANED)
+    third = sandbox.ended(ORPHANED, 3, run_id, _END_LIMIT_S)
+    sandbox.await_answers(clients, 4)
+    service = sandbox.service(ORPHANED)
     assert service is not None
     return OrphanedStory(
         renewed_at=lease.renewed_at.timestamp(),
@@ -120,37 +125,37 @@ def _is_orphaned(
         third=third,
         service=service,
         traffic=clients.traffic(),
-        lease_left=world.lease(ORPHANED) is not None,
+        lease_left=sandbox.lease(ORPHANED) is not None,
     )
 
 
-def _killed(world: World, airflow: AirflowProcesses, name: str) -> int | None:
+def _killed(sandbox: RunningSandbox, airflow: AirflowProcesses, name: str) -> int | None:
     """Kill a part of Airflow when the candidate has users; return its weight at that moment, once the part is back.
 
     A triggerer is back when the canary's lease is renewed again, a scheduler when it runs.
     """
-    world.wait(lambda: _has_users(world) or None, f"the candidate has users before {name} is killed")
-    service = world.service(SURVIVING)
+    sandbox.wait(lambda: _has_users(sandbox) or None, f"the candidate has users before {name} is killed")
+    service = sandbox.service(SURVIVING)
     killed, at = airflow.pid(name), airflow.kill(name)
 
     def is_back() -> bool | None:
         if name != TRIGGERER:
             return airflow.has_restarted(name, killed) or None
-        lease = world.lease(SURVIVING)
+        lease = sandbox.lease(SURVIVING)
         renewed = lease is not None and lease.renewed_at is not None and lease.renewed_at.timestamp() > at
         return renewed or None
 
-    world.wait(is_back, f"{name} is back")
+    sandbox.wait(is_back, f"{name} is back")
     return None if service is None else service.canary_percent
 
 
-def _has_users(world: World) -> bool:
-    service = world.service(SURVIVING)
+def _has_users(sandbox: RunningSandbox) -> bool:
+    service = sandbox.service(SURVIVING)
     return service is not None and bool(service.canary_percent) and service.share(service.latest_created) > 0
 
 
-def _is_safe(world: World, model: str) -> bool | None:
-    service = world.service(model)
+def _is_safe(sandbox: RunningSandbox, model: str) -> bool | None:
+    service = sandbox.service(model)
     return (
         service is not None and service.canary_percent == 0 and service.share(service.latest_created) == 0
     ) or None

@@ -24,7 +24,7 @@ from tests.support.e2e.release_files import (
     ask_for_everything,
     write_signing_key,
 )
-from tests.support.e2e.world import INTAKE_DAG, RELEASE_DAG, Ended, World, finished
+from tests.support.e2e.running_sandbox import INTAKE_DAG, RELEASE_DAG, Ended, RunningSandbox, finished
 from tests.support.pods.networks import train_network
 
 RATE_RPS = 30.0
@@ -65,36 +65,36 @@ class DigitsStory:
     by_hand_traffic: Traffic
 
 
-def digits_story(world: World) -> DigitsStory:
+def digits_story(sandbox: RunningSandbox) -> DigitsStory:
     """The model of the demo, with everything that can happen to its events."""
-    with world.traffic(DIGITS, RATE_RPS) as clients:
-        first = world.release(DIGITS, 1)
-        world.await_answers(clients)
+    with sandbox.traffic(DIGITS, RATE_RPS) as clients:
+        first = sandbox.release(DIGITS, 1)
+        sandbox.await_answers(clients)
         for message in BAD_MESSAGES.values():
-            world.send_message(message)
-        announce = world.land(DIGITS, 2, start="automatic")
-        second_id = world.run_id(DIGITS, 2)
-        world.wait(lambda: world.run(second_id), "the event of version 2 starts its release")
+            sandbox.send_message(message)
+        announce = sandbox.land(DIGITS, 2, start="automatic")
+        second_id = sandbox.run_id(DIGITS, 2)
+        sandbox.wait(lambda: sandbox.run(second_id), "the event of version 2 starts its release")
         announce()
-        world.await_event(DIGITS, 2, "weight_observed")
-        world.land_unheard(DIGITS, 3, recipe=3)
-        world.airflow.start_run(INTAKE_DAG, {})
-        third_id = world.run_id(DIGITS, 3)
-        world.wait(lambda: world.run(third_id), "the sweep starts the release of version 3")
-        third_waited = world.wait(lambda: _admission(world, third_id), "version 3 waits for its turn")
-        second = world.ended(DIGITS, 2, second_id)
+        sandbox.await_event(DIGITS, 2, "weight_observed")
+        sandbox.land_unheard(DIGITS, 3, recipe=3)
+        sandbox.airflow.start_run(INTAKE_DAG, {})
+        third_id = sandbox.run_id(DIGITS, 3)
+        sandbox.wait(lambda: sandbox.run(third_id), "the sweep starts the release of version 3")
+        third_waited = sandbox.wait(lambda: _admission(sandbox, third_id), "version 3 waits for its turn")
+        second = sandbox.ended(DIGITS, 2, second_id)
         traffic_after_second = clients.traffic()
         announce()
-        third = world.ended(DIGITS, 3, third_id)
-        world.await_answers(clients, 4)
-        world.wait(lambda: _was_left_alone(world) or None, "the repeated event is looked at", 120)
-    service, traffic = world.service(DIGITS), clients.traffic()
+        third = sandbox.ended(DIGITS, 3, third_id)
+        sandbox.await_answers(clients, 4)
+        sandbox.wait(lambda: _was_left_alone(sandbox) or None, "the repeated event is looked at", 120)
+    service, traffic = sandbox.service(DIGITS), clients.traffic()
     assert service is not None
-    with world.traffic(DIGITS, RATE_RPS) as later:
-        world.await_answers(later)
-        by_hand = world.roll_back(DIGITS, 1, "labels were swapped in training")
-        world.await_answers(later, 4)
-    by_hand_service = world.service(DIGITS)
+    with sandbox.traffic(DIGITS, RATE_RPS) as later:
+        sandbox.await_answers(later)
+        by_hand = sandbox.roll_back(DIGITS, 1, "labels were swapped in training")
+        sandbox.await_answers(later, 4)
+    by_hand_service = sandbox.service(DIGITS)
     assert by_hand_service is not None
     return DigitsStory(
         first=first,
@@ -102,27 +102,29 @@ def digits_story(world: World) -> DigitsStory:
         third=third,
         traffic_after_second=traffic_after_second,
         traffic=traffic,
-        second_conf=world.airflow.conf(RELEASE_DAG, second_id),
-        third_conf=world.airflow.conf(RELEASE_DAG, third_id),
+        second_conf=sandbox.airflow.conf(RELEASE_DAG, second_id),
+        third_conf=sandbox.airflow.conf(RELEASE_DAG, third_id),
         third_waited=third_waited,
         service=service,
-        intake_log=world.task_logs(INTAKE_DAG, "find_new_versions"),
-        releases=[run.run_id for run in world.airflow.runs(RELEASE_DAG) if run.run_id.startswith("digits-")],
+        intake_log=sandbox.task_logs(INTAKE_DAG, "find_new_versions"),
+        releases=[
+            run.run_id for run in sandbox.airflow.runs(RELEASE_DAG) if run.run_id.startswith("digits-")
+        ],
         by_hand=by_hand,
-        by_hand_events=world.events(DIGITS, 2),
+        by_hand_events=sandbox.events(DIGITS, 2),
         by_hand_service=by_hand_service,
         by_hand_traffic=later.traffic(),
     )
 
 
-def _admission(world: World, run_id: str) -> str | None:
+def _admission(sandbox: RunningSandbox, run_id: str) -> str | None:
     """Return the state of the run's admission once it is neither new nor at work."""
-    states = {task.task_id: task.state for task in world.airflow.task_runs(RELEASE_DAG, run_id)}
+    states = {task.task_id: task.state for task in sandbox.airflow.task_runs(RELEASE_DAG, run_id)}
     return states.get("admit") if states.get("admit") in ("deferred", "success", "failed") else None
 
 
-def _was_left_alone(world: World) -> bool:
-    return "version=2) starts nothing" in world.task_logs(INTAKE_DAG, "find_new_versions")
+def _was_left_alone(sandbox: RunningSandbox) -> bool:
+    return "version=2) starts nothing" in sandbox.task_logs(INTAKE_DAG, "find_new_versions")
 
 
 @dataclass(frozen=True)
@@ -140,27 +142,27 @@ class OneAtATimeStory:
     traffic: Traffic
 
 
-def one_at_a_time_story(world: World) -> OneAtATimeStory:
+def one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
     """A model whose releases never wait for each other."""
     model = ONE_AT_A_TIME
-    with world.traffic(model, RATE_RPS) as clients:
-        world.release(model, 1)
-        world.await_answers(clients)
-        world.land(model, 2)
-        second_id = world.start(model, 2)
-        world.await_event(model, 2, "window_judged", candidate_requests=20)
-        world.land(model, 3, recipe=4)
-        beside_id = world.start(model, 3)
-        beside = world.wait(lambda: finished(world.run(beside_id)), "the release beside another ends")
-        beside_events = world.events(model, 3)
-        lock_meanwhile = json.loads(world.read(f"records/{model}/active.json"))
-        world.airflow.mark_failed(RELEASE_DAG, second_id)
-        second = world.ended(model, 2, second_id)
-        locks_after = [key for key in world.keys(f"records/{model}/") if key.endswith("active.json")]
-        service_after_second = world.service(model)
-        alone = world.ended(model, 3, world.start(model, 3))
-        world.await_answers(clients, 4)
-    service = world.service(model)
+    with sandbox.traffic(model, RATE_RPS) as clients:
+        sandbox.release(model, 1)
+        sandbox.await_answers(clients)
+        sandbox.land(model, 2)
+        second_id = sandbox.start(model, 2)
+        sandbox.await_event(model, 2, "window_judged", candidate_requests=20)
+        sandbox.land(model, 3, recipe=4)
+        beside_id = sandbox.start(model, 3)
+        beside = sandbox.wait(lambda: finished(sandbox.run(beside_id)), "the release beside another ends")
+        beside_events = sandbox.events(model, 3)
+        lock_meanwhile = json.loads(sandbox.read(f"records/{model}/active.json"))
+        sandbox.airflow.mark_failed(RELEASE_DAG, second_id)
+        second = sandbox.ended(model, 2, second_id)
+        locks_after = [key for key in sandbox.keys(f"records/{model}/") if key.endswith("active.json")]
+        service_after_second = sandbox.service(model)
+        alone = sandbox.ended(model, 3, sandbox.start(model, 3))
+        sandbox.await_answers(clients, 4)
+    service = sandbox.service(model)
     assert service is not None
     assert service_after_second is not None
     return OneAtATimeStory(
@@ -196,37 +198,37 @@ class OnCallStory:
     traffic_after_third: Traffic
 
 
-def on_call_story(world: World) -> OnCallStory:
+def on_call_story(sandbox: RunningSandbox) -> OnCallStory:
     """A model into whose canary a person reaches behind Airflow's back."""
-    with world.traffic(ON_CALL, RATE_RPS) as clients:
-        world.release(ON_CALL, 1)
-        world.await_answers(clients)
-        world.land(ON_CALL, 2)
-        run_id = world.start(ON_CALL, 2)
-        world.await_event(ON_CALL, 2, "weight_intended", weight=80)
-        world.patch_service(ON_CALL, {"spec": {"predictor": {"canaryTrafficPercent": 0}}})
-        second = world.ended(ON_CALL, 2, run_id)
-        traffic, service = world.await_answers(clients, 4), world.service(ON_CALL)
-        key = world.settings.root / "signing.pem"
+    with sandbox.traffic(ON_CALL, RATE_RPS) as clients:
+        sandbox.release(ON_CALL, 1)
+        sandbox.await_answers(clients)
+        sandbox.land(ON_CALL, 2)
+        run_id = sandbox.start(ON_CALL, 2)
+        sandbox.await_event(ON_CALL, 2, "weight_intended", weight=80)
+        sandbox.patch_service(ON_CALL, {"spec": {"predictor": {"canaryTrafficPercent": 0}}})
+        second = sandbox.ended(ON_CALL, 2, run_id)
+        traffic, service = sandbox.await_answers(clients, 4), sandbox.service(ON_CALL)
+        key = sandbox.settings.root / "signing.pem"
         write_signing_key(key)
-        ask_for_everything(world.settings.root / "releases", key)
-        network = train_network(world.settings.root / "network")
-        world.land(ON_CALL, 3, files={"model.pt": network.script, "golden.npz": network.golden})
-        third = world.ended(ON_CALL, 3, world.start(ON_CALL, 3))
-        world.await_answers(clients, 4)
-    service_after_third = world.service(ON_CALL)
+        ask_for_everything(sandbox.settings.root / "releases", key)
+        network = train_network(sandbox.settings.root / "network")
+        sandbox.land(ON_CALL, 3, files={"model.pt": network.script, "golden.npz": network.golden})
+        third = sandbox.ended(ON_CALL, 3, sandbox.start(ON_CALL, 3))
+        sandbox.await_answers(clients, 4)
+    service_after_third = sandbox.service(ON_CALL)
     assert service is not None
     assert service_after_third is not None
-    (rough,) = (one for one in world.keys(f"models/{ON_CALL}/2/") if one.endswith("/convert-rough.json"))
+    (rough,) = (one for one in sandbox.keys(f"models/{ON_CALL}/2/") if one.endswith("/convert-rough.json"))
     prefix = f"models/{ON_CALL}/3/"
     return OnCallStory(
         second=second,
-        rough_of_second=json.loads(world.read(rough)),
+        rough_of_second=json.loads(sandbox.read(rough)),
         service=service,
         traffic=traffic,
         third=third,
         key=key,
-        published={one.removeprefix(prefix): world.read(one) for one in world.keys(prefix)},
+        published={one.removeprefix(prefix): sandbox.read(one) for one in sandbox.keys(prefix)},
         service_after_third=service_after_third,
         traffic_after_third=clients.traffic(),
     )
@@ -240,11 +242,11 @@ class OnGpuStory:
     service: Observed | None
 
 
-def on_gpu_story(world: World) -> OnGpuStory:
+def on_gpu_story(sandbox: RunningSandbox) -> OnGpuStory:
     """A version that converts, is published, and then does not load."""
-    upload_training_artifacts(world.s3, world.settings.bucket, ON_GPU, 1)
-    first = world.ended(ON_GPU, 1, world.start(ON_GPU, 1))
-    return OnGpuStory(first, world.service(ON_GPU))
+    upload_training_artifacts(sandbox.s3, sandbox.settings.bucket, ON_GPU, 1)
+    first = sandbox.ended(ON_GPU, 1, sandbox.start(ON_GPU, 1))
+    return OnGpuStory(first, sandbox.service(ON_GPU))
 
 
 @dataclass(frozen=True)
@@ -257,22 +259,22 @@ class MagikaStory:
     service: Observed | None
 
 
-def magika_story(world: World) -> MagikaStory:
+def magika_story(sandbox: RunningSandbox) -> MagikaStory:
     """The model of the wheel magika goes live."""
-    upload_magika(world.s3, world.settings.bucket)
-    rejected, service_after_rejection = _answered(world, "Reject"), world.service(MAGIKA)
-    first = _answered(world, "Approve")
-    return MagikaStory(rejected, service_after_rejection, first, world.service(MAGIKA))
+    upload_magika(sandbox.s3, sandbox.settings.bucket)
+    rejected, service_after_rejection = _answered(sandbox, "Reject"), sandbox.service(MAGIKA)
+    first = _answered(sandbox, "Approve")
+    return MagikaStory(rejected, service_after_rejection, first, sandbox.service(MAGIKA))
 
 
-def _answered(world: World, option: str) -> Ended:
+def _answered(sandbox: RunningSandbox, option: str) -> Ended:
     """Release version 1 with a person in between, who gives this answer."""
-    run_id = world.start(MAGIKA, 1, wait_for_approval=True)
-    world.answer_when_asked(run_id, option)
-    return world.ended(MAGIKA, 1, run_id)
+    run_id = sandbox.start(MAGIKA, 1, wait_for_approval=True)
+    sandbox.answer_when_asked(run_id, option)
+    return sandbox.ended(MAGIKA, 1, run_id)
 
 
-STORIES: Mapping[str, Callable[[World], Any]] = {
+STORIES: Mapping[str, Callable[[RunningSandbox], Any]] = {
     "digits": digits_story,
     "one_at_a_time": one_at_a_time_story,
     "on_call": on_call_story,

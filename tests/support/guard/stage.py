@@ -31,7 +31,7 @@ from include.model_release.rollout.next_action import (
     observe,
 )
 from tests.support.cluster.emulator import ROOT, Emulator, wait_until
-from tests.support.guard.world import (
+from tests.support.guard.guarded_canary import (
     CANDIDATE_URI,
     NAME,
     RELEASE,

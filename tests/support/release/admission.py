@@ -20,7 +20,7 @@ Admit = Callable[..., ReleaseRun]
 
 
 def context(run_id: str, running: tuple[str, ...] = (), params: dict[str, Any] | None = None) -> Any:
-    """Return a task's context in a world where the given runs are under way."""
+    """Return a task's context while the given runs are under way."""
 
     def state(dag_id: str, asked: str) -> str:
         assert dag_id == "model_release"

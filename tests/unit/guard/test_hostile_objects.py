@@ -9,27 +9,27 @@ import pytest
 
 from include.guard.cluster import Snapshot
 from include.model_release.rollout import lease
-from tests.support.guard.world import LEASE_S, NAMESPACE, StoreCluster, World
+from tests.support.guard.guarded_canary import LEASE_S, NAMESPACE, GuardedCanary, StoreCluster
 
 
 def test_a_lease_that_says_it_lasts_for_years_ends_within_the_hour() -> None:
     """What somebody writes into a lease does not switch the guard off."""
-    world = World()
-    seen = world.lease()
+    canary = GuardedCanary()
+    seen = canary.lease()
     assert seen is not None
-    world.store.merge_patch(lease.PLURAL, NAMESPACE, seen.name, {"spec": {"leaseDurationSeconds": 10**9}})
-    guard = world.guard(poll_s=60.0)
-    world.pass_time(lease.LONGEST_LEASE_S - 300, guard, step_s=60.0)
-    assert world.candidate_share() > 0
-    world.pass_time(600, guard, step_s=60.0)
-    assert world.candidate_share() == 0
+    canary.store.merge_patch(lease.PLURAL, NAMESPACE, seen.name, {"spec": {"leaseDurationSeconds": 10**9}})
+    guard = canary.guard(poll_s=60.0)
+    canary.pass_time(lease.LONGEST_LEASE_S - 300, guard, step_s=60.0)
+    assert canary.candidate_share() > 0
+    canary.pass_time(600, guard, step_s=60.0)
+    assert canary.candidate_share() == 0
 
 
 @pytest.mark.parametrize("junk", [{}, {"metadata": 7}, {"metadata": {"namespace": []}}, []])
 def test_objects_that_cannot_be_understood_hide_no_canary(junk: Any) -> None:
     """Among leases, routes and services that are none, a canary whose lease ran out is still ended."""
-    world = World()
-    cluster = StoreCluster(world)
+    canary = GuardedCanary()
+    cluster = StoreCluster(canary)
     plain = cluster.snapshot
 
     def with_junk() -> Snapshot:
@@ -39,5 +39,5 @@ def test_objects_that_cannot_be_understood_hide_no_canary(junk: Any) -> None:
         )
 
     cluster.snapshot = with_junk  # type: ignore[method-assign]
-    world.pass_time(LEASE_S + 10, world.guard(cluster))
-    assert world.candidate_share() == 0
+    canary.pass_time(LEASE_S + 10, canary.guard(cluster))
+    assert canary.candidate_share() == 0

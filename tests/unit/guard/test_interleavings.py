@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.rollout.lease import renew_interval_s
 from include.model_release.rollout.next_action import Patch, ShiftWeight, next_action
-from tests.support.guard.world import CANDIDATE_URI, LEASE_S, SERVICES, StoreCluster, World
+from tests.support.guard.guarded_canary import CANDIDATE_URI, LEASE_S, SERVICES, GuardedCanary, StoreCluster
 
 REQUESTS = ("snapshot", "patch_lease", "patch_service", "create_event")
 
@@ -21,9 +21,9 @@ class Interleavings(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(weight=5)
-        self.clusters = [StoreCluster(self.world), StoreCluster(self.world)]
-        self.guards = [self.world.guard(cluster) for cluster in self.clusters]
+        self.canary = GuardedCanary(weight=5)
+        self.clusters = [StoreCluster(self.canary), StoreCluster(self.canary)]
+        self.guards = [self.canary.guard(cluster) for cluster in self.clusters]
         self.renewed_at_s = 0.0
         self.longest_gap_s = 0.0
         self.decided: Patch | None = None
@@ -34,22 +34,22 @@ class Interleavings(RuleBasedStateMachine):
     @rule()
     def renew(self) -> None:
         """It renews its lease, unless that was ended."""
-        lease = self.world.lease()
+        lease = self.canary.lease()
         assert lease is not None
-        if not lease.is_ended and self.world.renew(lease):
+        if not lease.is_ended and self.canary.renew(lease):
             self._note_gap()
-            self.renewed_at_s = self.world.now_s
+            self.renewed_at_s = self.canary.now_s
 
     @precondition(lambda self: self.decided is None)
     @rule(weight=st.sampled_from([10, 25, 50, 99]))
     def decide(self, weight: int) -> None:
         """It looks, decides on a patch, and renews its lease: without that, no patch."""
-        action = next_action(ShiftWeight(weight, CANDIDATE_URI), self.world.observed())
-        lease = self.world.lease()
+        action = next_action(ShiftWeight(weight, CANDIDATE_URI), self.canary.observed())
+        lease = self.canary.lease()
         assert lease is not None
-        if isinstance(action, Patch) and not lease.is_ended and self.world.renew(lease):
+        if isinstance(action, Patch) and not lease.is_ended and self.canary.renew(lease):
             self._note_gap()
-            self.renewed_at_s = self.world.now_s
+            self.renewed_at_s = self.canary.now_s
             self.decided = action
 
     @precondition(lambda self: self.decided is not None)
@@ -57,7 +57,7 @@ class Interleavings(RuleBasedStateMachine):
     def raise_weight(self) -> None:
         """It sends the patch, perhaps long after it was decided on."""
         assert self.decided is not None
-        self.world._patch(SERVICES, "digits", self.decided.body)
+        self.canary._patch(SERVICES, "digits", self.decided.body)
         self.decided = None
 
     # --- the others ---
@@ -66,7 +66,7 @@ class Interleavings(RuleBasedStateMachine):
     def guard_looks_on(self, seconds: int, which: int) -> None:
         """One guard looks every second, while time passes."""
         for _ in range(seconds):
-            self.world.now_s += 1
+            self.canary.now_s += 1
             with suppress(ClusterUnavailableError):
                 self.guards[which].look()
 
@@ -79,7 +79,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def guard_restarts(self, which: int) -> None:
         """One guard forgets everything."""
-        self.guards[which] = self.world.guard(self.clusters[which])
+        self.guards[which] = self.canary.guard(self.clusters[which])
 
     @rule(
         which=st.integers(0, 1),
@@ -93,19 +93,19 @@ class Interleavings(RuleBasedStateMachine):
     @rule()
     def controller_acts(self) -> None:
         """KServe catches up."""
-        self.world.reconcile()
+        self.canary.reconcile()
 
     @rule(seconds=st.floats(0.1, 100))
     def time_passes(self, seconds: float) -> None:
         """Nobody does anything."""
-        self.world.now_s += seconds
+        self.canary.now_s += seconds
 
     # --- what always holds ---
 
     @invariant()
     def once_off_the_candidate_users_stay_off(self) -> None:
         """After a guard has set the weight to 0, nobody raises it again."""
-        percent = self.world.observed().canary_percent
+        percent = self.canary.observed().canary_percent
         self.shielded = self.shielded or percent == 0
         assert not self.shielded or percent == 0
 
@@ -113,20 +113,20 @@ class Interleavings(RuleBasedStateMachine):
     def a_release_that_renews_in_time_keeps_its_canary(self) -> None:
         """No lease is ended whose renewals were never as far apart as it lasts."""
         self._note_gap()
-        lease = self.world.lease()
+        lease = self.canary.lease()
         assert lease is not None
         assert not lease.is_ended or self.longest_gap_s >= LEASE_S
         assert lease.is_ended or not self.shielded
 
     def _note_gap(self) -> None:
-        self.longest_gap_s = max(self.longest_gap_s, self.world.now_s - self.renewed_at_s)
+        self.longest_gap_s = max(self.longest_gap_s, self.canary.now_s - self.renewed_at_s)
 
     def teardown(self) -> None:
         """Left alone by its release, with one guard and an API, every canary comes to weight 0."""
         self.clusters[0].trouble.clear()
-        self.world.pass_time(LEASE_S + renew_interval_s(LEASE_S), self.guards[0])
-        assert (self.world.observed().canary_percent, self.world.candidate_share()) == (0, 0)
-        assert len(self.world.events()) <= 1
+        self.canary.pass_time(LEASE_S + renew_interval_s(LEASE_S), self.guards[0])
+        assert (self.canary.observed().canary_percent, self.canary.candidate_share()) == (0, 0)
+        assert len(self.canary.events()) <= 1
 
 
 Interleavings.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

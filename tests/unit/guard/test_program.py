@@ -21,7 +21,7 @@ from include.guard.watch import Guard, Sight, Terms
 from include.model_release.errors import ClusterUnavailableError
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
 from include.sandbox.host.settings import PROJECT_ROOT
-from tests.support.guard.world import StoreCluster, World
+from tests.support.guard.guarded_canary import GuardedCanary, StoreCluster
 
 TERMS = Terms(poll_s=0.01, missing_lease_s=0.1)
 
@@ -120,7 +120,7 @@ def test_once_that_is_broken_off_fails(stop: threading.Event) -> None:
 
 def test_trouble_with_the_api_is_told_once_and_so_is_its_end(written: StringIO, tmp_path: Path) -> None:
     """A log of an outage has two lines, however long it took; the file for the probe is touched throughout."""
-    cluster = StoreCluster(World(weight=0))
+    cluster = StoreCluster(GuardedCanary(weight=0))
     alive = tmp_path / "alive"
     look = program._Looker(Guard(cluster, TERMS), alive)
     cluster.trouble["snapshot"] = "before"

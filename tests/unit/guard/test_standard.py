@@ -10,7 +10,7 @@ from include.guard.watch import Guard, Sight, Terms
 from include.model_release.rollout.next_action import Done, Patch, StartCanary, next_action
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
-from tests.support.guard.world import CANDIDATE_URI
+from tests.support.guard.guarded_canary import CANDIDATE_URI
 
 
 class StandardCluster:

@@ -13,28 +13,28 @@ from include.model_release.rollout.next_action import (
     observe,
 )
 from include.model_release.rollout.observation import CANDIDATE_URI as CANDIDATE_NOTE
-from tests.support.guard.lines import Lines
-from tests.support.guard.world import (
+from tests.support.guard.guarded_canary import (
     CANDIDATE_URI,
     LEASE_S,
     NAME,
     NAMESPACE,
     SERVICES,
     STABLE_URI,
+    GuardedCanary,
     StoreCluster,
-    World,
     service_manifest,
 )
+from tests.support.guard.lines import Lines
 
 
 def test_a_version_that_was_promoted_meanwhile_stays(lines: Lines) -> None:
     """A promotion that was accepted between the guard's mark and its patch is not undone."""
-    world = World()
-    cluster = StoreCluster(world)
-    cluster.before_write["patch_service"] = lambda: world.drive(Promote(CANDIDATE_URI))
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S + 5, guard)
-    assert world.candidate_share() == 100
+    canary = GuardedCanary()
+    cluster = StoreCluster(canary)
+    cluster.before_write["patch_service"] = lambda: canary.drive(Promote(CANDIDATE_URI))
+    guard = canary.guard(cluster)
+    canary.pass_time(LEASE_S + 5, guard)
+    assert canary.candidate_share() == 100
     assert cluster.writes == ["patch_lease"]
     assert "over_without_guard" in [line["event"] for line in lines()]
     assert guard.look() == Sight()
@@ -42,27 +42,27 @@ def test_a_version_that_was_promoted_meanwhile_stays(lines: Lines) -> None:
 
 def test_canaries_of_others_are_none_of_the_guards_business() -> None:
     """A percent that somebody set by hand, on an object without our notes, stays as it is for ever."""
-    world = World(weight=0, with_lease=False)
-    world.store.create(service_manifest("other"))
-    world.reconcile()
+    canary = GuardedCanary(weight=0, with_lease=False)
+    canary.store.create(service_manifest("other"))
+    canary.reconcile()
     for name in (NAME, "other"):
         model = {"model": {"storageUri": CANDIDATE_URI}, "canaryTrafficPercent": 30}
-        world.store.merge_patch(SERVICES, NAMESPACE, name, {"spec": {"predictor": model}})
-    cluster = StoreCluster(world)
-    world.pass_time(5 * LEASE_S, world.guard(cluster))
+        canary.store.merge_patch(SERVICES, NAMESPACE, name, {"spec": {"predictor": model}})
+    cluster = StoreCluster(canary)
+    canary.pass_time(5 * LEASE_S, canary.guard(cluster))
     assert cluster.writes == []
-    assert world.observed("other").canary_percent == 30
+    assert canary.observed("other").canary_percent == 30
 
 
 def test_a_canary_that_somebody_changed_is_left_alone_and_told_of(lines: Lines) -> None:
     """A third storageUri is nobody's the guard knows: lease and object stay as they are, and the log says why."""
-    world = World()
+    canary = GuardedCanary()
     third = {"spec": {"predictor": {"model": {"storageUri": "s3://third"}}}}
-    world.store.merge_patch(SERVICES, NAMESPACE, NAME, third)
-    world.reconcile()
-    cluster = StoreCluster(world)
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S + 30, guard)
+    canary.store.merge_patch(SERVICES, NAMESPACE, NAME, third)
+    canary.reconcile()
+    cluster = StoreCluster(canary)
+    guard = canary.guard(cluster)
+    canary.pass_time(LEASE_S + 30, guard)
     assert cluster.writes == []
     assert guard.look().left_alone == 1
     told = [line for line in lines() if line["event"] == "left_alone"]
@@ -72,12 +72,12 @@ def test_a_canary_that_somebody_changed_is_left_alone_and_told_of(lines: Lines) 
 
 def test_a_canary_without_a_stable_version_in_its_notes_is_left_alone() -> None:
     """Where nothing says what to go back to, nothing is done."""
-    world = World()
+    canary = GuardedCanary()
     notes = {"metadata": {"annotations": {"slipway.dev/stable-uri": None}}}
-    world.store.merge_patch(SERVICES, NAMESPACE, NAME, notes)
-    cluster = StoreCluster(world)
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S + 10, guard)
+    canary.store.merge_patch(SERVICES, NAMESPACE, NAME, notes)
+    cluster = StoreCluster(canary)
+    guard = canary.guard(cluster)
+    canary.pass_time(LEASE_S + 10, guard)
     assert cluster.writes == []
     assert guard.look() == Sight(canaries=1, left_alone=1, longest_lease_s=LEASE_S)
 
@@ -86,8 +86,8 @@ def test_an_object_that_cannot_be_understood_does_not_keep_the_others_from_their
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One broken InferenceService is logged; the canary of another one is ended all the same."""
-    world = World()
-    world.store.create(service_manifest("a-broken-one"))
+    canary = GuardedCanary()
+    canary.store.create(service_manifest("a-broken-one"))
 
     def break_down(isvc: dict[str, Any], routes: Any) -> Observed:
         if isvc["metadata"]["name"] == "a-broken-one":
@@ -95,28 +95,28 @@ def test_an_object_that_cannot_be_understood_does_not_keep_the_others_from_their
         return observe(isvc, routes)
 
     monkeypatch.setattr("include.guard.watch.observe", break_down)
-    guard = world.guard()
+    guard = canary.guard()
     for _ in range(LEASE_S + 5):
-        world.now_s += 1
+        canary.now_s += 1
         guard.look()
-    assert world.observed().canary_percent == 0
+    assert canary.observed().canary_percent == 0
     assert {"not_understood", "canary_ended"} <= {line["event"] for line in lines()}
 
 
 def test_an_inference_service_that_was_deleted_is_forgotten() -> None:
     """A deletion in the midst of it leaves nothing to do."""
-    world = World()
-    world.controller_is_alive = False
-    guard = world.guard()
-    world.pass_time(LEASE_S + 3, guard)
+    canary = GuardedCanary()
+    canary.controller_is_alive = False
+    guard = canary.guard()
+    canary.pass_time(LEASE_S + 3, guard)
     assert guard.look().ending == 1
-    world.store.delete(SERVICES, NAMESPACE, NAME)
+    canary.store.delete(SERVICES, NAMESPACE, NAME)
     assert guard.look() == Sight()
 
 
 def test_a_good_version_on_its_way_back_is_no_canary() -> None:
     """Where the notes call one version both candidate and stable, a rollback is being finished."""
-    world = World(with_lease=False)
+    canary = GuardedCanary(with_lease=False)
     notes = {"metadata": {"annotations": {CANDIDATE_NOTE: STABLE_URI}}}
-    world.store.merge_patch(SERVICES, NAMESPACE, NAME, notes)
-    assert world.guard().look() == Sight()
+    canary.store.merge_patch(SERVICES, NAMESPACE, NAME, notes)
+    assert canary.guard().look() == Sight()

@@ -14,14 +14,14 @@ from include.model_release.rollout.next_action import (
     RollBack,
     next_action,
 )
-from tests.support.guard.lines import Lines
-from tests.support.guard.world import (
+from tests.support.guard.guarded_canary import (
     CANDIDATE_URI,
     LEASE_S,
     STABLE_URI,
+    GuardedCanary,
     StoreCluster,
-    World,
 )
+from tests.support.guard.lines import Lines
 
 
 @pytest.mark.parametrize(
@@ -32,67 +32,67 @@ from tests.support.guard.world import (
 )
 def test_an_api_that_fails_for_a_while_is_asked_again(request_name: str, when: str) -> None:
     """Whichever request fails, before or after its effect, the end is the same once the API is back."""
-    world = World()
-    cluster = StoreCluster(world)
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S - 1, guard)
+    canary = GuardedCanary()
+    cluster = StoreCluster(canary)
+    guard = canary.guard(cluster)
+    canary.pass_time(LEASE_S - 1, guard)
     cluster.trouble[request_name] = when
     for _ in range(30):
-        world.now_s += 1
+        canary.now_s += 1
         try:
             guard.look()
         except ClusterUnavailableError:
             assert request_name == "snapshot"
-        world.reconcile()
+        canary.reconcile()
     cluster.trouble.clear()
-    world.pass_time(5, guard)
-    assert (world.observed().canary_percent, world.candidate_share()) == (0, 0)
-    assert len(world.events()) == 1
+    canary.pass_time(5, guard)
+    assert (canary.observed().canary_percent, canary.candidate_share()) == (0, 0)
+    assert len(canary.events()) == 1
 
 
 def test_a_release_can_go_on_after_an_api_that_was_away_for_long() -> None:
     """While the API is away nobody can renew; who renews soon after it is back keeps the canary."""
-    world = World()
-    guard = world.guard()
-    world.pass_time(10, guard)
-    world.now_s += 600
+    canary = GuardedCanary()
+    guard = canary.guard()
+    canary.pass_time(10, guard)
+    canary.now_s += 600
     guard.look()
-    world.now_s += 5
-    world.renew()
-    world.pass_time(20, guard)
-    assert world.candidate_share() == 20
+    canary.now_s += 5
+    canary.renew()
+    canary.pass_time(20, guard)
+    assert canary.candidate_share() == 20
 
 
 def test_an_event_that_cannot_be_written_does_not_occupy_the_guard_for_ever(lines: Lines) -> None:
     """After a minute of trying, the guard says so in its log and goes on watching others."""
-    world = World()
-    cluster = StoreCluster(world)
+    canary = GuardedCanary()
+    cluster = StoreCluster(canary)
     cluster.trouble["create_event"] = "before"
-    guard = world.guard(cluster)
-    world.pass_time(LEASE_S + 70, guard)
+    guard = canary.guard(cluster)
+    canary.pass_time(LEASE_S + 70, guard)
     assert guard.look() == Sight()
     assert [line["event"] for line in lines()].count("event_not_written") == 1
 
 
 def test_users_count_as_safe_only_when_the_traffic_is_seen_to_be_off_the_candidate(lines: Lines) -> None:
     """A controller that does not act keeps the guard at it, which says once what it waits for."""
-    world = World()
-    guard = world.guard()
-    world.pass_time(LEASE_S, guard)
-    world.controller_is_alive = False
-    world.pass_time(30, guard)
+    canary = GuardedCanary()
+    guard = canary.guard()
+    canary.pass_time(LEASE_S, guard)
+    canary.controller_is_alive = False
+    canary.pass_time(30, guard)
     assert guard.look().ending == 1
-    assert world.events() == []
+    assert canary.events() == []
     assert [line["event"] for line in lines()].count("waiting") == 1
-    world.controller_is_alive = True
-    world.pass_time(2, guard)
+    canary.controller_is_alive = True
+    canary.pass_time(2, guard)
     assert guard.look() == Sight()
-    assert len(world.events()) == 1
+    assert len(canary.events()) == 1
 
 
 def test_weight_0_that_leads_nobody_away_is_not_the_end() -> None:
     """Where percent 0 leaves users on the candidate (it counts as rolled out), they are not safe yet."""
-    seen = World().observed()
+    seen = GuardedCanary().observed()
     stuck = replace(
         seen, canary_percent=0, latest_rolledout=seen.latest_created, traffic={seen.latest_created: 100}
     )

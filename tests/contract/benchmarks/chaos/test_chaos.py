@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.chaos.evidence import violations
+from benchmarks.chaos.fault_lab import FaultLab
 from benchmarks.chaos.plan import RECORDS, SERVICES, Fault, Plan, draw
 from benchmarks.chaos.report import describe
-from benchmarks.chaos.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -31,8 +31,8 @@ KILLED_BEFORE_IT_IS_TOLD = Plan(
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with World(tmp_path_factory.mktemp("chaos")) as live:
+def fault_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultLab]:
+    with FaultLab(tmp_path_factory.mktemp("chaos")) as live:
         yield live
 
 
@@ -41,11 +41,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     [LOST, LOST_WITH_ITS_GUARD, KILLED_BEFORE_IT_IS_TOLD, draw(207)],
     ids=lambda plan: f"seed {plan.seed}",
 )
-def test_users_never_stay_on_a_bad_version_whatever_dies(world: World, plan: Plan) -> None:
+def test_users_never_stay_on_a_bad_version_whatever_dies(fault_lab: FaultLab, plan: Plan) -> None:
     """Four runs of `make chaos`: a release that is lost with users on a version that fails all requests, one that is
     lost together with its guard, one that forgets the judge's verdict, and a drawn one, of a good version.
     """
-    seen, run = world.run(plan)
+    seen, run = fault_lab.run(plan)
     broken = violations(seen)
     assert run.happened, "no fault took place"
     assert not broken, describe(seen, run, broken)

@@ -138,7 +138,7 @@ def start_prometheus(
 
 
 @dataclass
-class World:
+class ServedRevisions:
     """An Envoy with two revisions behind it, half of the traffic for each."""
 
     ingress_port: int
@@ -188,7 +188,7 @@ def envoy_before(
 
 
 @pytest.fixture(scope="module")
-def world(prometheus_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def served(prometheus_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedRevisions]:
     """Two Tritons behind an Envoy: stable doubles, the candidate trebles, both fail when asked to."""
     install = triton_install()
     with ExitStack() as stack:
@@ -211,7 +211,7 @@ def world(prometheus_program: str, tmp_path_factory: pytest.TempPathFactory) -> 
         envoy = stack.enter_context(
             envoy_before(backends, tmp_path_factory.mktemp("router"), (free.http, free.grpc))
         )
-        yield World(free.http, free.grpc, envoy, servers)
+        yield ServedRevisions(free.http, free.grpc, envoy, servers)
 
 
 @dataclass

@@ -17,9 +17,9 @@ from tests.contract.plugins.metrics.conftest import (
     SCRAPE_INTERVAL_S,
     STABLE,
     Prometheus,
+    ServedRevisions,
     StartPrometheus,
     Traffic,
-    World,
 )
 from tests.support.serving.clients import ask_http, wait_for
 
@@ -30,9 +30,9 @@ WINDOW_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def prometheus(world: World, start_prometheus: StartPrometheus) -> Prometheus:
+def prometheus(served: ServedRevisions, start_prometheus: StartPrometheus) -> Prometheus:
     """A Prometheus that has seen the router and both Tritons."""
-    server = start_prometheus(world.scrape_configs)
+    server = start_prometheus(served.scrape_configs)
     for revision in REVISIONS:
         server.wait_for_series(f'envoy_cluster_membership_total{{envoy_cluster_name="{revision}|http"}}')
         server.wait_for_series(f'nv_inference_request_success{{pod=~"{revision}-.+"}}')
@@ -85,11 +85,11 @@ def settled(source: MetricsSource) -> dict[str, Reading]:
     return found[-1]
 
 
-def test_both_sources_agree(world: World, prometheus: Prometheus, source: Any) -> None:
+def test_both_sources_agree(served: ServedRevisions, prometheus: Prometheus, source: Any) -> None:
     """Over the same traffic both count alike: within one scrape's counts at any moment, exactly once it is over."""
-    scrape, asked = source(world.admin_port), source(prometheus.port, ENVOY)
+    scrape, asked = source(served.admin_port), source(prometheus.port, ENVOY)
     first = settled(scrape), settled(asked)
-    with Traffic(world.ingress_port) as traffic:
+    with Traffic(served.ingress_port) as traffic:
         wait_for(lambda: traffic.answers["good"] > 50, "traffic")
         begun = scrape.read(REVISIONS), asked.read(REVISIONS)
         ends = begun[0][STABLE].at + WINDOW_S
@@ -126,11 +126,11 @@ def test_the_same_scrape_is_not_a_new_window(prometheus: Prometheus, source: Any
     wait_for(is_the_same, "two readings of one scrape")
 
 
-def test_triton_counts_what_reaches_it(world: World, prometheus: Prometheus, source: Any) -> None:
+def test_triton_counts_what_reaches_it(served: ServedRevisions, prometheus: Prometheus, source: Any) -> None:
     """Its own counters hold every request; an error that a Python backend answers is a success to them."""
     asked = source(prometheus.port, TRITON)
     before = settled(asked)
-    with Traffic(world.ingress_port) as traffic:
+    with Traffic(served.ingress_port) as traffic:
         wait_for(lambda: traffic.answers["bad"] >= 3, "some failures")
     total = sum(traffic.answers.values())
     after = settled(asked)
@@ -139,9 +139,11 @@ def test_triton_counts_what_reaches_it(world: World, prometheus: Prometheus, sou
     assert [sample.errors for sample in counted] == [0, 0]
 
 
-def test_a_revision_without_requests_is_known(world: World, prometheus: Prometheus, source: Any) -> None:
+def test_a_revision_without_requests_is_known(
+    served: ServedRevisions, prometheus: Prometheus, source: Any
+) -> None:
     """A revision that is routed and was never asked has no requests; one that is not there is unknown."""
-    for one in (source(world.admin_port), source(prometheus.port, ENVOY)):
+    for one in (source(served.admin_port), source(prometheus.port, ENVOY)):
         with pytest.raises(MetricsUnavailableError, match="'table-predictor-00003'"):
             one.read([STABLE, "table-predictor-00003"])
 
@@ -157,10 +159,10 @@ def test_a_query_that_fails_is_told_in_prometheus_own_words(prometheus: Promethe
 
 
 def test_a_prometheus_that_was_killed_is_no_source(
-    world: World, start_prometheus: StartPrometheus, source: Any
+    served: ServedRevisions, start_prometheus: StartPrometheus, source: Any
 ) -> None:
     """It is away: every reading fails until it is back, and then counts go on where they were."""
-    server = start_prometheus(world.scrape_configs)
+    server = start_prometheus(served.scrape_configs)
     server.wait_for_series(f'envoy_cluster_membership_total{{envoy_cluster_name="{CANDIDATE}|http"}}')
     asked = source(server.port, ENVOY)
     before = asked.read(REVISIONS)
@@ -184,15 +186,15 @@ def test_a_prometheus_that_was_killed_is_no_source(
 
 
 def test_a_target_that_stops_is_stale_and_one_that_restarts_is_reset(
-    world: World, prometheus: Prometheus, source: Any
+    served: ServedRevisions, prometheus: Prometheus, source: Any
 ) -> None:
     """The router is gone: stale, not silent. It is back and counts from 0: only what is new is counted."""
     asked = source(prometheus.port, ENVOY)
-    with Traffic(world.ingress_port) as traffic:
+    with Traffic(served.ingress_port) as traffic:
         wait_for(lambda: traffic.answers["good"] >= 50, "some traffic")
     before = settled(asked)
     assert before[STABLE].totals().requests > 5
-    world.envoy.end()
+    served.envoy.end()
 
     def is_stale() -> bool:
         try:
@@ -202,8 +204,8 @@ def test_a_target_that_stops_is_stale_and_one_that_restarts_is_reset(
         return False
 
     wait_for(is_stale, "the data to be stale", 20)
-    world.envoy.start()
-    wait_for(lambda: _answers(world.ingress_port), "the router to be back", 20)
+    served.envoy.start()
+    wait_for(lambda: _answers(served.ingress_port), "the router to be back", 20)
     asked_since = 1
     known = before
     sums = dict.fromkeys(REVISIONS, 0)
@@ -222,7 +224,7 @@ def test_a_target_that_stops_is_stale_and_one_that_restarts_is_reset(
 
     wait_for(is_counted, "the first requests after the restart", 20)
     for _ in range(5):
-        ask_http(world.ingress_port)
+        ask_http(served.ingress_port)
         asked_since += 1
     wait_for(is_counted, "the requests after the restart", 20)
     assert sum(sums.values()) == asked_since

@@ -22,7 +22,7 @@ SECOND = LockOwner("digits-2", 2)
 
 
 def lock(store: ModelStoreHook, *running: str, model: str = "digits") -> ReleaseLock:
-    """Return the lock of a model in a world where the releases with these ids are under way."""
+    """Return the lock of a model while the releases with these ids are under way."""
     return ReleaseLock(store, model, lambda owner: owner.release_id in running)
 
 

@@ -22,13 +22,13 @@ from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import CanaryJudge
 from tests.support.guard.stage import SLACK_S, GuardProcess, Stage
-from tests.support.stalled.world import (
+from tests.support.stalled.services import (
     CLUSTER,
     METRICS,
     STORE,
     WEIGHT,
     WINDOW_S,
-    StalledWorld,
+    StallableServices,
 )
 
 pytestmark = pytest.mark.timeout(600)
@@ -40,19 +40,19 @@ LONG_BAKE_S = 600
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StalledWorld]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StallableServices]:
     """The dependencies, which the tests of this file share."""
-    with StalledWorld(tmp_path_factory.mktemp("stalls")) as one:
+    with StallableServices(tmp_path_factory.mktemp("stalls")) as one:
         yield one
 
 
 @pytest.fixture
-def stage(world: StalledWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def stage(services: StallableServices, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """An InferenceService with version 2 live; the candidate's users are well."""
-    for name, value in world.environment().items():
+    for name, value in services.environment().items():
         monkeypatch.setenv(name, value)
-    world.become()
-    one = world.stage()
+    services.become()
+    one = services.stage()
     yield one
     one.close()
 
@@ -125,12 +125,12 @@ async def until(condition: Callable[[], bool], what: str, limit_s: float) -> Non
 @pytest.mark.parametrize("harm", [{"errors": 0.5}, {"slow": True}], ids=["errors", "slow"])
 @pytest.mark.parametrize("part", [STORE, METRICS])
 async def test_bad_version_is_taken_back_while_a_dependency_hangs(
-    world: StalledWorld, stage: Stage, part: str, harm: dict[str, Any]
+    services: StallableServices, stage: Stage, part: str, harm: dict[str, Any]
 ) -> None:
     """Neither the object store nor the metrics source can keep users on a bad version by not answering."""
-    async with watched(world.release_run(stage, LONG_BAKE_S)) as canary:
-        world.become(**harm)
-        with world.stopped(part):
+    async with watched(services.release_run(stage, LONG_BAKE_S)) as canary:
+        services.become(**harm)
+        with services.stopped(part):
             await until(lambda: stage.candidate_share() == 0, "weight 0 during the stall", SHIELDED_WITHIN_S)
     assert canary.event is not None
     assert canary.event["decision"] == "roll_back"
@@ -138,12 +138,12 @@ async def test_bad_version_is_taken_back_while_a_dependency_hangs(
 
 
 async def test_bad_version_is_taken_back_as_soon_as_the_cluster_answers(
-    world: StalledWorld, stage: Stage
+    services: StallableServices, stage: Stage
 ) -> None:
     """The judge goes on while the cluster hangs, and the weight is 0 soon after the cluster is back."""
-    async with watched(world.release_run(stage, LONG_BAKE_S)) as canary:
-        with world.stopped(CLUSTER):
-            world.become(errors=0.5)
+    async with watched(services.release_run(stage, LONG_BAKE_S)) as canary:
+        with services.stopped(CLUSTER):
+            services.become(errors=0.5)
             await until(lambda: canary.windows[-1]["status"] == "fail", "the verdict", SHIELDED_WITHIN_S)
         await until(lambda: stage.candidate_share() == 0, "weight 0", SLACK_S)
     assert canary.event is not None
@@ -151,7 +151,7 @@ async def test_bad_version_is_taken_back_as_soon_as_the_cluster_answers(
 
 
 async def test_bad_version_is_taken_back_while_airflow_hangs(
-    world: StalledWorld, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    services: StallableServices, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A watch that has begun asks Airflow for nothing: no connection is looked up to judge or to shield."""
     answers = threading.Event()
@@ -160,9 +160,9 @@ async def test_bad_version_is_taken_back_while_airflow_hangs(
         answers.wait(SHIELDED_WITHIN_S + SLACK_S)
         raise AssertionError(f"{conn_id} was looked up in the middle of the watch")
 
-    async with watched(world.release_run(stage, LONG_BAKE_S)) as canary:
+    async with watched(services.release_run(stage, LONG_BAKE_S)) as canary:
         monkeypatch.setattr(BaseHook, "get_connection", hang)
-        world.become(errors=0.5)
+        services.become(errors=0.5)
         await until(lambda: stage.candidate_share() == 0, "weight 0", SHIELDED_WITHIN_S)
     answers.set()
     assert canary.event is not None
@@ -172,14 +172,14 @@ async def test_bad_version_is_taken_back_while_airflow_hangs(
 @pytest.mark.parametrize("stall_s", STALLS_S)
 @pytest.mark.parametrize("part", [STORE, CLUSTER])
 async def test_good_version_outlives_a_dependency_that_hangs(
-    world: StalledWorld, stage: Stage, part: str, stall_s: float, tmp_path: Any
+    services: StallableServices, stage: Stage, part: str, stall_s: float, tmp_path: Any
 ) -> None:
     """It is watched on, neither the judge nor the guard ends it, no step ends during the stall, and then it passes."""
     bake_s = 4
-    guard = GuardProcess(world.emulator.kubeconfig, tmp_path, "--namespace", stage.namespace)
+    guard = GuardProcess(services.emulator.kubeconfig, tmp_path, "--namespace", stage.namespace)
     try:
-        async with watched(world.release_run(stage, bake_s)) as canary:
-            with world.stopped(part):
+        async with watched(services.release_run(stage, bake_s)) as canary:
+            with services.stopped(part):
                 seen, ends = len(canary.windows), time.monotonic() + stall_s
                 await until(lambda: time.monotonic() > ends, "the stall's end", stall_s + 5)
                 assert canary.event is None
@@ -194,10 +194,12 @@ async def test_good_version_outlives_a_dependency_that_hangs(
 
 
 @pytest.mark.parametrize("stall_s", STALLS_S)
-async def test_who_is_blind_for_long_does_not_pass(world: StalledWorld, stage: Stage, stall_s: float) -> None:
+async def test_who_is_blind_for_long_does_not_pass(
+    services: StallableServices, stage: Stage, stall_s: float
+) -> None:
     """A version whose metrics hang for more windows than the plan allows is taken back, good as it may be."""
-    async with watched(world.release_run(stage, LONG_BAKE_S)) as canary:
-        with world.stopped(METRICS):
+    async with watched(services.release_run(stage, LONG_BAKE_S)) as canary:
+        with services.stopped(METRICS):
             limit_s = max(stall_s, SHIELDED_WITHIN_S)
             await until(lambda: stage.candidate_share() == 0, "weight 0", limit_s)
     assert canary.event is not None

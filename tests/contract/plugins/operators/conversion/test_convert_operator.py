@@ -157,7 +157,7 @@ def test_one_of_several_that_cannot_be_released_is_left_out(
 
 
 def test_an_unreachable_store_leaves_nothing_out(bucket: str, pods: Pods) -> None:
-    """A variant whose pod did not reach the hub or the store is tried again: the world was away, not the variant."""
+    """A variant whose pod did not reach the hub or the store is tried again: the variant is not at fault."""
     pods(lambda _: {**RESULT, "error": StoreUnavailableError("S3 does not answer").to_dict()})
     with pytest.raises(StoreUnavailableError):
         converting(release_run_of(bucket)).execute(CONTEXT)

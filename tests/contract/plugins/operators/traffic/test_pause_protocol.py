@@ -25,8 +25,8 @@ from include.model_release.rollout.next_action import Promote, StartCanary
 from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.spec.release_file import parse_release_spec
 from tests.support.cluster.emulator import Emulator, wait_until
+from tests.support.guard.guarded_canary import CANDIDATE_URI, NAME, STABLE_URI
 from tests.support.guard.stage import Stage
-from tests.support.guard.world import CANDIDATE_URI, NAME, STABLE_URI
 
 WEIGHT = 20
 LIMIT_S = 30.0

@@ -36,7 +36,7 @@ _AFTER = 60
 _POLL_S = 0.05
 
 
-class World:
+class FaultLab:
     """A context manager: inside the `with` a stable version in each dialect serves users, and releases can be run.
 
     Use it from the main thread, as the lab in it.
@@ -85,7 +85,7 @@ class World:
         first.join()
 
     def _environment(self) -> dict[str, str]:
-        """The release's own: it reaches the world by the gates only."""
+        """The release's own: it reaches everything else by the gates only."""
         settings = self.lab.settings
         kubeconfig = self.root / "gate-kubeconfig"
         write_kubeconfig(
@@ -109,7 +109,7 @@ class World:
     # --- one run ---
 
     def run(self, plan: Plan) -> tuple[Evidence, Run]:
-        """Runs one release under the plan's faults, until the world has come to rest, or should have."""
+        """Runs one release under the plan's faults, until the cluster has come to rest, or should have."""
         served = self._served[plan.dialect]
         before, made = served.look(), served.revisions()
         version, uri = served.publish(plan.error_percent, plan.seed)
@@ -227,7 +227,7 @@ class World:
     def _wait(self, condition: Callable[[], bool], what: str, within_s: float) -> None:
         if not self._until(condition, within_s):
             raise SlipwayError(
-                f"the chaos suite's world does not come up: {what}", expected=f"within {within_s:.0f} s"
+                f"the chaos suite's laboratory does not come up: {what}", expected=f"within {within_s:.0f} s"
             )
 
 

@@ -17,8 +17,8 @@ from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.spec.release_file import parse_release_spec
 from tests.support.cluster.emulator import ROOT, Emulator, wait_until
+from tests.support.guard.guarded_canary import NAME, STABLE_URI
 from tests.support.guard.stage import Stage
-from tests.support.guard.world import NAME, STABLE_URI
 from tests.support.store.connections import LOOPBACK, aws_connection, free_port, make_bucket
 
 STORE, METRICS, CLUSTER = "object store", "metrics", "cluster"
@@ -26,7 +26,7 @@ WEIGHT = 20
 WINDOW_S = 1
 
 
-class StalledWorld:
+class StallableServices:
     """A real S3 protocol, a router's statistics and an emulated cluster; version 3 of `digits` can get its canary."""
 
     def __init__(self, folder: Path) -> None:
@@ -37,7 +37,7 @@ class StalledWorld:
         self._pids: dict[str, int] = {}
         self._stages = 0
 
-    def __enter__(self) -> StalledWorld:
+    def __enter__(self) -> StallableServices:
         """Start everything."""
         self.emulator.start()
         self._stack.callback(self.emulator.kill)

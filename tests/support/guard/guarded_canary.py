@@ -72,7 +72,7 @@ def service_manifest(name: str = NAME, namespace: str = NAMESPACE, uri: str = ST
     }
 
 
-class World:
+class GuardedCanary:
     """Version 2 of `digits` is live, and version 3 gets `weight` percent; the release `digits-3` has a lease."""
 
     def __init__(self, weight: int = 20, *, with_lease: bool = True) -> None:
@@ -188,14 +188,14 @@ class World:
 
 
 class StoreCluster:
-    """What a guard sees of a `World`.
+    """What a guard sees of a `GuardedCanary`.
 
     `trouble` names requests that fail: `before` they have an effect, or `after` it (the answer is lost). `writes`
     are those that had one, in their order. `before_write` is called with a request's name.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, canary: GuardedCanary) -> None:
+        self._world = canary
         self.trouble: dict[str, str] = {}
         self.writes: list[str] = []
         self.before_write: dict[str, Any] = {}

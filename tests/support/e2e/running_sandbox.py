@@ -98,7 +98,7 @@ class Ended:
         return next((stage.outcome for stage in self.state.stages if stage.name == name), None)
 
 
-class World:
+class RunningSandbox:
     """One sandbox, as its users see it. Used by several threads at once; `stop` ends every wait.
 
     `alone` tells the story that harms Airflow itself that all others have ended.
