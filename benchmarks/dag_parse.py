@@ -27,7 +27,7 @@ print("RESULT", json.dumps({"seconds": seconds, "dags": len(bag.dags), "errors":
 
 
 def measure() -> Figure:
-    """Seconds for all DAG files in a fresh interpreter: the best of some rounds, the rest being the machine's noise."""
+    """Measure the seconds for all DAG files in a fresh interpreter: the best of some rounds."""
     with tempfile.TemporaryDirectory() as home:
         return Figure("dag_parse_s", min(_parse_s(home) for _ in range(ROUNDS)), "s")
 

@@ -13,7 +13,7 @@ LIMIT_S = 1200
 
 
 def measure() -> Figure:
-    """Seconds of the whole command, from starting a sandbox to having ended it again."""
+    """Return seconds of the whole command, from starting a sandbox to having ended it again."""
     command = [sys.executable, "-m", "include.sandbox", "demo"]
     began = time.monotonic()
     process = subprocess.Popen(

@@ -13,7 +13,7 @@ def empty_chain() -> None:
 
     @task
     def nothing() -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     chain(*(nothing.override(task_id=f"nothing_{number:02}")() for number in range(TASKS)))
 

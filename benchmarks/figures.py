@@ -34,7 +34,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
 
 
 def selected(only: str) -> list[str]:
-    """The figures that `only` names, separated by commas, in the order of `FIGURES`; all when it is empty.
+    """Return the figures that `only` names, separated by commas, in the order of `FIGURES`; all when it is empty.
 
     ValueError names what is no figure and lists those there are.
     """

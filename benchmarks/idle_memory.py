@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.sandbox import WORLD, sandbox
+from benchmarks.sandbox import SANDBOX_ROOT, sandbox
 from include.model_release.errors import SlipwayError
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.tensors import ModelSignature, TensorSpec
@@ -44,7 +44,7 @@ _SIGNATURE = ModelSignature(
 
 
 def measure() -> Figure:
-    """MiB, the median of some samples, once the start-up work has died down."""
+    """Return the MiB, the median of some samples, once the work of the start is over."""
     with sandbox() as settings, _revisions(settings):
         _require_tritons(settings)
         _wait_until_idle(settings)
@@ -57,7 +57,7 @@ def measure() -> Figure:
 
 @contextmanager
 def _revisions(settings: SandboxSettings) -> Iterator[None]:
-    """Servers as a canary has them: each with a version of the digits model loaded."""
+    """Run servers as a canary has them: each with a version of the digits model loaded."""
     try:
         with ExitStack() as stack:
             install = TritonInstall.prepare(venv=settings.images_dir / "triton")
@@ -67,7 +67,7 @@ def _revisions(settings: SandboxSettings) -> Iterator[None]:
                     install,
                     repository,
                     TritonPorts.free(),
-                    environment={MARKER: str(WORLD)},
+                    environment={MARKER: str(SANDBOX_ROOT)},
                     exit_timeout_s=3,
                 )
                 server.start()
@@ -88,7 +88,7 @@ def _repository(folder: Path, version: int) -> Path:
 
 
 def _processes(settings: SandboxSettings) -> list[psutil.Process]:
-    return find_sandbox_processes(WORLD, SessionRecord.load(session_file(settings.root)))
+    return find_sandbox_processes(SANDBOX_ROOT, SessionRecord.load(session_file(settings.root)))
 
 
 def _require_tritons(settings: SandboxSettings) -> None:

@@ -18,7 +18,7 @@ MODELS, VERSIONS, EVENTS = 100, 50, 300
 
 
 def measure() -> Figure:
-    """Requests to S3 of a sweep that finds one new version; its seconds, and what an event costs, in the note."""
+    """Return the requests to S3 of a sweep that finds one new version; its seconds and an event's cost in the note."""
     size = [str(number) for number in (MODELS, VERSIONS, EVENTS)]
     key = f"incoming/model-{MODELS // 2:03}/{VERSIONS + 1}/ready.json"
     record = {"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": BUCKET}, "object": {"key": key}}}
@@ -36,7 +36,7 @@ def measure() -> Figure:
 
 
 def _run(endpoint: str, message: str = "") -> dict[str, Any]:
-    """What one run of the task says of itself."""
+    """Return what one run of the task says of itself."""
     said = run([sys.executable, "-m", "benchmarks.intake_process", endpoint, BUCKET], message)
     outcome: dict[str, Any] = json.loads(said.splitlines()[-1])
     return outcome

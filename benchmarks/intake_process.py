@@ -19,7 +19,7 @@ from benchmarks.publishing_process import airflow
 
 
 def main() -> None:
-    """Does what the command line says."""
+    """Do what the command line says."""
     endpoint, bucket = sys.argv[1:]
     messages = [{"Body": line} for line in sys.stdin.read().splitlines()]
     with airflow(endpoint):

@@ -18,7 +18,7 @@ _LIMIT_S = 60
 
 
 def measure() -> Figure:
-    """Seconds from the first request of the task to the lock that is given back."""
+    """Return seconds from the first request of the task to the lock that is given back."""
     with object_store() as endpoint:
         filled = _side("fill", endpoint)
         concluded = _side("conclude", endpoint)

@@ -46,7 +46,7 @@ _STABLE_URI, _CANDIDATE_URI = (f"s3://{BUCKET}/models/{MODEL}/{number}/repositor
 
 
 def fill(endpoint: str) -> dict[str, Any]:
-    """Appends three attempts to release one version; the canary of the last was ended after a day."""
+    """Append three attempts to release one version; the canary of the last was ended after a day."""
     with airflow(endpoint):
         from slipway.hooks.s3_store import ModelStoreHook
         from slipway.release_record.record import ReleaseRecord
@@ -62,7 +62,7 @@ def fill(endpoint: str) -> dict[str, Any]:
 
 
 def _attempt(seed: int, *, is_last: bool) -> Iterator[EventData]:
-    """The events of one attempt: one step that is watched, without data once an hour, until it is taken back."""
+    """Yield one attempt's events: one step that is watched, without data once an hour, until it is taken back."""
     judge, randomness = CanaryJudge(_SPEC.rollout.analysis), random.Random(seed)
     judge.begin_step(WEIGHT, 1e6)
     yield ReleaseStarted(stable_storage_uri=_STABLE_URI)
@@ -91,7 +91,7 @@ def _judged(verdict: Verdict) -> WindowJudged:
 
 
 def _window(randomness: random.Random) -> Window:
-    """100 requests a second, 5 % of them to the candidate, which is no worse."""
+    """Return a window of 100 requests a second, 5 % of them to the candidate, which is no worse."""
     return Window(WINDOW_S, _sample(randomness, 950), _sample(randomness, 50))
 
 
@@ -108,7 +108,7 @@ def _sample(randomness: random.Random, mean: int) -> Sample:
 
 
 def conclude(endpoint: str) -> dict[str, Any]:
-    """Runs the operator as the task of the last attempt does."""
+    """Run the operator as the task of the last attempt does."""
     with airflow(endpoint):
         import matplotlib.figure  # noqa: F401  a worker's import, which is not the record's doing
         from slipway.hooks.s3_store import ModelStoreHook
@@ -144,7 +144,7 @@ def conclude(endpoint: str) -> dict[str, Any]:
 
 
 def _timed(name: str, parts: dict[str, float], act: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function; what its calls take is added up under its name."""
+    """Return the same function; what its calls take is added up under its name."""
 
     def timed(*arguments: Any) -> Any:
         began = time.monotonic()
@@ -157,7 +157,7 @@ def _timed(name: str, parts: dict[str, float], act: Callable[..., Any]) -> Calla
 
 
 def main() -> None:
-    """Does what the command line says."""
+    """Do what the command line says."""
     side = {"fill": fill, "conclude": conclude}[sys.argv[1]]
     print(json.dumps(side(sys.argv[2])))
 

@@ -26,7 +26,7 @@ _POLL_S = 0.5
 
 
 def measure() -> Figure:
-    """Seconds a task: (time of a release - time inside its stages) / tasks, and the same of the empty chain.
+    """Return seconds a task: (time of a release - time inside its stages) / tasks, and the same of the empty chain.
 
     Both run on the same live scheduler, the chain first on its own, then the release.
     """
@@ -42,7 +42,7 @@ def measure() -> Figure:
 
 @contextmanager
 def _dags_folder() -> Iterator[Path]:
-    """The project's DAG files and the chain, side by side, with the project's `include` where the files look for it."""
+    """Give a folder with the project's DAG files and the chain, beside the project's `include`."""
     with tempfile.TemporaryDirectory() as folder:
         dags = Path(folder) / "dags"
         dags.mkdir()
@@ -90,5 +90,5 @@ def _seconds(run: DagRun) -> float:
 
 
 def _tasks_that_ran(airflow: AirflowClient, run: DagRun) -> int:
-    """Tasks that were started; those that were skipped cost nothing worth counting."""
+    """Return how many tasks were started; those that were skipped cost nothing worth counting."""
     return sum(task.state == "success" for task in airflow.task_runs(run.dag_id, run.run_id))

@@ -24,7 +24,7 @@ _CREDENTIALS = {
 
 
 def run(command: list[str], stdin: str = "") -> str:
-    """What the command prints; MeasureError with its end when it fails."""
+    """Return what the command prints; MeasureError with its end when it fails."""
     try:
         done = subprocess.run(
             command,
@@ -44,7 +44,7 @@ def run(command: list[str], stdin: str = "") -> str:
 
 @contextmanager
 def server(command: list[str]) -> Iterator[str]:
-    """The address of a program that prints its port and serves until it is ended."""
+    """Give the address of a program that prints its port and serves until it is ended."""
     program = subprocess.Popen(
         command,
         env=own_environment({**_CREDENTIALS, "TMPDIR": _IN_MEMORY, "PYTHONPATH": _PYTHONPATH}),
@@ -64,7 +64,7 @@ def server(command: list[str]) -> Iterator[str]:
 
 
 def s3_client(endpoint: str) -> Any:
-    """A client of the server at this address."""
+    """Return a client of the server at this address."""
     import boto3
 
     return boto3.client(

@@ -33,17 +33,17 @@ _BLOCK = 1 << 20
 
 
 def measure_1_file() -> Figure:
-    """MB/s for 1 GiB as one file."""
+    """Measure MB/s for 1 GiB as one file."""
     return _measure("publish_1_file", files=1)
 
 
 def measure_200_files() -> Figure:
-    """MB/s for 1 GiB as 200 files."""
+    """Measure MB/s for 1 GiB as 200 files."""
     return _measure("publish_200_files", files=200)
 
 
 def measure_peak() -> Figure:
-    """MiB that either side holds at its peak: a pod that uploads a file of 4 GiB, a worker that publishes 1 GiB.
+    """Measure the MiB that either side holds at its peak: a pod that uploads 4 GiB, a worker that publishes 1 GiB.
 
     The 4 GiB are a file without content on disk, and go to a server that keeps nothing: moto would hold them.
     """
@@ -57,7 +57,7 @@ def measure_peak() -> Figure:
 
 
 def _measure(name: str, files: int) -> Figure:
-    """The median of some repeats, each beside its peers, in turns."""
+    """Return the median of some repeats, each beside its peers, in turns."""
     programs = _peers()
     seconds: dict[str, list[float]] = {"upload": [], "publish": [], "s5cmd": [], "aws": []}
     with _folder(files, GIB) as folder, object_store() as endpoint:
@@ -102,7 +102,7 @@ def _timed(act: Callable[[], object]) -> float:
 
 @cache
 def _peers() -> Path:
-    """The folder with the peers' programs; installed on the first call."""
+    """Return the folder with the peers' programs; installed on the first call."""
     programs = _PEERS / "bin"
     if not (programs / "s5cmd").exists() or not (programs / "aws").exists():
         uv = str(Path(sys.executable).parent / "uv")
@@ -112,7 +112,7 @@ def _peers() -> Path:
 
 
 def _side(side: str, *arguments: str) -> dict[str, float]:
-    """One side of a publication, in a process of its own: how long it took, and its peak memory."""
+    """Return one side of a publication, in a process of its own: how long it took, and its peak memory."""
     command = [sys.executable, "-m", "benchmarks.publishing_process", side, *arguments]
     outcome: dict[str, float] = json.loads(run(command).splitlines()[-1])
     return outcome
@@ -120,7 +120,7 @@ def _side(side: str, *arguments: str) -> dict[str, float]:
 
 @contextmanager
 def _folder(files: int, total_bytes: int, *, sparse: bool = False) -> Iterator[Path]:
-    """A folder with so many files, as a converter has made them; no two blocks of 1 MiB are alike, unless sparse."""
+    """Give a folder with so many files, as converters make them; no two blocks of 1 MiB are equal, unless sparse."""
     with TemporaryDirectory(prefix="slipway-bench-") as name:
         folder = Path(name)
         for number in range(files):
@@ -136,7 +136,7 @@ def _folder(files: int, total_bytes: int, *, sparse: bool = False) -> Iterator[P
 
 @contextmanager
 def object_store() -> Iterator[str]:
-    """The address of moto's server in a process of its own, with a bucket of versions; its content ends with it.
+    """Give the address of moto's server in a process of its own, with a bucket of versions; its content ends with it.
 
     What it holds lies in memory: it measures no disk.
     """
@@ -157,13 +157,13 @@ def object_store() -> Iterator[str]:
 
 @contextmanager
 def _sink() -> Iterator[str]:
-    """The address of a server that takes every byte and keeps none."""
+    """Give the address of a server that takes every byte and keeps none."""
     with server([sys.executable, "-m", "benchmarks.sink"]) as endpoint:
         yield endpoint
 
 
 def _empty(endpoint: str, prefix: str) -> None:
-    """Frees the memory of the server: every version below the prefix."""
+    """Free the memory of the server: every version below the prefix."""
     client = s3_client(endpoint)
     pages = client.get_paginator("list_object_versions").paginate(Bucket=BUCKET, Prefix=prefix)
     for page in pages:

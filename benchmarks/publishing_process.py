@@ -26,7 +26,7 @@ GOLDEN = f"incoming/{MODEL}/1/golden.npz"
 
 
 def main() -> None:
-    """Does what the command line says."""
+    """Do what the command line says."""
     side, endpoint = sys.argv[1], sys.argv[2]
     seconds = upload(endpoint, Path(sys.argv[3])) if side == "upload" else publish(endpoint)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def upload(endpoint: str, folder: Path) -> float:
-    """Brings the files of a folder into S3 as converters do, and leaves their result; returns the seconds it took."""
+    """Bring the files of a folder into S3 as converters do, and leave their result; return the seconds it took."""
     os.environ["AWS_ENDPOINT_URL"] = endpoint
     from slipway_pod.storage.s3 import Store
 
@@ -53,7 +53,7 @@ def upload(endpoint: str, folder: Path) -> float:
 
 
 def publish(endpoint: str) -> float:
-    """Publishes what a converter has left, as the task `publish` does; returns the seconds it took."""
+    """Publish what a converter has left, as the task `publish` does; return the seconds it took."""
     with airflow(endpoint):
         from slipway.hooks.s3_store import ModelStoreHook
         from slipway.registry.registry import ModelRegistry, StoredSource
@@ -87,7 +87,7 @@ def publish(endpoint: str) -> float:
 
 @contextmanager
 def airflow(endpoint: str) -> Iterator[None]:
-    """An Airflow of this process alone, whose connection is the object store's."""
+    """Give an Airflow of this process alone, whose connection is the object store's."""
     value = {
         "conn_type": "aws",
         "login": os.environ["AWS_ACCESS_KEY_ID"],

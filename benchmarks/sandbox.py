@@ -16,32 +16,32 @@ from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE, SandboxSettings, SettingsError
 from include.sandbox.services.airflow import AirflowError
 
-__all__ = ["PROJECT_ROOT", "WORLD", "own_environment", "sandbox"]
+__all__ = ["PROJECT_ROOT", "SANDBOX_ROOT", "own_environment", "sandbox"]
 
-WORLD = PROJECT_ROOT / ".sandbox" / "bench" / "world"
+SANDBOX_ROOT = PROJECT_ROOT / ".sandbox" / "bench" / "sandbox"
 
 
 @contextmanager
 def sandbox(dags_folder: Path | None = None) -> Iterator[SandboxSettings]:
-    """A fresh sandbox with the DAGs of `dags_folder` (default: the project's), ended afterwards.
+    """Give a fresh sandbox with the DAGs of `dags_folder` (default: the project's), ended afterwards.
 
     MeasureError where it cannot be started or ended.
     """
     steps = Steps(Console(stderr=True, highlight=False))
     try:
-        lifecycle.down(WORLD, steps)
-        settings = lifecycle.up(WORLD, steps, dags_folder)
+        lifecycle.down(SANDBOX_ROOT, steps)
+        settings = lifecycle.up(SANDBOX_ROOT, steps, dags_folder)
         try:
             yield settings
         finally:
-            lifecycle.down(WORLD, steps)
+            lifecycle.down(SANDBOX_ROOT, steps)
     except (lifecycle.LifecycleError, SettingsError, AirflowError) as error:
         raise MeasureError(str(error)) from error
 
 
 def own_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a command that shall use the benchmarks' sandbox."""
-    return {**os.environ, ROOT_VARIABLE: str(WORLD), "PYTHONPATH": str(PROJECT_ROOT), **(extra or {})}
+    """Return the environment of a command that shall use the benchmarks' sandbox."""
+    return {**os.environ, ROOT_VARIABLE: str(SANDBOX_ROOT), "PYTHONPATH": str(PROJECT_ROOT), **(extra or {})}
 
 
 def copy_project(target: Path) -> None:

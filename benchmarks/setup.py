@@ -16,7 +16,7 @@ LIMIT_S = 1800
 
 
 def measure() -> Figure:
-    """Seconds from `make setup` to its end, download and installation included."""
+    """Return seconds from `make setup` to its end, download and installation included."""
     if shutil.which("make") is None:
         raise MeasureError("`make` is not installed; expected it on PATH.")
     # Not the system's temporary folder, which may be small or in memory.

@@ -21,11 +21,11 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_DELETE(self) -> None:
-        """There is nothing to delete, which S3 is content with."""
+        """Answer a DELETE: there is nothing to delete, which is no error in S3."""
         self._answer(b"")
 
     def do_POST(self) -> None:
-        """Begins or ends an upload in parts."""
+        """Begin or ends an upload in parts."""
         self._swallow()
         path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query, keep_blank_values=True)
         what = "InitiateMultipartUploadResult" if "uploads" in query else "CompleteMultipartUploadResult"
@@ -33,7 +33,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(f"<?xml version='1.0'?><{what}>{inner}</{what}>".encode())
 
     def do_PUT(self) -> None:
-        """Takes an object or a part; refuses what is not what its SHA-256 says."""
+        """Take an object or a part; refuses what is not what its SHA-256 says."""
         if self._swallow() != self.headers.get("x-amz-checksum-sha256"):
             self.send_error(400, "BadDigest")
             return

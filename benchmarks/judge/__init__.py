@@ -4,7 +4,7 @@ A seeded simulation. Each *cell* is a kind of traffic with a promise about it ("
 failed in at most 1 %"); each of its runs is one canary, window after window as a user's would be, before the
 real `CanaryJudge` with its default policy and before the rules of Flagger, Argo Rollouts and Kayenta.
 
-    latency.py   laws of latency and the buckets they are put in
+    latency.py   distributions of latency and the buckets they are counted in
     traffic.py   a canary's windows, drawn at random
     cells.py     the cells and their goals
     wald.py      how many requests the best sequential test would need

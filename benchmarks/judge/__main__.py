@@ -1,4 +1,4 @@
-"""Measures the canary's judge, prints the table, writes `.sandbox/bench/judge.json`."""
+"""Measure the canary's judge, print the table, write `.sandbox/bench/judge.json`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = 20220713
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0 when all was measured, 1 with `--check` when a goal was missed, 2 for wrong arguments."""
+    """Return 0 when all was measured, 1 with `--check` when a goal was missed, 2 for wrong arguments."""
     arguments = _parser().parse_args(argv)
     console = Console(width=None if sys.stdout.isatty() else NARROWEST)
     if arguments.list:

@@ -30,10 +30,10 @@ class Watched:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One canary: its plan and world, how ours ended it, and how the others did."""
+    """One canary: its plan and latency model, how ours ended it, and how the others did."""
 
     plan: str
-    world: str
+    latency_model: str
     ours: Watched
     others: dict[str, Watched]
 
@@ -61,16 +61,16 @@ class SlipwayCanary:
 
 def run_canary(cell: Cell, run: int, seed: int) -> Outcome:
     """Run canary number `run` of a cell; the same numbers give the same canary."""
-    plan_name, world = cell.setting(run)
+    plan_name, latency_model = cell.setting(run)
     plan = PLANS[plan_name]
     end_s = sum(step.bake_s for step in plan.steps)
     rng = np.random.default_rng([seed, zlib.crc32(cell.name.encode()), run])
-    recording = draw(cell.traffic, _extended(plan, cell.extension_s), world, rng)
+    recording = draw(cell.traffic, _extended(plan, cell.extension_s), latency_model, rng)
     minutes = list(recording.by_minute().windows())
     fault_s = cell.traffic.fault_begins_s
     return Outcome(
         plan_name,
-        world.name,
+        latency_model.name,
         watch(SlipwayCanary(plan), recording.windows(), end_s=end_s, fault_s=fault_s),
         {
             name: watch(rule, minutes, end_s=end_s, fault_s=fault_s)

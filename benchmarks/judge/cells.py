@@ -9,10 +9,10 @@ from typing import Literal
 from benchmarks.judge.latency import (
     ENVOY_BOUNDS_MS,
     PROMETHEUS_BOUNDS_MS,
-    LatencyLaw,
+    LatencyDistribution,
+    LatencyModel,
     Lognormal,
     ParetoTail,
-    World,
 )
 from benchmarks.judge.traffic import Traffic
 from benchmarks.judge.wald import expected_requests
@@ -46,19 +46,19 @@ FROM_2, FROM_5 = _plan((2, 5, 10, 25, 50)), _plan((5, 10, 25, 50))
 PLANS = {"2": FROM_2, "5": FROM_5}
 
 
-def _worlds(laws: dict[str, LatencyLaw]) -> tuple[World, ...]:
+def _latency_models(distributions: dict[str, LatencyDistribution]) -> tuple[LatencyModel, ...]:
     bounds = {"Envoy": ENVOY_BOUNDS_MS, "Prometheus": PROMETHEUS_BOUNDS_MS}
     return tuple(
-        World(f"{law_name}, {buckets} buckets", law, bounds_ms)
-        for law_name, law in laws.items()
+        LatencyModel(f"{distribution_name}, {buckets} buckets", distribution, bounds_ms)
+        for distribution_name, distribution in distributions.items()
         for buckets, bounds_ms in bounds.items()
     )
 
 
-_ORDINARY = _worlds({"sigma 0.35": Lognormal(20.0, 0.35), "sigma 0.7": Lognormal(20.0, 0.7)})
-_WIDE = _worlds({"sigma 1": Lognormal(20.0, 1.0)})
+_ORDINARY = _latency_models({"sigma 0.35": Lognormal(20.0, 0.35), "sigma 0.7": Lognormal(20.0, 0.7)})
+_WIDE = _latency_models({"sigma 1": Lognormal(20.0, 1.0)})
 # A twentieth of the answers takes at least twice the median, and one in 2,500 over a second.
-_PARETO = _worlds({"Pareto tail": ParetoTail(Lognormal(20.0, 0.35), 0.05, 40.0, 1.5)})
+_PARETO = _latency_models({"Pareto tail": ParetoTail(Lognormal(20.0, 0.35), 0.05, 40.0, 1.5)})
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Goal:
         return self.measure in ("failed", "requests")
 
     def words(self) -> str:
-        """The goal for people."""
+        """Return the goal for people."""
         sign = "≤" if self.at_most else "≥"
         if self.measure == "requests":
             return f"requests {sign} 2 × Wald's {self.limit / 2:.0f}"
@@ -85,7 +85,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Cell:
-    """A kind of canary. Its runs go in turn through all pairs of plan and world.
+    """A kind of canary. Its runs go in turn through all pairs of plan and latency model.
 
     With `extension_s`, a canary that has neither passed nor failed at its end goes on at the last weight for
     so long, until a verdict.
@@ -97,15 +97,15 @@ class Cell:
     traffic: Traffic
     goals: tuple[Goal, ...]
     plans: tuple[str, ...] = ("2", "5")
-    worlds: tuple[World, ...] = _ORDINARY
+    latency_models: tuple[LatencyModel, ...] = _ORDINARY
     extension_s: float = 0.0
     wald_requests: float | None = None
     wald_requests_with_margin: float | None = None
 
-    def setting(self, run: int) -> tuple[str, World]:
-        """Return run number `run`'s plan (by the name it has in `PLANS`) and world."""
+    def setting(self, run: int) -> tuple[str, LatencyModel]:
+        """Return run number `run`'s plan (by the name it has in `PLANS`) and latency model."""
         rest, plan = divmod(run, len(self.plans))
-        return self.plans[plan], self.worlds[rest % len(self.worlds)]
+        return self.plans[plan], self.latency_models[rest % len(self.latency_models)]
 
     def runs(self, *, quick: bool) -> int:
         """Return how many canaries this cell has by default."""
@@ -129,7 +129,7 @@ def _no_difference() -> Iterator[Cell]:
                 _HARMLESS,
                 plans=(plan,),
             )
-    variations: dict[str, tuple[str, Traffic, tuple[World, ...]]] = {
+    variations: dict[str, tuple[str, Traffic, tuple[LatencyModel, ...]]] = {
         "clumped-0.005": ("errors clumped, correlation 0.005", Traffic(1, correlation=0.005), _ORDINARY),
         "clumped-0.02": ("errors clumped, correlation 0.02", Traffic(1, correlation=0.02), _ORDINARY),
         "diurnal": ("load, errors and latency swing", Traffic(1, day_swing=0.8), _ORDINARY),
@@ -139,7 +139,7 @@ def _no_difference() -> Iterator[Cell]:
         "cold": ("candidate's first window ×4 slower", Traffic(1, cold_factor=4.0), _ORDINARY),
         "no-errors": ("no errors at all", Traffic(1, errors=0.0), _ORDINARY),
     }
-    for name, (title, traffic, worlds) in variations.items():
+    for name, (title, traffic, latency_models) in variations.items():
         for rate in RATES_PER_S:
             yield Cell(
                 f"{name}-{rate}rps",
@@ -147,7 +147,7 @@ def _no_difference() -> Iterator[Cell]:
                 "no difference",
                 replace(traffic, rate_per_s=rate),
                 _HARMLESS,
-                worlds=worlds,
+                latency_models=latency_models,
             )
 
 
@@ -200,14 +200,14 @@ def _latency_faults() -> Iterator[Cell]:
         "tail": ("1 % of requests ×5", Traffic(50, tail_share=0.01)),
     }
     for name, (title, traffic) in faults.items():
-        for number, world in enumerate(_ORDINARY, start=1):
+        for number, latency_model in enumerate(_ORDINARY, start=1):
             yield Cell(
                 f"{name}-50rps-{number}",
-                f"{title}, 50/s ({world.name})",
+                f"{title}, 50/s ({latency_model.name})",
                 "latency",
                 traffic,
                 _FOUND,
-                worlds=(world,),
+                latency_models=(latency_model,),
             )
     for rate in (50, 500):
         yield Cell(

@@ -1,4 +1,4 @@
-"""Laws of latency, and the share of requests that each of a histogram's buckets gets under them.
+"""Distributions of latency, and the share of requests that each of a histogram's buckets gets under them.
 
 Requests are never drawn one by one: a window's histogram is one multinomial draw from exact probabilities.
 """
@@ -23,7 +23,7 @@ ENVOY_BOUNDS_MS = (*map(float, LATENCY_BUCKETS_MS), math.inf)
 PROMETHEUS_BOUNDS_MS = (5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, math.inf)
 
 
-class LatencyLaw(Protocol):
+class LatencyDistribution(Protocol):
     """A distribution of latencies."""
 
     def cdf(self, latency_ms: Floats) -> Floats:
@@ -46,7 +46,7 @@ class Lognormal:
 
 @dataclass(frozen=True)
 class ParetoTail:
-    """A lognormal body; `tail_share` of the requests follow a Pareto law, which has no limit to speak of.
+    """A lognormal body; `tail_share` of the requests follow a Pareto distribution, which has no highest value.
 
     With `shape` 1.5 the tail has a mean but no variance.
     """
@@ -64,11 +64,11 @@ class ParetoTail:
 
 
 @dataclass(frozen=True)
-class World:
-    """A law of latency, and the upper bounds (ms, inf last) of the buckets in which it is seen."""
+class LatencyModel:
+    """A distribution of latency, and the upper bounds (ms, inf last) of the buckets in which it is seen."""
 
     name: str
-    law: LatencyLaw
+    distribution: LatencyDistribution
     bounds_ms: tuple[float, ...]
 
     def bucket_shares(self, scale: Floats, tail_share: Floats, tail_factor: float) -> Floats:
@@ -78,10 +78,10 @@ class World:
         (shape (windows,)) by `tail_factor` besides.
         """
         bounds = np.asarray(self.bounds_ms)[None, :] / scale[:, None]
-        below = self.law.cdf(bounds)
+        below = self.distribution.cdf(bounds)
         if tail_share.any():
             slow = tail_share[:, None]
-            below = (1 - slow) * below + slow * self.law.cdf(bounds / tail_factor)
+            below = (1 - slow) * below + slow * self.distribution.cdf(bounds / tail_factor)
         return np.diff(below, axis=1, prepend=0.0)
 
 

@@ -104,7 +104,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell as measured: ours, the others by name, the goals, and ours again for each plan and world."""
+    """A cell as measured: ours, the others by name, the goals, and ours again for each plan and latency model."""
 
     cell: Cell
     runs: int
@@ -118,7 +118,10 @@ class CellResult:
         """Sum up one cell's canaries."""
         fault_s = cell.traffic.fault_begins_s
         ours = Ended.of([outcome.ours for outcome in outcomes], fault_s)
-        settings = {f"weights from {one.plan} %, {one.world}": (one.plan, one.world) for one in outcomes}
+        settings = {
+            f"weights from {one.plan} %, {one.latency_model}": (one.plan, one.latency_model)
+            for one in outcomes
+        }
         return cls(
             cell,
             len(outcomes),
@@ -129,7 +132,9 @@ class CellResult:
             },
             tuple(Held(goal, ours.measured(goal)) for goal in cell.goals),
             {
-                name: Ended.of([one.ours for one in outcomes if (one.plan, one.world) == setting], fault_s)
+                name: Ended.of(
+                    [one.ours for one in outcomes if (one.plan, one.latency_model) == setting], fault_s
+                )
                 for name, setting in settings.items()
             },
         )
@@ -140,7 +145,7 @@ class CellResult:
         return all(held.reached for held in self.goals)
 
     def mark(self) -> str:
-        """✓ or ✗; in brackets where an interval leaves it open."""
+        """Return ✓ or ✗; in brackets where an interval leaves it open."""
         decisive = [held for held in self.goals if held.reached == self.reached]
         # One sure miss settles a miss; to be sure of success all goals must be.
         sure = all(held.sure for held in decisive) if self.reached else any(held.sure for held in decisive)
@@ -148,7 +153,7 @@ class CellResult:
         return sign if sure else f"({sign})"
 
     def wald_ratio(self) -> float | None:
-        """How many times Wald's number the candidate answered on average; None where there is no such number."""
+        """Return how many times Wald's number the candidate answered on average; None where there is no such number."""
         if self.cell.wald_requests is None:
             return None
         return self.ours.mean_requests.value / self.cell.wald_requests

@@ -36,7 +36,7 @@ def measure_timing(canaries: int = 20) -> Timing:
     cell, plan = CELLS["same-50rps-from2"], PLANS["2"]
     folds, lasts = [], []
     for number in range(canaries):
-        recording = draw(cell.traffic, plan, cell.worlds[0], np.random.default_rng(number))
+        recording = draw(cell.traffic, plan, cell.latency_models[0], np.random.default_rng(number))
         windows = list(recording.windows())
         assert len(windows) == WINDOWS
         judge = SlipwayCanary(plan)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.judge.latency import Floats, World
+from benchmarks.judge.latency import Floats, LatencyModel
 from include.model_release.metrics.samples import Sample, Window
 from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
@@ -123,7 +123,9 @@ def _lengths(step: RolloutStep, window_s: float) -> list[float]:
     return [window_s] * whole + ([rest] if rest > 0 else [])
 
 
-def draw(traffic: Traffic, plan: CanaryPlan, world: World, rng: np.random.Generator) -> Recording:
+def draw(
+    traffic: Traffic, plan: CanaryPlan, latency_model: LatencyModel, rng: np.random.Generator
+) -> Recording:
     """Draw one canary. The same generator state gives the same canary."""
     schedule = Schedule.of(plan)
     middle_s = schedule.begins_s + schedule.seconds / 2
@@ -144,12 +146,12 @@ def draw(traffic: Traffic, plan: CanaryPlan, world: World, rng: np.random.Genera
     def revision(share: Floats, errors: Floats, scale: Floats, tail_share: Floats) -> Drawn:
         requests = rng.poisson(traffic.rate_per_s * load * schedule.seconds * share)
         failed = rng.binomial(requests, _clumped(errors, traffic.correlation, rng))
-        buckets = world.bucket_shares(scale, tail_share, traffic.tail_factor)
+        buckets = latency_model.bucket_shares(scale, tail_share, traffic.tail_factor)
         return Drawn(requests, failed, rng.multinomial(requests, buckets))
 
     stable = revision(1 - schedule.weight, errors, scale, np.zeros_like(tail))
     candidate = revision(schedule.weight, candidate_errors, candidate_scale, tail)
-    return Recording(world.bounds_ms, schedule.begins_s, schedule.seconds, stable, candidate)
+    return Recording(latency_model.bounds_ms, schedule.begins_s, schedule.seconds, stable, candidate)
 
 
 def _clumped(rates: Floats, correlation: float, rng: np.random.Generator) -> Floats:

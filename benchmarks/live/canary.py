@@ -56,7 +56,7 @@ class StepEnd:
 
 
 def release_spec(weight: int, window_s: int, limit_s: int) -> ReleaseSpec:
-    """A release file with one step, which lasts until `limit_s` unless the judge ends it before.
+    """Return a release file with one step, which lasts until `limit_s` unless the judge ends it before.
 
     All else that matters to the judge has its default.
     """
@@ -85,7 +85,7 @@ class LabModel:
         self._next_version = STABLE_VERSION
 
     def publish(self, *, error_percent: float = 0.0, seed: int = 0) -> ReleaseRun:
-        """Publishes the next version; the release run is that of its release over version 1."""
+        """Publish the next version; the release run is that of its release over version 1."""
         version, self._next_version = self._next_version, self._next_version + 1
         uri = publish(self._s3, self._bucket, MODEL, version, error_percent=error_percent, seed=seed)
         if version == STABLE_VERSION:
@@ -101,7 +101,7 @@ class LabModel:
         )
 
     def load(self, rate_rps: float, name: str, *, start_limit_s: float = START_LIMIT_S) -> OpenLoad:
-        """Clients of the model; their answers are kept in the lab's folder, under this name."""
+        """Return clients of the model; their answers are kept in the lab's folder, under this name."""
         return OpenLoad(
             requests(),
             port=self.lab.settings.ports.ingress,
@@ -114,19 +114,19 @@ class LabModel:
         )
 
     def deploy_stable(self) -> None:
-        """Publishes version 1 and brings it live, with all users on it."""
+        """Publish version 1 and bring it live, with all users on it."""
         self.drive(first_deploy(self.publish()))
 
     def lease_holder(self, release_run: ReleaseRun) -> LeaseHolder:
-        """The release's hold on the canary."""
+        """Return the release's hold on the canary."""
         return LeaseHolder(LeaseHook(self.service.name, self.service.namespace), release_run)
 
     def drive(self, goal: Goal, permit: Callable[[], None] | None = None) -> Reconciliation:
-        """Reaches a goal, as a release does; a raised weight needs its `permit`."""
+        """Reach a goal, as a release does; a raised weight needs its `permit`."""
         return reconcile(self.service, goal, timeout_s=DRIVE_LIMIT_S, permit=permit)
 
     def watch_step(self, release_run: ReleaseRun) -> StepEnd:
-        """Carries the release's one step out until it is decided, as the trigger of a canary does.
+        """Carry the release's one step out until it is decided, as the trigger of a canary does.
 
         :raises SlipwayError: it could not be decided.
         """
@@ -153,7 +153,7 @@ class LabModel:
         )
 
     async def _watch(self, release_run: ReleaseRun) -> tuple[str, list[dict[str, Any]]]:
-        """The decision, and all that was told on the way to it."""
+        """Return the decision, and all that was told on the way to it."""
         rollout, told = self.spec.rollout, []
         judge = CanaryJudge(rollout.analysis)
         judge.begin_step(rollout.steps[0].weight, rollout.steps[0].bake_s)
@@ -177,12 +177,12 @@ class LabModel:
         return event["decision"], told
 
     def restore(self, release_run: ReleaseRun) -> None:
-        """Ends what a step has left, with all users on a new revision of version 1."""
+        """End what a step has left, with all users on a new revision of version 1."""
         self.drive(RollBack(self._stable_uri, release_run.storage_uri))
         self.lease_holder(release_run).leave()
 
     def _object(self) -> dict[str, Any]:
-        """The InferenceService.
+        """Return the InferenceService.
 
         :raises SlipwayError: there is none.
         """

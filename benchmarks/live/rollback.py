@@ -44,25 +44,25 @@ class Rollback:
 
 
 def measure_seconds(percent: int) -> Figure:
-    """Seconds from the first bad answer to weight 0."""
+    """Return seconds from the first bad answer to weight 0."""
     return median_figure(f"rollback_s_at_{percent}_percent", [one.seconds for one in rollbacks(percent)], "s")
 
 
 def measure_bad_answers(percent: int) -> Figure:
-    """Bad answers that users got of one canary, in all."""
+    """Return bad answers that users got of one canary, in all."""
     counts = [float(one.bad_answers) for one in rollbacks(percent)]
     return median_figure(f"bad_answers_at_{percent}_percent", counts, "answers")
 
 
 def measure_decision_to_weight_0() -> Figure:
-    """Milliseconds from the verdict to observed weight 0, where all answers are bad."""
+    """Return milliseconds from the verdict to observed weight 0, where all answers are bad."""
     values = [one.decision_to_weight_0_ms for one in rollbacks(100)]
     return median_figure("decision_to_weight_0_ms", values, "ms")
 
 
 @functools.cache
 def rollbacks(percent: int) -> tuple[Rollback, ...]:
-    """Some canaries, one after the other, each of a version that draws its errors anew.
+    """Return some canaries, one after the other, each of a version that draws its errors anew.
 
     Several figures come from the same ones. MeasureError as `rollback_of` says.
     """
@@ -85,7 +85,7 @@ def _take_back(model: LabModel, percent: int, seed: int) -> Rollback:
 
 
 def rollback_of(answers: Sequence[Answer], end: StepEnd) -> Rollback:
-    """What users met of a canary that ended so.
+    """Return what users met of a canary that ended so.
 
     MeasureError where the judge did not fail it, the weight was not taken back by one patch, the candidate answered
     a request that was sent after that was observed, a request failed that stable would have answered, or there

@@ -26,7 +26,7 @@ ROOT = PROJECT_ROOT / ".sandbox" / "bench" / "lab"
 def live_model(
     *, weight: int = 20, window_s: int = 2, limit_s: int = 90, root: Path = ROOT
 ) -> Iterator[LabModel]:
-    """A lab whose model has version 1 live.
+    """Give a lab whose model has version 1 live.
 
     A canary of it has one step of `weight` percent, watched in windows of `window_s` for at most `limit_s`.
     MeasureError where the lab, or what is done in it, fails.

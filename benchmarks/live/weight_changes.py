@@ -16,7 +16,7 @@ SEED = 4
 
 
 def measure() -> Figure:
-    """Failed requests while a healthy candidate's weight is changed, again and again, as a release changes it."""
+    """Count failed requests while a healthy candidate's weight is changed again and again, as a release does."""
     with live_model() as model:
         release_run = model.publish()
         first, *others = weights(CHANGES + 1, SEED)
@@ -33,7 +33,7 @@ def measure() -> Figure:
 
 
 def weights(count: int, seed: int) -> list[int]:
-    """Percents from 1 to 99, none like the one before it."""
+    """Return percents from 1 to 99, none like the one before it."""
     drawn = random.Random(seed)
     found = [1]
     while len(found) < count:
@@ -42,7 +42,7 @@ def weights(count: int, seed: int) -> list[int]:
 
 
 def figure_of(answers: list[Answer], seconds: float) -> Figure:
-    """The failed ones among the answers. MeasureError where fewer than two revisions gave them."""
+    """Return the failed ones among the answers. MeasureError where fewer than two revisions gave them."""
     revisions = {one.revision for one in answers if one.revision is not None}
     if len(revisions) != 2:
         raise MeasureError(

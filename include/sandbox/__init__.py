@@ -1,1 +1,1 @@
-"""The embedded world: what stands in for S3, SQS, the cluster, KServe and the router on one machine."""
+"""The sandbox: what stands in for S3, SQS, the cluster, KServe and the router on one machine."""

@@ -65,7 +65,7 @@ def _down(_options: argparse.Namespace, _rest: Sequence[str]) -> int:
 
 
 def _status(_options: argparse.Namespace, _rest: Sequence[str]) -> int:
-    """Exit code 0 when all is healthy, 3 when not (as for `systemctl status`)."""
+    """Return 0 when all is healthy, 3 when not (as `systemctl status` does)."""
     try:
         settings = SandboxSettings.load()
         states = Supervisor(settings).states()
@@ -126,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         f"Build what is missing: pod environments (in .sandbox, or {IMAGES_VARIABLE}), Triton, database.",
     )
     setup.add_argument("--for-tests", action="store_true", help="also what only the tests need")
-    add("up", _up, "Start the sandbox and Airflow with a fresh world; say how to log in.")
+    add("up", _up, "Start the sandbox and Airflow, empty at first; say how to log in.")
     add("down", _down, "End all of it, also what an interrupted or killed run has left.")
     add("status", _status, "Show what runs, and whether it is healthy (exit code 3 when not).")
     add("demo", _demo, "Tell the whole story: four releases under live traffic. See `demo --help`.")
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; returns its exit code: 0 ok, 1 failed (with the reason on stderr), 130 interrupted."""
+    """Run a command; return its exit code: 0 ok, 1 failed (with the reason on stderr), 130 interrupted."""
     options, rest = _parser().parse_known_args(arguments)
     if rest and options.command != "demo":
         _parser().error(f"unknown arguments: {' '.join(rest)}")

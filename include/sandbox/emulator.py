@@ -30,7 +30,7 @@ log = logging.getLogger("slipway.cluster")
 
 
 async def serve(settings: ClusterSettings) -> None:
-    """Serves until SIGTERM or SIGINT, then ends all pods and returns; raises what ended a part of it early."""
+    """Serve until SIGTERM or SIGINT, then end all pods and return; raises what ended a part of it early."""
     state_dir = settings.node.state_dir
     store = ObjectStore(
         archive=Archive(state_dir / "objects"),
@@ -57,7 +57,7 @@ async def serve(settings: ClusterSettings) -> None:
 
 
 async def _listen(server: web.AppRunner, settings: ClusterSettings) -> None:
-    """Opens the port; whoever can connect finds the kubeconfig written. Raises OSError when the port is not
+    """Open the port; whoever can connect finds the kubeconfig written. Raises OSError when the port is not
     free.
     """
     listener = socket.socket()
@@ -79,7 +79,7 @@ def _kserve_controller(store: ObjectStore, settings: ClusterSettings) -> Corouti
 
 
 async def _until_signalled(parts: list[Coroutine[None, None, None]]) -> None:
-    """Runs all parts until a signal; if one ends by itself, the others are ended and its error is raised."""
+    """Run all parts until a signal; if one ends by itself, the others are ended and its error is raised."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -95,7 +95,7 @@ async def _until_signalled(parts: list[Coroutine[None, None, None]]) -> None:
 
 @contextmanager
 def _sole_owner(state_dir: Path) -> Iterator[None]:
-    """Holds the state for one process at a time; raises ClusterConfigError when another one has it."""
+    """Hold the state for one process at a time; raises ClusterConfigError when another one has it."""
     state_dir.mkdir(parents=True, exist_ok=True)
     with (state_dir / "lock").open("w") as lock:
         try:
@@ -109,7 +109,7 @@ def _sole_owner(state_dir: Path) -> Iterator[None]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the program; returns 0 after a clean stop, 2 for settings that cannot be used."""
+    """Run the program; return 0 after a clean stop, 2 for settings that cannot be used."""
     parser = argparse.ArgumentParser(prog="python -m include.sandbox.emulator", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="the cluster's settings, a JSON file")
     arguments = parser.parse_args(argv)

@@ -53,7 +53,7 @@ class LifecycleError(Exception):
 
 
 def programs(settings: SandboxSettings) -> list[Program]:
-    """All that runs in a sandbox.
+    """Return all that runs in a sandbox.
 
     Those without autostart need another part at their own start: the object store, the router, the cluster.
     """
@@ -94,7 +94,7 @@ def programs(settings: SandboxSettings) -> list[Program]:
 
 
 def guard_command(settings: SandboxSettings) -> tuple[str, ...]:
-    """What runs the guard of canaries.
+    """Return what runs the guard of canaries.
 
     Without docstrings (-OO) the Kubernetes client takes half the memory.
     """
@@ -103,12 +103,12 @@ def guard_command(settings: SandboxSettings) -> tuple[str, ...]:
 
 
 def cluster_file(settings: SandboxSettings) -> Path:
-    """The settings of the emulated cluster."""
+    """Return the settings of the emulated cluster."""
     return settings.run_dir / "cluster.json"
 
 
 def cluster_configuration(settings: SandboxSettings) -> dict[str, object]:
-    """What the emulated cluster is told.
+    """Return what the emulated cluster is told.
 
     Where it listens, where things lie, what every pod gets in its environment.
     """
@@ -134,7 +134,7 @@ def cluster_configuration(settings: SandboxSettings) -> dict[str, object]:
 def up(
     root: Path | None = None, steps: Steps | None = None, dags_folder: Path | None = None
 ) -> SandboxSettings:
-    """Starts the sandbox with a fresh world, and returns when it is healthy; a healthy one is left as it is.
+    """Start the sandbox anew and return when it is healthy; a sandbox that is healthy already is left as it is.
 
     Raises LifecycleError when it cannot be started (nothing is left running then), SettingsError for a busy
     port.
@@ -163,7 +163,7 @@ def up(
 
 
 def down(root: Path | None = None, steps: Steps | None = None) -> int:
-    """Ends everything of the sandbox, whoever started it and however that one ended.
+    """End everything of the sandbox, whoever started it and however that one ended.
 
     Returns how many processes it found. Raises LifecycleError when one of them survives.
     """
@@ -187,7 +187,7 @@ def down(root: Path | None = None, steps: Steps | None = None) -> int:
 
 
 def program_checks(settings: SandboxSettings) -> dict[str, Callable[[], bool]]:
-    """For each part, by its name for people: whether it is ready. No check waits longer than some seconds."""
+    """Return a check for each part, by its name for people: whether it is ready. A check waits some seconds at most."""
     token = {"Authorization": f"Bearer {settings.secrets.cluster_token}"}
     return {
         "object store": lambda: object_store.is_ready(settings),
@@ -221,7 +221,7 @@ def _start(settings: SandboxSettings, steps: Steps, dags_folder: Path) -> None:
 
 
 def lay_out(settings: SandboxSettings) -> None:
-    """Makes the run folder anew, with what the parts beside Airflow read; the last run's is kept beside it."""
+    """Make the run folder anew, with what the parts beside Airflow read; the last run's is kept beside it."""
     last = settings.root / "last-run"
     shutil.rmtree(last, ignore_errors=True)
     if settings.run_dir.exists():
@@ -258,7 +258,7 @@ def _answers(url: str, headers: dict[str, str] | None = None, timeout_s: float =
 
 
 def _is_recent(path: Path, age_s: float) -> bool:
-    """Whether a file was touched lately."""
+    """Tell whether a file was touched lately."""
     try:
         return time.time() - path.stat().st_mtime < age_s
     except FileNotFoundError:
@@ -273,7 +273,7 @@ def _airflow_is_ready(settings: SandboxSettings) -> bool:
 
 @contextmanager
 def _starting(root: Path) -> Iterator[None]:
-    """Lets one process at a time start a sandbox."""
+    """Let one process at a time start a sandbox."""
     root.mkdir(parents=True, exist_ok=True)
     with (root / "starting.lock").open("w") as lock:
         try:
@@ -307,7 +307,7 @@ def _end(left: list[psutil.Process]) -> None:
 
 
 def _shut_down_supervisor(root: Path) -> None:
-    """Lets the supervisor end its programs in good order, if it is there to do it."""
+    """Let the supervisor end its programs in good order, if it is there to do it."""
     try:
         Supervisor(SandboxSettings.load(root)).shut_down()
     except (SettingsError, SupervisorError):

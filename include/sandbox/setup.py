@@ -22,7 +22,7 @@ TEST_IMAGES = ("genai-perf", "mirror-comparison", "verify", "python", "ensemble"
 
 
 def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:
-    """Builds what is missing or out of date; what is there is reused.
+    """Build what is missing or out of date; what is there is reused.
 
     Raises ImageError, SlipwayError or AirflowError.
     """
@@ -43,6 +43,6 @@ def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:
 
 
 def images_dir_from(environment: Mapping[str, str]) -> Path:
-    """Where the images lie: `SLIPWAY_IMAGES_DIR`, or `.sandbox/images` in the project."""
+    """Return where the images lie: `SLIPWAY_IMAGES_DIR`, or `.sandbox/images` in the project."""
     named = environment.get(IMAGES_VARIABLE)
     return Path(named).resolve() if named else PROJECT_ROOT / ".sandbox" / "images"

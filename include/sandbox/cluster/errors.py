@@ -31,7 +31,7 @@ class ApiError(Exception):
         self.details = details or {}
 
     def body(self) -> dict[str, Any]:
-        """The `Status` object that goes over the wire."""
+        """Return the `Status` object that goes over the wire."""
         body = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -61,49 +61,49 @@ class FieldError:
 
 
 def bad_request(message: str) -> ApiError:
-    """400: the request itself cannot be understood."""
+    """Return the error 400: the request itself cannot be understood."""
     return ApiError(400, "BadRequest", message)
 
 
 def unauthorized() -> ApiError:
-    """401: no token, or not the right one."""
+    """Return the error 401: no token, or not the right one."""
     return ApiError(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(resource: Resource, name: str, why: str) -> ApiError:
-    """403: admission does not let the object in."""
+    """Return the error 403: admission does not let the object in."""
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     message = f'{resource.qualified_plural} "{name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, _compact(details))
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    """404: there is no such object."""
+    """Return the error 404: there is no such object."""
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     return ApiError(404, "NotFound", f'{resource.qualified_plural} "{name}" not found', _compact(details))
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
-    """409: another object has the name."""
+    """Return the error 409: another object has the name."""
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     message = f'{resource.qualified_plural} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, _compact(details))
 
 
 def conflict(resource: Resource, name: str, why: str) -> ApiError:
-    """409: the object is not the one, or no longer in the state, that the request speaks of."""
+    """Return the error 409: the object is another one, or in another state, than the request says."""
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     message = f'Operation cannot be fulfilled on {resource.qualified_plural} "{name}": {why}'
     return ApiError(409, "Conflict", message, _compact(details))
 
 
 def expired(found: int, oldest: int) -> ApiError:
-    """410: the history does not reach back to the version from which a watch wants to go on."""
+    """Return the error 410: the history does not reach back to the version of the watch."""
     return ApiError(410, "Expired", f"too old resource version: {found} ({oldest})")
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
-    """415: the body is in a format that this endpoint does not read."""
+    """Return the error 415: the body is in a format that this endpoint does not read."""
     return ApiError(
         415,
         "UnsupportedMediaType",
@@ -113,7 +113,7 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
 
 
 def invalid(resource: Resource, name: str, problems: Sequence[FieldError]) -> ApiError:
-    """422: the object was understood and is wrong; `problems` holds at least one."""
+    """Return the error 422: the object is wrong; `problems` holds at least one."""
     summary = str(problems[0]) if len(problems) == 1 else f"[{', '.join(map(str, problems))}]"
     causes = [
         {

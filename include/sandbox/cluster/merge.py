@@ -8,7 +8,7 @@ from typing import Any
 
 
 def merge_patched(target: Any, patch: Any) -> Any:
-    """`target` with `patch` laid over it: objects merge key by key, `null` removes, all else replaces.
+    """Return `target` with `patch` laid over it: objects merge key by key, `null` removes, all else replaces.
 
     Neither argument is changed, and the result shares nothing with them.
     """

@@ -53,7 +53,7 @@ class ClusterSettings:
 
 
 def load_settings(path: Path) -> ClusterSettings:
-    """Reads `cluster.json` and the token file it names; raises ClusterConfigError.
+    """Read `cluster.json` and the token file it names; raises ClusterConfigError.
 
     Keys: host (default 127.0.0.1), port, token_file, state_dir, images_dir, pod_scripts_dir; optional:
     image_sources_dir, node_env, allocatable, namespaces, watch_history, kubeconfig (written at start), kserve (for the

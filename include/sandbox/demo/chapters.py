@@ -58,7 +58,7 @@ class Told:
 
 
 def problems(told: Sequence[Told], traffic: Traffic) -> list[str]:
-    """Everything that went otherwise than the story says, each as a sentence; empty when all is well."""
+    """Return everything that went otherwise than the story says, each as a sentence; empty when all is well."""
     found = [problem for one in told for problem in _chapter_problems(one)]
     for chapter in CHAPTERS[len(told) :]:
         found.append(f"Version {chapter.version} was never released: the story stopped before it.")
@@ -66,7 +66,7 @@ def problems(told: Sequence[Told], traffic: Traffic) -> list[str]:
 
 
 def candidate_spans(told: Iterable[Told]) -> list[CandidateSpan]:
-    """When each version was a candidate: from its first share of the traffic to its promotion or its end."""
+    """Return when each version was a candidate: from its first share of the traffic to its promotion or its end."""
     spans = []
     for one in told:
         begin = next((event.at for event in one.events if isinstance(event.data, WeightIntended)), None)
@@ -80,12 +80,12 @@ def candidate_spans(told: Iterable[Told]) -> list[CandidateSpan]:
 
 
 def failed_on_stable(told: Iterable[Told], traffic: Traffic) -> int:
-    """Failed requests that no candidate explains: those that users of the stable version saw."""
+    """Return failed requests that no candidate explains: those that users of the stable version saw."""
     return traffic.failed_on(candidate_spans(told)).get(None, 0)
 
 
 def answering_at_the_end(traffic: Traffic) -> Mapping[str, int]:
-    """Good answers by version between the last two snapshots that differ."""
+    """Return good answers by version between the last two snapshots that differ."""
     for before, after in reversed(list(pairwise(traffic.snapshots))):
         answers = {
             version: count - before.answered_by.get(version, 0)
@@ -98,7 +98,7 @@ def answering_at_the_end(traffic: Traffic) -> Mapping[str, int]:
 
 
 def _was_first(one: Told) -> bool:
-    """The first version has nobody beside it: it is the stable one from its first request on."""
+    """Tell whether it is the first version, which is the stable one from its first request on."""
     return one.chapter.version == CHAPTERS[0].version
 
 
@@ -125,7 +125,7 @@ def _chapter_problems(one: Told) -> list[str]:
 
 
 def _rollback_problems(version: int, one: Told) -> list[str]:
-    """A rollback counts only when the judge asked for it, because of answers that it saw."""
+    """Return what is wrong with a rollback: only the judge may have asked for it, because of answers that it saw."""
     begun = (event.data for event in one.events if isinstance(event.data, RollbackStarted))
     by = next((data.by for data in begun), "nobody")
     if by != "judge":

@@ -39,7 +39,7 @@ class Images:
         return len(self.label)
 
     def first(self, rows: int) -> Images:
-        """The first `rows` images, or all where there are fewer."""
+        """Return the first `rows` images, or all where there are fewer."""
         return Images(self.pixels[:rows], self.label[:rows])
 
 
@@ -53,7 +53,7 @@ class LiveImages:
 
 @cache
 def training_and_held_out() -> tuple[Images, Images]:
-    """The two disjoint parts of the data set, each stratified by digit: about 1350 and 450 images."""
+    """Return the two disjoint parts of the data set, each stratified by digit: about 1350 and 450 images."""
     from sklearn.datasets import load_digits  # most of this package's users need no scikit-learn
     from sklearn.model_selection import train_test_split
 
@@ -67,7 +67,7 @@ def training_and_held_out() -> tuple[Images, Images]:
 
 
 def live_images() -> LiveImages:
-    """The held-out images in a fixed random order, `BRIGHT_SHARE` of them at the brighter scale.
+    """Return the held-out images in a fixed random order, `BRIGHT_SHARE` of them at the brighter scale.
 
     A bright image is the same drawing at 20/16 of its intensity, so its maximum is beyond what any
     training row reaches.

@@ -101,7 +101,7 @@ def _print_ending(
 
 @contextmanager
 def _sandbox(root: Path, console: Console, *, keep_up: bool) -> Iterator[SandboxSettings]:
-    """A sandbox that is up; ended afterwards if it was started here."""
+    """Give a sandbox that is up; ended afterwards if it was started here."""
     was_up = _is_up(root)
     settings = lifecycle.up(root, Steps(console))
     try:
@@ -119,7 +119,7 @@ def _is_up(root: Path) -> bool:
 
 
 def _require_fresh(records: Records) -> None:
-    """SlipwayError where versions of the story have been released in this sandbox before."""
+    """Raise SlipwayError where versions of the story have been released in this sandbox before."""
     released = [chapter.version for chapter in CHAPTERS if records.events(MODEL, chapter.version)]
     if released:
         raise SlipwayError(
@@ -132,7 +132,7 @@ def _require_fresh(records: Records) -> None:
 
 @contextmanager
 def _termination_interrupts() -> Iterator[None]:
-    """Within it, SIGTERM and SIGHUP do what Ctrl-C does, so that everything is put away."""
+    """Let SIGTERM and SIGHUP do what Ctrl-C does while the `with` lasts, so that everything is ended."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

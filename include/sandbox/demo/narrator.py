@@ -55,7 +55,7 @@ class Narrator:
             self._status.stop()
 
     def begin(self, chapter: Chapter) -> None:
-        """A chapter begins."""
+        """Say that a chapter begins."""
         self._prefix = f"version {chapter.version}"
         self.latest = ""
         starter = "by REST" if chapter.started_by == "rest" else "by its event in S3"
@@ -64,7 +64,7 @@ class Narrator:
         )
 
     def now(self, text: str) -> None:
-        """What is going on; said once however often it is told."""
+        """Say what is going on; the same text is said once."""
         if text == self.latest:
             return
         self.latest = text
@@ -74,11 +74,11 @@ class Narrator:
             self._console.print(f"  {self._clock()}  {escape(text)}", highlight=False, soft_wrap=True)
 
     def event(self, event: Event) -> None:
-        """The newest event of the release's record."""
+        """Say what the newest event of the release's record means."""
         self.now(in_words(event))
 
     def end(self, told: Told) -> None:
-        """A chapter has ended."""
+        """Say how a chapter has ended."""
         outcome = told.state.outcome if told.state is not None else "no record"
         style = _STYLE.get(outcome, "red") if told.as_meant else "red"
         self._console.print(f"  {self._clock()}  [{style}]{escape(outcome)}[/]", highlight=False)
@@ -88,7 +88,7 @@ class Narrator:
 
 
 def in_words(event: Event) -> str:
-    """An event of the record as a few words for a person who waits."""
+    """Return an event of the record as a few words for a person who waits."""
     match event.data:
         case StageStarted(stage=stage):
             return f"{stage} ..."

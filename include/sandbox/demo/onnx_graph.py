@@ -82,7 +82,7 @@ def flatten_squares() -> Preprocessing:
 
 
 def export(classifier: Any, preprocessing: Callable[[], Preprocessing], name: str) -> bytes:
-    """The ONNX file: input `pixels` FP32, outputs `label` INT64 [N] and `probabilities` FP32 [N, 10].
+    """Return the ONNX file: input `pixels` FP32, outputs `label` INT64 [N] and `probabilities` FP32 [N, 10].
 
     `classifier` is fitted on rows scaled to 0..1. The file is checked with shape inference before it is
     returned; `onnx.checker.ValidationError` means that this module is wrong.
@@ -103,7 +103,7 @@ def export(classifier: Any, preprocessing: Callable[[], Preprocessing], name: st
 
 
 def _classifier_graph(classifier: Any, name: str) -> onnx.ModelProto:
-    """The classifier alone, from `scaled` [N, 64] to its two outputs, with our names and versions."""
+    """Return the classifier alone, from `scaled` [N, 64] to its two outputs, with our names and versions."""
     from skl2onnx import convert_sklearn
     from skl2onnx.common.data_types import FloatTensorType
 

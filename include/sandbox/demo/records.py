@@ -16,7 +16,7 @@ class Records:
         self._events: dict[str, Event] = {}  # events never change, so what was read once is good for ever
 
     def events(self, model: str, version: int) -> list[Event]:
-        """All events of the version so far, by sequence number; empty where there is no record yet.
+        """Return all events of the version so far, by sequence number; empty where there is no record yet.
 
         RecordError: an object under the version's record is no event.
         """

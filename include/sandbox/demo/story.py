@@ -90,7 +90,7 @@ class Story:
         return self._airflow.start_run(RELEASE_DAG, conf)
 
     def _wait_for_start(self, chapter: Chapter) -> DagRun | None:
-        """The run that an event starts, under the id made of model, version and ready.json; None: none in time."""
+        """Return the run that an event starts, by the id made of model, version and ready.json; None: none in time."""
         key = f"incoming/{MODEL}/{chapter.version}/ready.json"
         ready = self._s3.get_object(Bucket=self._bucket, Key=key)["Body"].read()
         run_id = run_id_for(MODEL, chapter.version, ready)

@@ -23,7 +23,7 @@ _OUTCOME_STYLE = {"promoted": "green", "rolled_back": "yellow", "refused": "yell
 
 
 def report(wall_s: float, told: Sequence[Told], traffic: Traffic) -> dict[str, Any]:
-    """The content of `report.json`: wall time in seconds, request counts, one entry for each recorded release."""
+    """Return the content of `report.json`: wall time in seconds, request counts, an entry for each recorded release."""
     return {
         "wall_s": round(wall_s, 1),
         "traffic": {
@@ -61,7 +61,7 @@ def print_summary(console: Console, document: Mapping[str, Any], traffic: Traffi
 
 
 def timeline(traffic: Traffic, *, plain: bool, columns: int = TIMELINE_COLUMNS) -> list[str]:
-    """Each version's share of the good answers over time, a line a version, and a line of failures if there are any.
+    """Draw each version's share of the good answers over time, a line a version, and a line of failures if any.
 
     A column is one and the same stretch of time in every line; the darker, the larger the share.
     """
@@ -99,7 +99,7 @@ def _shaded(counts: Sequence[int], totals: Sequence[int], shades: str) -> str:
 
 
 def _releases_table(releases: Sequence[Mapping[str, Any]], plain: bool) -> Table:
-    """A column for each release, a row for its outcome and for the seconds of each stage."""
+    """Return a column for each release, a row for its outcome and for the seconds of each stage."""
     table = _table("Releases", plain)
     table.add_column("")
     for entry in releases:
@@ -181,7 +181,7 @@ def _styled(outcome: object) -> str:
 
 
 def _writable(text: str, plain: bool) -> str:
-    """The text as it is, or with what is beyond ASCII replaced: reasons are written by others."""
+    """Return the text as it is, or with what is beyond ASCII replaced: reasons are written by others."""
     return text.encode("ascii", "replace").decode() if plain else text
 
 

@@ -96,14 +96,14 @@ def train(version: int) -> TrainedModel:
 
 
 def _scaled(recipe: Recipe, images: Images) -> npt.NDArray[np.float32]:
-    """What the recipe's preprocessing makes of `images`: FP32 [N, 64] of 0..1."""
+    """Return what the recipe's preprocessing makes of `images`: FP32 [N, 64] of 0..1."""
     by_maximum = recipe.preprocessing is scale_by_maximum
     divisor = images.pixels.max(axis=1, keepdims=True) if by_maximum else np.float32(BRIGHTEST)
     return np.divide(images.pixels, divisor, dtype=np.float32)
 
 
 def golden_set(version: int) -> bytes:
-    """The golden set as `.npz`: `pixels` in the shape the version takes, `label` INT64 [N]. No pickle."""
+    """Return the golden set as `.npz`: `pixels` in the shape the version takes, `label` INT64 [N]. No pickle."""
     _, held_out = training_and_held_out()
     squares = RECIPES[version].preprocessing is flatten_squares
     pixels = held_out.pixels.reshape(-1, SIDE, SIDE) if squares else held_out.pixels
@@ -113,7 +113,7 @@ def golden_set(version: int) -> bytes:
 
 
 def training_artifacts(model: str, version: int, *, trained_at: datetime | None = None) -> dict[str, bytes]:
-    """The files of `incoming/MODEL/VERSION/`, by name, in the order to upload them: `ready.json` is last."""
+    """Return the files of `incoming/MODEL/VERSION/`, by name, in the order to upload them: `ready.json` is last."""
     import sklearn
 
     trained = train(version)

@@ -33,12 +33,12 @@ class BootstrapError(Exception):
 
 
 def requirements_digest() -> str:
-    """Changes when anything that is installed changes."""
+    """Return a digest that changes when anything that is installed changes."""
     return hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
 
 
 def is_current() -> bool:
-    """Whether the environment is there, works, and is what requirements-dev.txt says."""
+    """Tell whether the environment is there, works, and is what requirements-dev.txt says."""
     try:
         stamped = STAMP.read_text(encoding="ascii").strip() == requirements_digest()
     except OSError:
@@ -47,7 +47,7 @@ def is_current() -> bool:
 
 
 def is_usable(interpreter: preflight.Interpreter) -> bool:
-    """Whether the environment there is needs only other packages: it works, has uv, and a Python like this one."""
+    """Tell whether the environment there is needs only other packages: it works, has uv, and a Python like this one."""
     found = preflight.inspect_interpreter(str(ENVIRONMENT / "bin" / "python"))
     if found is None or found.libpython is None or not (ENVIRONMENT / "bin" / "uv").exists():
         return False
@@ -55,7 +55,7 @@ def is_usable(interpreter: preflight.Interpreter) -> bool:
 
 
 def requirement(name: str) -> str:
-    """The lines of one package, with its hashes, as they stand in requirements-dev.txt."""
+    """Return the lines of one package, with its hashes, as they stand in requirements-dev.txt."""
     lines = iter(REQUIREMENTS.read_text(encoding="utf-8").splitlines())
     for line in lines:
         if line.startswith(f"{name}=="):
@@ -69,7 +69,7 @@ def requirement(name: str) -> str:
 
 
 def run(command: list[str], remedy: str, **variables: str) -> None:
-    """Runs a command, its output visible; raises BootstrapError with the remedy when it fails."""
+    """Run a command, its output visible; raises BootstrapError with the remedy when it fails."""
     outcome = subprocess.run(command, env={**os.environ, **variables}, check=False)
     if outcome.returncode != 0:
         raise BootstrapError(
@@ -78,7 +78,7 @@ def run(command: list[str], remedy: str, **variables: str) -> None:
 
 
 def make_environment(interpreter: preflight.Interpreter) -> None:
-    """An empty environment with uv in it."""
+    """Make an empty environment with uv in it."""
     remedy = "Look at the lines above; is the package index reachable?"
     with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
         pinned = Path(folder) / "uv.txt"
@@ -95,7 +95,7 @@ def make_environment(interpreter: preflight.Interpreter) -> None:
 
 
 def bring_python() -> None:
-    """Replaces the environment by one of a Python that uv brings, which has its shared library.
+    """Replace the environment by one of a Python that uv brings, which has its shared library.
 
     Raises BootstrapError.
     """
@@ -132,7 +132,7 @@ def bring_python() -> None:
 
 
 def synchronise() -> None:
-    """Installs what requirements-dev.txt pins, and removes what it does not."""
+    """Install what requirements-dev.txt pins, and removes what it does not."""
     python = str(ENVIRONMENT / "bin" / "python")
     uv = str(ENVIRONMENT / "bin" / "uv")
     command = [uv, "pip", "sync", "--require-hashes", "--python", python, str(REQUIREMENTS)]
@@ -140,7 +140,7 @@ def synchronise() -> None:
 
 
 def make_from(interpreter: preflight.Interpreter | None) -> None:
-    """The whole environment; raises BootstrapError."""
+    """Make the whole environment; raises BootstrapError."""
     if interpreter is None:
         raise BootstrapError("There is no Python to make an environment from; see the preflight above.")
     if is_usable(interpreter):
@@ -154,7 +154,7 @@ def make_from(interpreter: preflight.Interpreter | None) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Makes the environment unless it is current; returns the exit code."""
+    """Make the environment unless it is current; return the exit code."""
     parser = argparse.ArgumentParser(description="Makes Slipway's environment in .venv.")
     parser.add_argument("--python", default="", help="the Python to use, instead of those found on PATH")
     options = parser.parse_args(arguments)

@@ -56,12 +56,12 @@ class ImageSource:
 
 
 def known_images(sources: Path = IMAGE_SOURCES) -> list[str]:
-    """The names of all folders that an image can be built from, sorted."""
+    """Return the names of all folders that an image can be built from, sorted."""
     return sorted(path.parent.name for path in sources.glob("*/requirements.txt"))
 
 
 def image_name(reference: str) -> str:
-    """The image's name in a reference: `registry:5000/slipway/onnx:0.1.0@sha256:…` → `onnx`.
+    """Return the image's name in a reference: `registry:5000/slipway/onnx:0.1.0@sha256:…` → `onnx`.
 
     Raises ImageError when the reference holds no valid name.
     """
@@ -75,7 +75,7 @@ def image_name(reference: str) -> str:
 
 
 def image_source(name: str, sources: Path = IMAGE_SOURCES) -> ImageSource:
-    """The folder of an image; raises ImageError that lists the known ones when there is none."""
+    """Return the folder of an image; raises ImageError that lists the known ones when there is none."""
     known = known_images(sources)
     if name not in known:
         raise ImageError(
@@ -88,25 +88,25 @@ def image_source(name: str, sources: Path = IMAGE_SOURCES) -> ImageSource:
 
 
 def image_home(name: str, root: Path = DEFAULT_ROOT) -> Path:
-    """Where the environment of an image lies (whether it is built or not)."""
+    """Return where the environment of an image lies (whether it is built or not)."""
     return root / name
 
 
 def image_python(name: str, root: Path = DEFAULT_ROOT) -> Path:
-    """The Python of an image's environment (whether it is built or not)."""
+    """Return the Python of an image's environment (whether it is built or not)."""
     return image_home(name, root) / "bin" / "python"
 
 
 def is_built(
     name: str, root: Path = DEFAULT_ROOT, *, python: str | None = None, sources: Path = IMAGE_SOURCES
 ) -> bool:
-    """Whether the environment exists and was made from the requirements as they are now."""
+    """Tell whether the environment exists and was made from the requirements as they are now."""
     digest = image_digest(image_source(name, sources), python or _chosen_interpreter(image_home(name, root)))
     return _stamped_digest(image_home(name, root)) == digest
 
 
 def image_digest(source: ImageSource, python: str) -> str:
-    """A hash of all that decides what is in it: pins, finishing programs, interpreter, recipe."""
+    """Return a hash of all that decides what is in it: pins, finishing programs, interpreter, recipe."""
     digest = hashlib.sha256(f"{RECIPE}\n{_interpreter_id(python)}\n".encode())
     for path in (source.requirements, *source.finishers):
         digest.update(path.read_bytes())
@@ -121,7 +121,7 @@ def build_image(
     sources: Path = IMAGE_SOURCES,
     report: Report = print,
 ) -> Path:
-    """Builds the environment of an image unless it is up to date; returns its folder.
+    """Build the environment of an image unless it is up to date; return its folder.
 
     `root` is the folder that holds the environments, `python` the interpreter to build upon (this one by
     default). Two builders of one image take turns. Raises ImageError, and leaves the former environment as it
@@ -164,7 +164,7 @@ def _install(source: ImageSource, target: Path, interpreter: str) -> None:
 
 
 def find_uv() -> str:
-    """The uv beside this Python, else the one on PATH; raises ImageError when there is none."""
+    """Return the uv beside this Python, else the one on PATH; raises ImageError when there is none."""
     beside = Path(sysconfig.get_path("scripts")) / "uv"
     found = str(beside) if beside.exists() else shutil.which("uv")
     if found is None:
@@ -205,7 +205,7 @@ def _run(name: str, command: list[str]) -> None:
 
 
 def _interpreter_id(python: str) -> str:
-    """Version and place of an interpreter: an environment works only with the one it was built upon."""
+    """Return version and place of an interpreter: an environment works only with the one it was built upon."""
     if python == sys.executable:
         return f"{sys.version_info[:3]} {sys.base_prefix}"
     program = "import sys; print(sys.version_info[:3], sys.base_prefix)"
@@ -224,13 +224,13 @@ def _stamped_digest(home: Path) -> str | None:
 
 
 def _chosen_interpreter(home: Path) -> str:
-    """What the environment was built upon, as long as that is there: the set-up may have chosen one on purpose."""
+    """Return the interpreter that the environment was built upon, as long as it is there: set-up may have chosen it."""
     stamped = _read_stamp(home).get("interpreter")
     return stamped if stamped and os.access(stamped, os.X_OK) else sys.executable
 
 
 def _read_stamp(home: Path) -> dict[str, str]:
-    """What an earlier build wrote down; empty when there is nothing that can be read."""
+    """Return what an earlier build wrote down; empty when there is nothing that can be read."""
     try:
         stamp = json.loads((home / STAMP).read_text())
     except (OSError, ValueError):
@@ -239,7 +239,7 @@ def _read_stamp(home: Path) -> dict[str, str]:
 
 
 def _point(home: Path, built: Path) -> None:
-    """Makes `home` a link to `built`, in one step; a plain folder in its place is set aside for the sweep."""
+    """Make `home` a link to `built`, in one step; a plain folder in its place is set aside for the sweep."""
     if home.is_dir() and not home.is_symlink():
         home.rename(built.with_name(f"{home.name}-replaced-{os.getpid()}"))
     link = built.with_name(f".{home.name}.link")
@@ -249,7 +249,7 @@ def _point(home: Path, built: Path) -> None:
 
 
 def _sweep(name: str, root: Path, *, keep: Path) -> None:
-    """Removes former environments of this image; only folders that carry such a name are touched."""
+    """Remove former environments of this image; only folders that carry such a name are touched."""
     former = re.compile(re.escape(name) + r"-(?:[0-9a-f]{16}|replaced-\d+)")
     for path in root.iterdir():
         if former.fullmatch(path.name) and path != keep:
@@ -274,7 +274,7 @@ def _exclusive(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the program; returns its exit code."""
+    """Run the program; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m include.sandbox.host.images", description="Builds the sandbox's images."
     )

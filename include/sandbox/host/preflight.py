@@ -117,7 +117,7 @@ class Machine:
 
 
 def check_machine(machine: Machine) -> list[Finding]:
-    """All findings, in the order in which a person would mend them."""
+    """Return all findings, in the order in which a person would fix them."""
     findings = [_check_platform(machine)]
     if findings[0].problem is None:
         findings.append(_check_glibc(machine))
@@ -129,7 +129,7 @@ def check_machine(machine: Machine) -> list[Finding]:
 
 
 def choose_interpreter(interpreters: tuple[Interpreter, ...]) -> Interpreter | None:
-    """The best one that can make an environment.
+    """Return the best one that can make an environment.
 
     With its shared library if possible, in the order they were found.
     """
@@ -263,7 +263,7 @@ def _check_ports(machine: Machine) -> list[Finding]:
 
 
 def port_is_free(port: int) -> bool:
-    """Whether a server could listen on 127.0.0.1:port now."""
+    """Tell whether a server could listen on 127.0.0.1:port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -274,7 +274,7 @@ def port_is_free(port: int) -> bool:
 
 
 def inspect_interpreter(command: str) -> Interpreter | None:
-    """What a Python says of itself, or None when it does not run or is not CPython."""
+    """Return what a Python says of itself, or None when it does not run or is not CPython."""
     try:
         answer = subprocess.run(
             [command, "-I", "-c", PROBE], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
@@ -290,7 +290,7 @@ def inspect_interpreter(command: str) -> Interpreter | None:
 
 
 def find_interpreters(preferred: str | None = None) -> tuple[Interpreter, ...]:
-    """The Pythons on this machine that answer.
+    """Return the Pythons on this machine that answer.
 
     The preferred one, or else python3, python3.12, python3.11 and this one.
     """
@@ -303,7 +303,7 @@ def find_interpreters(preferred: str | None = None) -> tuple[Interpreter, ...]:
 
 
 def inspect_machine(preferred_python: str | None = None) -> Machine:
-    """The machine this runs on."""
+    """Return the machine this runs on."""
     library, version = platform.libc_ver()
     numbers = version.split(".")[:2]
     glibc = (int(numbers[0]), int(numbers[1])) if library == "glibc" and len(numbers) == 2 else None
@@ -331,7 +331,7 @@ def _memory_available_gb() -> float | None:
 
 
 def report(findings: list[Finding]) -> int:
-    """Prints the findings; returns the exit code: 1 when something fatal stands in the way."""
+    """Print the findings; return the exit code: 1 when something fatal stands in the way."""
     for finding in findings:
         mark = "ok  " if finding.problem is None else ("STOP" if finding.fatal else "note")
         print(f"  {mark} {finding.name:<10} {finding.problem or finding.found}")
@@ -339,7 +339,7 @@ def report(findings: list[Finding]) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Checks this machine and prints what was found."""
+    """Check this machine and print what was found."""
     parser = argparse.ArgumentParser(
         description="Checks whether this machine can run Slipway; installs nothing."
     )

@@ -1,4 +1,4 @@
-"""Finds and ends what a sandbox has left running, also when whoever should have ended it was killed.
+"""Finds and end what a sandbox has left running, also when whoever should have ended it was killed.
 
 A process belongs to a sandbox when its environment says so (`SLIPWAY_SANDBOX=ROOT`), when it is in the
 session of the
@@ -25,10 +25,7 @@ KILL_GRACE_S = 5.0
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """The supervisor's session.
-
-    Its id (the supervisor's pid), when that process started, and in which boot.
-    """
+    """The supervisor's session: its id, which is the supervisor's pid, when that process started, and in which boot."""
 
     session_id: int
     started_at: float
@@ -36,16 +33,16 @@ class SessionRecord:
 
     @staticmethod
     def of(pid: int) -> SessionRecord:
-        """The record of a process that leads its session."""
+        """Return the record of a process that leads its session."""
         return SessionRecord(pid, psutil.Process(pid).create_time(), _boot_id())
 
     def save(self, path: Path) -> None:
-        """Writes the record where `load` finds it."""
+        """Write the record where `load` finds it."""
         replace_file(path, json.dumps(asdict(self)) + "\n", private=True)
 
     @staticmethod
     def load(path: Path) -> SessionRecord | None:
-        """The record, or None when there is none of this boot."""
+        """Return the record, or None when there is none of this boot."""
         try:
             record = SessionRecord(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -53,7 +50,7 @@ class SessionRecord:
         return record if record.boot_id == _boot_id() else None
 
     def leader(self) -> psutil.Process | None:
-        """The supervisor, if it still runs."""
+        """Return the supervisor, if it still runs."""
         try:
             process = psutil.Process(self.session_id)
             alive = process.create_time() == self.started_at and process.status() != psutil.STATUS_ZOMBIE
@@ -62,7 +59,7 @@ class SessionRecord:
         return process if alive else None
 
     def is_current(self) -> bool:
-        """Whether the session id still means this session.
+        """Tell whether the session id still means this session.
 
         It does unless another process has come to have that pid.
         """
@@ -74,7 +71,7 @@ class SessionRecord:
 
 
 def find_sandbox_processes(root: Path, record: SessionRecord | None) -> list[psutil.Process]:
-    """All processes of the sandbox at `root`, except this one and those it descends from."""
+    """Return all processes of the sandbox at `root`, except this one and those it descends from."""
     session = record.session_id if record is not None and record.is_current() else None
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
@@ -89,7 +86,7 @@ def find_sandbox_processes(root: Path, record: SessionRecord | None) -> list[psu
 def end_processes(
     processes: Iterable[psutil.Process], grace_s: float = END_GRACE_S, kill_grace_s: float = KILL_GRACE_S
 ) -> list[psutil.Process]:
-    """Asks processes to end, kills those that have not after `grace_s`.
+    """Ask processes to end, kill those that have not after `grace_s`.
 
     Returns those that survive even that.
     """

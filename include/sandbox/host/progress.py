@@ -22,12 +22,12 @@ class Steps:
         self.console = console or Console(highlight=False)
 
     def say(self, text: str) -> None:
-        """Prints a line."""
+        """Print a line."""
         self.console.print(text)
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Shows the title while the block runs, then a mark with the time it took."""
+        """Show the title while the block runs, then a mark with the time it took."""
         started = time.monotonic()
         try:
             with self.console.status(title):
@@ -40,7 +40,7 @@ class Steps:
     def wait_for_all(
         self, checks: Mapping[str, Callable[[], bool]], timeout_s: float, failure: Callable[[], str | None]
     ) -> None:
-        """Waits until every check has once been true, and shows which are.
+        """Wait until every check has once been true, and show which are.
 
         `failure` may say why there is no point in waiting longer. Raises WaitFailedError with that, or with
         the names

@@ -55,7 +55,7 @@ class Ports:
     airflow: int
 
     def as_dict(self) -> dict[str, int]:
-        """Port numbers by name."""
+        """Return port numbers by name."""
         return asdict(self)
 
 
@@ -72,7 +72,7 @@ class Secrets:
 
     @staticmethod
     def generate() -> Secrets:
-        """New random ones."""
+        """Return new random secrets."""
         return Secrets(
             airflow_password=secrets.token_urlsafe(9),
             cluster_token=secrets.token_urlsafe(32),
@@ -119,7 +119,7 @@ class SandboxSettings:
 
     @property
     def guard_alive_file(self) -> Path:
-        """What the guard touches at every look."""
+        """The file that the guard touches at every look."""
         return self.run_dir / "guard-alive"
 
     @property
@@ -144,7 +144,7 @@ class SandboxSettings:
 
     @property
     def queue_url(self) -> str:
-        """The queue that hears of new versions."""
+        """The queue that gets a message for each new version."""
         return f"{self.object_store_url}/{ACCOUNT}/{self.queue}"
 
     @property
@@ -181,11 +181,11 @@ class SandboxSettings:
         return f"http://{LOOPBACK}:{self.ports.airflow}"
 
     def service_host(self, name: str, namespace: str = "models") -> str:
-        """The Host header that reaches an InferenceService through the router."""
+        """Return the Host header that reaches an InferenceService through the router."""
         return f"{name}.{namespace}.{self.domain}"
 
     def save(self) -> Path:
-        """Writes `run/sandbox.json`, readable by its owner only."""
+        """Write `run/sandbox.json`, readable by its owner only."""
         path = self.run_dir / "sandbox.json"
         document = asdict(self) | {"root": str(self.root), "images_dir": str(self.images_dir)}
         replace_file(path, json.dumps(document, indent=2) + "\n", private=True)
@@ -193,7 +193,7 @@ class SandboxSettings:
 
     @staticmethod
     def load(root: Path | None = None) -> SandboxSettings:
-        """The sandbox at `root` as it was last started.
+        """Return the sandbox at `root` as it was last started.
 
         Raises SettingsError when there is none or its file is damaged.
         """
@@ -220,7 +220,7 @@ class SandboxSettings:
 
     @staticmethod
     def prepare(root: Path | None = None, environment: Mapping[str, str] = os.environ) -> SandboxSettings:
-        """Settings for a new start.
+        """Return settings for a new start.
 
         Pinned ports, else those of the last start that are free, else free ones.
         """
@@ -239,13 +239,13 @@ class SandboxSettings:
 
 
 def sandbox_root(environment: Mapping[str, str] = os.environ) -> Path:
-    """The root folder of the sandbox that is meant: `SLIPWAY_SANDBOX_ROOT`, or `.sandbox` in the project."""
+    """Return the root folder of the sandbox that is meant: `SLIPWAY_SANDBOX_ROOT`, or `.sandbox` in the project."""
     named = environment.get(ROOT_VARIABLE)
     return Path(named).resolve() if named else PROJECT_ROOT / ".sandbox"
 
 
 def choose_ports(environment: Mapping[str, str], last: Ports | None = None) -> Ports:
-    """A port for each part, no two alike.
+    """Return a port for each part, no two alike.
 
     Raises SettingsError that names a pinned port which is taken, and its variable.
     """
@@ -300,7 +300,7 @@ def _free_port(taken: set[int], wanted: int | None) -> int:
 
 
 def object_store_environment(settings: SandboxSettings) -> dict[str, str]:
-    """What any AWS client needs to speak to the sandbox's object store, and to nothing else."""
+    """Return what any AWS client needs to speak to the sandbox's object store, and to nothing else."""
     return {
         "AWS_ENDPOINT_URL": settings.object_store_url,
         "AWS_ACCESS_KEY_ID": settings.access_key,
@@ -312,7 +312,7 @@ def object_store_environment(settings: SandboxSettings) -> dict[str, str]:
 
 
 def connection_environment(settings: SandboxSettings) -> dict[str, str]:
-    """Airflow's connections and variables for this sandbox, as environment variables."""
+    """Return Airflow's connections and variables for this sandbox, as environment variables."""
     connections = {
         "AWS_DEFAULT": {
             "conn_type": "aws",
@@ -360,7 +360,7 @@ def connection_environment(settings: SandboxSettings) -> dict[str, str]:
 def sandbox_environment(
     settings: SandboxSettings, inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The environment of every process of the sandbox.
+    """Return the environment of every process of the sandbox.
 
     What the caller has set for another Airflow, cloud or cluster is left out: a sandbox never reaches either.
     """

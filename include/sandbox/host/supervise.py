@@ -43,10 +43,7 @@ class Program:
 
 @dataclass(frozen=True)
 class ProgramState:
-    """What the supervisor knows of a program: supervisord's word for its state, its pid (0.
-
-    None), a description.
-    """
+    """What the supervisor knows of a program: supervisord's word for its state, its pid (0: none), a description."""
 
     name: str
     state: str
@@ -55,10 +52,7 @@ class ProgramState:
 
 
 def socket_path(settings: SandboxSettings) -> Path:
-    """Where the supervisor listens.
-
-    In the run folder, or, where that path is too long for a socket, in a short one.
-    """
+    """Return where the supervisor listens: in the run folder, or in a short one where that path is too long."""
     path = settings.run_dir / "supervisor.sock"
     if len(str(path)) <= SOCKET_PATH_LIMIT:
         return path
@@ -67,12 +61,12 @@ def socket_path(settings: SandboxSettings) -> Path:
 
 
 def session_file(root: Path) -> Path:
-    """Where the supervisor's session is recorded: outside the run folder, which every start empties."""
+    """Return where the supervisor's session is recorded: outside the run folder, which every start empties."""
     return root / "session.json"
 
 
 def configuration(settings: SandboxSettings, programs: Iterable[Program]) -> str:
-    """The text of supervisord.conf.
+    """Return the text of supervisord.conf.
 
     Its programs inherit the supervisor's environment: no secret is in the file.
     """
@@ -119,7 +113,7 @@ def configuration(settings: SandboxSettings, programs: Iterable[Program]) -> str
 
 
 def _quoted(argument: str) -> str:
-    """One argument as supervisord's parser reads it.
+    """Return one argument as supervisord's parser reads it.
 
     It splits like a shell, and takes a semicolon for a comment.
     """
@@ -130,7 +124,7 @@ def _quoted(argument: str) -> str:
 def start_supervisor(
     settings: SandboxSettings, programs: Iterable[Program], environment: Mapping[str, str]
 ) -> None:
-    """Starts supervisord in a session of its own and records that session. Raises SupervisorError."""
+    """Start supervisord in a session of its own and record that session. Raises SupervisorError."""
     config = settings.run_dir / "supervisord.conf"
     replace_file(config, configuration(settings, programs), private=True)
     socket_path(settings).unlink(missing_ok=True)
@@ -165,23 +159,23 @@ class Supervisor:
         self._socket = socket_path(settings)
 
     def is_alive(self) -> bool:
-        """Whether it answers."""
+        """Tell whether the supervisor answers."""
         try:
             return self.pid() > 0
         except SupervisorError:
             return False
 
     def pid(self) -> int:
-        """Its process; raises SupervisorError when it does not answer."""
+        """Return its process id; raises SupervisorError when it does not answer."""
         return int(self._call("supervisor.getPID"))
 
     def states(self) -> list[ProgramState]:
-        """What it knows of each program; raises SupervisorError when it does not answer."""
+        """Return what the supervisor knows of each program; raises SupervisorError when it does not answer."""
         answer = self._call("supervisor.getAllProcessInfo")
         return [ProgramState(one["name"], one["statename"], one["pid"], one["description"]) for one in answer]
 
     def start(self, name: str) -> None:
-        """Starts a program and returns at once; nothing happens when it runs. Raises SupervisorError."""
+        """Start a program and return at once; nothing happens when it runs. Raises SupervisorError."""
         try:
             self._call("supervisor.startProcess", f"{GROUP}:{name}", False)
         except SupervisorError as error:
@@ -189,7 +183,7 @@ class Supervisor:
                 raise
 
     def stop(self, name: str) -> None:
-        """Ends a program and waits until it has; nothing happens when it does not run.
+        """End a program and wait until it has; nothing happens when it does not run.
 
         Raises SupervisorError.
         """
@@ -200,7 +194,7 @@ class Supervisor:
                 raise
 
     def shut_down(self) -> None:
-        """Asks it to end all programs and itself; raises SupervisorError when it does not answer."""
+        """Ask it to end all programs and itself; raises SupervisorError when it does not answer."""
         self._call("supervisor.shutdown")
 
     def _call(self, method: str, *arguments: object) -> Any:

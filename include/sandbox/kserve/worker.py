@@ -73,7 +73,7 @@ class ServiceWorker(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Have nothing in mind and no route, as before the first reconciliation."""
+        """Forget all state and all routes, as before the first reconciliation."""
 
     @abstractmethod
     def remembered(self) -> dict[str, Any]:

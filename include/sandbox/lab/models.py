@@ -44,7 +44,7 @@ def requests() -> RequestSet:
 def repository_files(
     name: str, version: int, *, error_percent: float = 0.0, seed: int = 0
 ) -> dict[str, bytes]:
-    """The repository of one version, content by path; it fails `error_percent` of its requests, 0 to 100."""
+    """Return the repository of one version, content by path; it fails `error_percent` of its requests, 0 to 100."""
     paths = repository_paths(name, version, "model.py")
     config = _CONFIG.format(name=name, version=version, error_percent=error_percent, seed=seed)
     return {paths.config_file: config.encode(), paths.model_file: PROGRAM.read_bytes()}
@@ -53,7 +53,7 @@ def repository_files(
 def publish(
     s3: Any, bucket: str, name: str, version: int, *, error_percent: float = 0.0, seed: int = 0
 ) -> str:
-    """Puts a version where releases put theirs, its manifest last, and returns its storageUri."""
+    """Put a version where releases put theirs, its manifest last, and return its storageUri."""
     paths = repository_paths(name, version)
     files = repository_files(name, version, error_percent=error_percent, seed=seed)
     for path, content in files.items():

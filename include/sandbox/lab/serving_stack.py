@@ -66,7 +66,7 @@ class Lab:
         self._end()
 
     def environment(self, airflow_home: Path) -> Mapping[str, str]:
-        """What makes the hooks of this process reach the lab; to be set before Airflow is first imported."""
+        """Return what makes the hooks of this process reach the lab; to be set before Airflow is first imported."""
         return {
             **connection_environment(self.settings),
             "AIRFLOW_HOME": str(airflow_home),
@@ -75,7 +75,7 @@ class Lab:
         }
 
     def start(self, part: str) -> None:
-        """Starts a part and returns when it is ready.
+        """Start a part and return when it is ready.
 
         :raises SlipwayError: it ended, or is not ready in time; with the end of its log.
         """
@@ -105,12 +105,12 @@ class Lab:
             ) from error
 
     def kill(self, part: str) -> None:
-        """Ends a part as a crash would, and returns when it is gone. The object store's content goes with it."""
+        """End a part as a crash would, and return when it is gone. The object store's content goes with it."""
         self._processes[part].kill()
         self._processes[part].wait()
 
     def triton_of(self, revision: str) -> psutil.Process:
-        """The server of a revision, the newest where one is still on its way out.
+        """Return the server of a revision, the newest where one is still on its way out.
 
         :raises SlipwayError: none runs.
         """
@@ -120,7 +120,7 @@ class Lab:
         return max(servers, key=lambda one: one.create_time())
 
     def tritons(self) -> list[psutil.Process]:
-        """Every server of a revision that runs; all of them die with the cluster."""
+        """Return every server of a revision that runs; all of them die with the cluster."""
         found = processes.find_sandbox_processes(self.root, None)
         return [one for one in found if _serves(one, "")]
 

@@ -13,13 +13,13 @@ class TritonPythonModel:
     """Fails the share of requests that the parameter `error_percent` says; `seed` decides which."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Reads the parameters from the model's configuration."""
+        """Read the parameters from the model's configuration."""
         parameters = json.loads(args["model_config"])["parameters"]
         self._share = float(parameters["error_percent"]["string_value"]) / 100
         self._random = random.Random(int(parameters["seed"]["string_value"]))
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Answers each request by itself."""
+        """Answer each request by itself."""
         return [self._answer(request) for request in requests]
 
     def _answer(self, request: Any) -> Any:

@@ -53,7 +53,7 @@ class Harm:
 
 
 def harm_by(answers: Iterable[Answer], revision: str) -> Harm:
-    """What the revision's answers were; those that were over first come first."""
+    """Return what the revision's answers were; those that were over first come first."""
     given = sorted((one for one in answers if one.revision == revision), key=lambda one: one.received)
     bad = [one for one in given if one.error is not None]
     return Harm(
@@ -65,12 +65,12 @@ def harm_by(answers: Iterable[Answer], revision: str) -> Harm:
 
 
 def failed_elsewhere(answers: Iterable[Answer], revision: str) -> list[Answer]:
-    """Requests that failed without the revision's part in it: a healthy stable version would have answered them."""
+    """Return the failed requests that the revision had no part in: a healthy stable version would have answered."""
     return [one for one in answers if one.error is not None and one.revision != revision]
 
 
 def rate_rps(answers: Sequence[Answer]) -> float:
-    """Requests sent in a second, over the time from the first to the last; 0 for fewer than two."""
+    """Return the requests sent in a second, over the time from the first to the last; 0 for fewer than two."""
     moments = sorted(one.sent for one in answers)
     if len(moments) < 2 or moments[-1] == moments[0]:
         return 0.0

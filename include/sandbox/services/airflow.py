@@ -60,7 +60,7 @@ class Health:
 
 
 def component_commands(settings: SandboxSettings) -> dict[str, list[str]]:
-    """The command line of each component, by its name under the supervisor."""
+    """Return the command line of each component, by its name under the supervisor."""
     airflow = program_path("airflow")
     api = [airflow, "api-server", "--host", LOOPBACK, "--port", str(settings.ports.airflow), "--workers", "1"]
     return {
@@ -72,7 +72,7 @@ def component_commands(settings: SandboxSettings) -> dict[str, list[str]]:
 
 
 def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dict[str, str]]:
-    """The sections and options of `airflow.cfg` that differ from Airflow's own defaults."""
+    """Return the sections and options of `airflow.cfg` that differ from Airflow's own defaults."""
     home = settings.airflow_home
     return {
         "core": {
@@ -145,7 +145,7 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
 def airflow_environment(
     settings: SandboxSettings, inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The environment in which the components, and any `airflow` command for this sandbox, run."""
+    """Return the environment in which the components, and any `airflow` command for this sandbox, run."""
     return sandbox_environment(settings, inherited) | {
         "AIRFLOW_HOME": str(settings.airflow_home),
         "AIRFLOW_CONFIG": str(settings.airflow_home / "airflow.cfg"),
@@ -158,7 +158,7 @@ def airflow_environment(
 
 
 def write_home(settings: SandboxSettings, dags_folder: Path) -> None:
-    """Writes AIRFLOW_HOME.
+    """Write AIRFLOW_HOME.
 
     Configuration and password (readable by the owner only), local settings, empty database.
     """
@@ -181,7 +181,7 @@ def write_home(settings: SandboxSettings, dags_folder: Path) -> None:
 
 
 def database_template(folder: Path) -> Path:
-    """An empty, migrated database of this Airflow; made once below `folder`, then copied.
+    """Return an empty, migrated database of this Airflow; made once below `folder`, then copied.
 
     Raises AirflowError.
     """
@@ -245,7 +245,7 @@ def access_token(base_url: str, user: str, password: str, timeout_s: float = 10.
 
 
 def read_health(settings: SandboxSettings, timeout_s: float = 10.0) -> Health | None:
-    """How Airflow is, or None while its API does not answer."""
+    """Return how Airflow is, or None while its API does not answer."""
     try:
         monitor = _get(settings, "/api/v2/monitor/health", None, timeout_s)
         unhealthy = [

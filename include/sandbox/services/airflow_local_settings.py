@@ -69,7 +69,7 @@ class _Entries:
         self._entries.append(entry)
 
     def commit(self) -> None:
-        """Leaves it to `write`."""
+        """Leave it to `write`."""
 
     def write(self, session: Any) -> None:
         if self._entries:
@@ -78,7 +78,7 @@ class _Entries:
 
 
 def _write_the_audit_log_in_a_thread() -> None:
-    """Airflow writes it from its API server's event loop.
+    """Have the audit log written in a thread: Airflow writes it from its API server's event loop.
 
     With SQLite that write waits for another request's, whose session is ended by the event loop, which waits: two
     requests at the same moment hold up the whole server until the lock times out.

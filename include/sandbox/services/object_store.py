@@ -30,7 +30,7 @@ _WRITES = threading.Lock()
 
 
 def client(settings: SandboxSettings, service: str) -> Any:
-    """A boto3 client of the sandbox's object store (`s3`) or queue (`sqs`)."""
+    """Return a boto3 client of the sandbox's object store (`s3`) or queue (`sqs`)."""
     import boto3
 
     return boto3.client(
@@ -43,7 +43,7 @@ def client(settings: SandboxSettings, service: str) -> Any:
 
 
 def create_places(settings: SandboxSettings) -> None:
-    """Creates bucket and queue, and tells the bucket to announce each `incoming/…/ready.json` there.
+    """Create bucket and queue, and tell the bucket to announce each `incoming/…/ready.json` there.
 
     May be repeated.
     """
@@ -74,7 +74,7 @@ def create_places(settings: SandboxSettings) -> None:
 
 
 def is_ready(settings: SandboxSettings, timeout_s: float = 2.0) -> bool:
-    """Whether the server answers and its places exist: the bucket's notification is the last thing made."""
+    """Tell whether the server answers and its places exist: the bucket's notification is the last thing made."""
     try:
         with urlopen(f"{settings.object_store_url}/moto-api/", timeout=timeout_s):
             pass
@@ -95,7 +95,7 @@ def is_ready(settings: SandboxSettings, timeout_s: float = 2.0) -> bool:
 
 
 def make_conditional_writes_atomic() -> None:
-    """Lets moto take one write at a time, and look at a copy's If-None-Match, which S3 does and moto does not.
+    """Let moto take one write at a time, and look at a copy's If-None-Match, which S3 does and moto does not.
 
     It looks at If-None-Match and If-Match and then writes, each request in a thread of its own, so that two writers
     can both be told that theirs was first; S3 never says so.
@@ -131,7 +131,7 @@ def make_conditional_writes_atomic() -> None:
 
 
 def serve(settings: SandboxSettings) -> None:
-    """Serves until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT."""
     from moto.server import ThreadedMotoServer
 
     make_conditional_writes_atomic()
@@ -154,7 +154,7 @@ def serve(settings: SandboxSettings) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the program; returns 0 after a clean stop, 2 when there is no sandbox to serve for."""
+    """Run the program; return 0 after a clean stop, 2 when there is no sandbox to serve for."""
     argparse.ArgumentParser(
         prog="python -m include.sandbox.services.object_store", description=__doc__
     ).parse_args(arguments)

@@ -198,7 +198,7 @@ def envoy_argv(directory: Path, ingress_port: int, admin_port: int, *, workers: 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Become Envoy; returns 1 where that cannot be."""
+    """Become Envoy; return 1 where that cannot be."""
     parser = argparse.ArgumentParser(
         prog="python -m include.sandbox.services.router", description="Run the weighted router."
     )

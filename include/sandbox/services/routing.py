@@ -34,8 +34,8 @@ class Ingress:
     """What answers to some host names: revisions with their percents, which sum to 100.
 
     `hosts` come without port; a request may carry any. With a `tag` its requests are counted apart from those of
-    other ingresses. A `mirror` gets a copy of every request, with "-shadow" behind its host, and nobody hears what
-    it answers.
+    other ingresses. A `mirror` gets a copy of every request, with "-shadow" behind its host, and
+    what it answers goes to nobody.
     """
 
     name: str

@@ -24,7 +24,7 @@ SEED = 7
 def outcome(status: str, at_s: float, requests: int = 100) -> Outcome:
     """One canary that ours ended so, and that Flagger never ended."""
     return Outcome(
-        "2", "a world", Watched(status, at_s, requests), {"Flagger": Watched("inconclusive", 1500.0, 500)}
+        "2", "a model", Watched(status, at_s, requests), {"Flagger": Watched("inconclusive", 1500.0, 500)}
     )
 
 
@@ -80,10 +80,10 @@ class TestCells:
             assert sum(step.bake_s for step in plan.steps) == 1500
 
     def test_runs_go_through_all_plans_and_worlds_alike(self) -> None:
-        """As many runs as there are pairs of plan and world have each pair once."""
+        """As many runs as there are pairs of plan and latency model have each pair once."""
         cell = CELLS["blip-50rps"]
-        pairs = [cell.setting(run) for run in range(len(cell.plans) * len(cell.worlds))]
-        assert len({(plan, world.name) for plan, world in pairs}) == len(pairs) == 8
+        pairs = [cell.setting(run) for run in range(len(cell.plans) * len(cell.latency_models))]
+        assert len({(plan, latency_model.name) for plan, latency_model in pairs}) == len(pairs) == 8
 
     def test_the_promise_of_one_percent_has_more_runs(self) -> None:
         """A rare event needs more canaries to be seen."""

@@ -12,9 +12,9 @@ from benchmarks.judge.cells import CELLS, FROM_2, FROM_5
 from benchmarks.judge.latency import (
     ENVOY_BOUNDS_MS,
     PROMETHEUS_BOUNDS_MS,
+    LatencyModel,
     Lognormal,
     ParetoTail,
-    World,
     prometheus_quantile,
 )
 from benchmarks.judge.traffic import Recording, Schedule, Traffic, draw
@@ -22,13 +22,15 @@ from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
 # All tolerances below are at least four standard errors of what is measured, so that another seed would pass.
 SEED = 11
-WORLD = World("a world", Lognormal(20.0, 0.35), ENVOY_BOUNDS_MS)
+LATENCY_MODEL = LatencyModel("a model", Lognormal(20.0, 0.35), ENVOY_BOUNDS_MS)
 HALF = CanaryPlan((RolloutStep(weight=50, bake_s=10_000),))
 
 
-def drawn(traffic: Traffic, plan: CanaryPlan = HALF, world: World = WORLD, seed: int = SEED) -> Recording:
+def drawn(
+    traffic: Traffic, plan: CanaryPlan = HALF, latency_model: LatencyModel = LATENCY_MODEL, seed: int = SEED
+) -> Recording:
     """One canary; with the plan left out, a thousand windows at half the traffic."""
-    return draw(traffic, plan, world, np.random.default_rng(seed))
+    return draw(traffic, plan, latency_model, np.random.default_rng(seed))
 
 
 class TestSchedule:
@@ -156,22 +158,22 @@ class TestLatency:
     @pytest.mark.parametrize("name", ["same-50rps-from2", "wide-50rps", "pareto-50rps"])
     def test_shares_sum_to_one(self, name: str, bounds: tuple[float, ...]) -> None:
         """Nothing falls beside the buckets, slowed down or with a slow tail."""
-        world = World("a world", CELLS[name].worlds[0].law, bounds)
-        shares = world.bucket_shares(np.array([1.0, 1.3, 4.0]), np.array([0.0, 0.01, 1.0]), 5.0)
+        latency_model = LatencyModel("a model", CELLS[name].latency_models[0].distribution, bounds)
+        shares = latency_model.bucket_shares(np.array([1.0, 1.3, 4.0]), np.array([0.0, 0.01, 1.0]), 5.0)
         assert shares.shape == (3, len(bounds))
         assert shares.sum(axis=1) == pytest.approx([1, 1, 1], abs=1e-12)
         assert (shares >= 0).all()
 
     def test_slower_means_every_quantile(self) -> None:
         """What took 20 ms takes 26 with a factor of 1.3."""
-        world = World("a world", Lognormal(20.0, 0.35), (20.0, 26.0, math.inf))
-        plain, slower = world.bucket_shares(np.array([1.0, 1.3]), np.zeros(2), 5.0).cumsum(axis=1)
+        latency_model = LatencyModel("a model", Lognormal(20.0, 0.35), (20.0, 26.0, math.inf))
+        plain, slower = latency_model.bucket_shares(np.array([1.0, 1.3]), np.zeros(2), 5.0).cumsum(axis=1)
         assert slower[1] == pytest.approx(plain[0])
 
     def test_a_slow_tail_leaves_the_others_alone(self) -> None:
         """With 1 % five times slower, 1 % more take longer than 100 ms: about half of what was five times 20."""
-        world = World("a world", Lognormal(20.0, 0.35), (100.0, math.inf))
-        shares = world.bucket_shares(np.ones(2), np.array([0.0, 0.01]), 5.0)
+        latency_model = LatencyModel("a model", Lognormal(20.0, 0.35), (100.0, math.inf))
+        shares = latency_model.bucket_shares(np.ones(2), np.array([0.0, 0.01]), 5.0)
         assert shares[1, 1] - shares[0, 1] == pytest.approx(0.005, abs=1e-5)
 
     def test_the_first_window_of_a_cold_candidate_is_slow(self) -> None:

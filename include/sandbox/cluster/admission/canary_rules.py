@@ -17,7 +17,7 @@ _AUTOSCALING = ("maxReplicas", "scaleTarget", "scaleMetric", "autoScaling", "wor
 
 
 def canary_denial(before: KubeObject | None, service: KubeObject) -> str | None:
-    """Why the webhook would deny `service` for its canaries or its predictor's name; None where it would not."""
+    """Return why the webhook would deny `service` for its canaries or its predictor's name; None where it would not."""
     canaries = service["spec"].get("canary") or []
     return (
         _name_change_denial(before, service)

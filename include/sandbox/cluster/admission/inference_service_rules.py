@@ -54,7 +54,7 @@ def _deployment_mode_denial(before: KubeObject | None, metadata: Mapping[str, An
 
 
 def _same_mode(mode: str) -> str:
-    """Modes were renamed; an old name and its new one are the same."""
+    """Tell whether two names mean one mode: modes were renamed, and the old names are still in use."""
     return {"Serverless": "Knative", "RawDeployment": "Standard"}.get(mode, mode)
 
 

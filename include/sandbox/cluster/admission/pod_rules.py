@@ -18,7 +18,7 @@ _MULTIPLIERS |= {f"{unit}i": 1024.0**power for power, unit in enumerate("KMGTPE"
 
 
 def with_pod_defaults(pod: KubeObject) -> KubeObject:
-    """A copy of `pod` in which what was left out has the value that Kubernetes gives it."""
+    """Return a copy of `pod` in which what was left out has the value that Kubernetes gives it."""
     pod = deepcopy(pod)
     spec = pod["spec"]
     spec.setdefault("restartPolicy", "Always")
@@ -33,7 +33,7 @@ def with_pod_defaults(pod: KubeObject) -> KubeObject:
 
 
 def pod_problems(pod: KubeObject) -> list[FieldError]:
-    """Everything wrong with a new pod, beyond the types of its fields."""
+    """Return everything wrong with a new pod, beyond the types of its fields."""
     spec = pod["spec"]
     problems = [problem for i, c in enumerate(spec["containers"]) for problem in _container_problems(c, i)]
     names = [container["name"] for container in spec["containers"]]
@@ -72,7 +72,7 @@ def _container_problems(container: dict[str, Any], index: int) -> list[FieldErro
 
 
 def pod_update_problems(before: KubeObject, pod: KubeObject) -> list[FieldError]:
-    """Everything wrong with a change to a pod: its metadata may change, what it runs may not."""
+    """Return everything wrong with a change to a pod: its metadata may change, what it runs may not."""
     if before["spec"] == pod["spec"]:
         return []
     changed = sorted(
@@ -83,7 +83,7 @@ def pod_update_problems(before: KubeObject, pod: KubeObject) -> list[FieldError]
 
 
 def quantity_value(quantity: object) -> float:
-    """A Kubernetes quantity as a number: `"1500m"` → 1.5, `"2Gi"` → 2147483648.0. Raises ValueError."""
+    """Return a Kubernetes quantity as a number: `"1500m"` → 1.5, `"2Gi"` → 2147483648.0. Raises ValueError."""
     found = _QUANTITY.fullmatch(str(quantity))
     if not found:
         raise ValueError(

@@ -61,7 +61,7 @@ class Violation:
 
 
 def violations(pod: KubeObject) -> list[Violation]:
-    """Everything for which a namespace that enforces `restricted` would refuse the pod; none: it is admitted."""
+    """Return all for which a namespace that enforces `restricted` would refuse the pod; empty: it is admitted."""
     return [found for check in _CHECKS if (found := check(pod)) is not None]
 
 
@@ -71,7 +71,7 @@ def _spec(pod: KubeObject) -> Fields:
 
 
 def _containers(pod: KubeObject) -> Iterator[tuple[str, Fields, Fields]]:
-    """Name, container and security context of each, the kinds in the plugin's order."""
+    """Return name, container and security context of each container, the kinds in the plugin's order."""
     spec = _spec(pod)
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(kind) or ():
@@ -83,7 +83,7 @@ def _pod_context(pod: KubeObject) -> Fields:
 
 
 def _named(names: Sequence[str]) -> str:
-    """`container "base"`, or `containers "base", "side"`."""
+    """Return the containers in words: `container "base"`, or `containers "base", "side"`."""
     return f"container{'s' if len(names) > 1 else ''} {_quoted(names)}"
 
 
@@ -92,7 +92,7 @@ def _quoted(values: Sequence[str]) -> str:
 
 
 def _contexts(pod: KubeObject, wrong: Callable[[Fields], bool]) -> str | None:
-    """Who sets what `wrong` finds in a security context: `pod and container "base"`; None where nobody does."""
+    """Return who sets what `wrong` finds in a security context: `pod and container "base"`; None where nobody does."""
     setters = ["pod"] if wrong(_pod_context(pod)) else []
     if names := [name for name, _, context in _containers(pod) if wrong(context)]:
         setters.append(_named(names))

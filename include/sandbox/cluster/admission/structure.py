@@ -79,7 +79,7 @@ class Findings:
 
 
 def pruned(value: Any, schema: Schema, path: str, findings: Findings) -> Any:
-    """A copy of `value` without unknown fields; what is wrong with it is added to `findings`."""
+    """Return a copy of `value` without unknown fields; what is wrong with it is added to `findings`."""
     expected = _expected_type(schema)
     found = type_name(value)
     if expected and found not in expected.split(" or "):
@@ -133,7 +133,7 @@ def _expected_type(schema: Schema) -> str:
 
 
 def type_name(value: Any) -> str:
-    """JSON's word for the type of a decoded value; a number without a fraction is an integer."""
+    """Return JSON's word for the type of a decoded value; a number without a fraction is an integer."""
     if value is None:
         return "null"
     if isinstance(value, bool):

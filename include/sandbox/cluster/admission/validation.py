@@ -123,7 +123,7 @@ def _admit_pod(before: KubeObject | None, pod: KubeObject) -> KubeObject:
 
 
 def _admit_event(before: KubeObject | None, event: KubeObject) -> KubeObject:
-    """An event lies where the object lies that it is about; without an eventTime nothing else is asked of it."""
+    """Check that the event is in the namespace of its object; without an eventTime no other rule holds."""
     namespace = event["involvedObject"].get("namespace", "")
     if (namespace or "default") != event["metadata"]["namespace"]:
         detail = f'"{namespace}": does not match event.namespace'
@@ -199,14 +199,14 @@ def _key_problems(path: str, key: str) -> list[FieldError]:
 
 
 def check_namespace_name(name: str) -> None:
-    """Raises ApiError 422 when `name` cannot be a namespace's."""
+    """Raise ApiError 422 when `name` cannot be a namespace's."""
     if not _DNS_LABEL.fullmatch(name):
         detail = f'"{name}": a namespace must be a lowercase RFC 1123 label'
         raise invalid(NAMESPACES, name, [FieldError("metadata.namespace", INVALID, detail)])
 
 
 def strict_decoding_error(resource: Resource, unknown_fields: list[str]) -> ApiError:
-    """400: what `fieldValidation=Strict` makes of fields that nobody knows."""
+    """Return the error 400 by which `fieldValidation=Strict` refuses unknown fields."""
     unknown = ", ".join(f'unknown field "{path}"' for path in unknown_fields)
     return bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
@@ -215,7 +215,7 @@ def strict_decoding_error(resource: Resource, unknown_fields: list[str]) -> ApiE
 
 
 def _without_nulls(obj: KubeObject) -> KubeObject:
-    """A field that is null is a field that is not there: clients send such for what they left unset."""
+    """Return the object without the fields that are null, which clients send for what they left unset."""
     return {key: _null_free(value) for key, value in obj.items() if value is not None}
 
 

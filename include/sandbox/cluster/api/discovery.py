@@ -13,7 +13,7 @@ _VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
 def discovery_routes() -> list[web.RouteDef]:
-    """The URLs served here; none of them needs the store."""
+    """Return the URLs served here; none of them needs the store."""
     groups = sorted({(resource.group, resource.version) for resource in RESOURCES if resource.group})
     answers = {
         "/version": _version(),

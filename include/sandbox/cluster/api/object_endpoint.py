@@ -32,7 +32,7 @@ class ObjectEndpoint:
         self._store = store
 
     def routes(self) -> list[web.RouteDef]:
-        """The URLs of this resource."""
+        """Return the URLs of this resource."""
         resource, base = self._resource, self._resource.base_path
         everywhere = f"{base}/{resource.plural}"
         collection = (
@@ -59,7 +59,7 @@ class ObjectEndpoint:
         return routes
 
     async def collection(self, request: web.Request) -> web.StreamResponse:
-        """GET of a collection: a list, or a watch of it."""
+        """Answer GET of a collection: a list, or a watch of it."""
         namespace, matches = request.match_info.get("namespace"), self._matcher(request)
         if flag(request, "watch"):
             return await stream_changes(request, self._store, self._resource, namespace, matches)
@@ -74,11 +74,11 @@ class ObjectEndpoint:
         )
 
     async def read(self, request: web.Request) -> web.Response:
-        """GET of one object."""
+        """Answer GET of one object."""
         return web.json_response(self._store.get(self._resource.plural, *_address(request)))
 
     async def create(self, request: web.Request) -> web.Response:
-        """POST to a collection."""
+        """Answer POST to a collection."""
         obj = await read_object(request, (JSON,))
         self._complete(obj, request)
         return self._answer(
@@ -86,7 +86,7 @@ class ObjectEndpoint:
         )
 
     async def replace(self, request: web.Request, subresource: str | None = None) -> web.Response:
-        """PUT of one object."""
+        """Answer PUT of one object."""
         obj = await read_object(request, (JSON,))
         self._complete(obj, request)
         name = request.match_info["name"]
@@ -102,11 +102,11 @@ class ObjectEndpoint:
         return self._answer(request, apply)
 
     async def replace_status(self, request: web.Request) -> web.Response:
-        """PUT of one object's status."""
+        """Answer PUT of one object's status."""
         return await self.replace(request, "status")
 
     async def patch(self, request: web.Request, subresource: str | None = None) -> web.Response:
-        """PATCH of one object. Lists are replaced whole: the parts of a pod that may change hold none to
+        """Answer PATCH of one object. Lists are replaced whole: the parts of a pod that may change hold none to
         merge.
         """
         accepted = (MERGE_PATCH,) if self._resource.is_custom else (MERGE_PATCH, STRATEGIC_MERGE_PATCH)
@@ -121,11 +121,11 @@ class ObjectEndpoint:
         return self._answer(request, apply)
 
     async def patch_status(self, request: web.Request) -> web.Response:
-        """PATCH of one object's status."""
+        """Answer PATCH of one object's status."""
         return await self.patch(request, "status")
 
     async def delete(self, request: web.Request) -> web.Response:
-        """DELETE of one object."""
+        """Answer DELETE of one object."""
         options = await read_options(request)
         preconditions = options.get("preconditions") or {}
         grace = request.query.get("gracePeriodSeconds", options.get("gracePeriodSeconds"))
@@ -157,7 +157,7 @@ class ObjectEndpoint:
         return lambda obj: by_labels(obj) and by_fields(obj)
 
     def _complete(self, obj: dict[str, Any], request: web.Request) -> None:
-        """Fills in what the URL says about a body, and raises ApiError 400 where the two contradict."""
+        """Fill in what the URL says about a body, and raises ApiError 400 where the two contradict."""
         resource = self._resource
         obj.setdefault("apiVersion", resource.api_version)
         obj.setdefault("kind", resource.kind)
@@ -181,7 +181,7 @@ class ObjectEndpoint:
     def _answer(
         self, request: web.Request, apply: Callable[[bool], Admission], *, status: int = 200
     ) -> web.Response:
-        """Does what `apply(dry_run)` does, and answers with the object; unknown fields are warned of, or
+        """Do what `apply(dry_run)` does, and answer with the object; unknown fields are warned of, or
         refused.
         """
         if request.query.get("fieldValidation") == "Strict":

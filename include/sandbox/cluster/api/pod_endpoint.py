@@ -22,7 +22,7 @@ class PodEndpoint:
         self._logs = logs
 
     def routes(self) -> list[web.RouteDef]:
-        """The URLs served here."""
+        """Return the URLs served here."""
         pod = f"{PODS.base_path}/namespaces/{{namespace}}/pods/{{name}}"
         closed = [
             web.route(method, f"{pod}/{subresource}", self.refuse)
@@ -32,7 +32,7 @@ class PodEndpoint:
         return [web.get(f"{pod}/log", self.log), *closed]
 
     async def refuse(self, request: web.Request) -> web.Response:
-        """A request to run a command in a container, or to reach into it: always 403, and never acted upon."""
+        """Refuse a request to run a command in a container, or to reach into it: always 403."""
         name, subresource = request.match_info["name"], request.path.rsplit("/", 1)[-1]
         self._store.get("pods", request.match_info["namespace"], name)
         raise ApiError(
@@ -44,7 +44,7 @@ class PodEndpoint:
         )
 
     async def log(self, request: web.Request) -> web.StreamResponse:
-        """GET of a container's log, as a whole or followed."""
+        """Answer GET of a container's log, as a whole or followed."""
         pod = self._store.get("pods", request.match_info["namespace"], request.match_info["name"])
         container = self._container(pod, request.query.get("container"))
         if flag(request, "previous"):

@@ -17,7 +17,7 @@ _TRUE = frozenset({"true", "1", "True", "t", "T", "TRUE"})
 
 
 async def read_object(request: web.Request, accepted: tuple[str, ...]) -> dict[str, Any]:
-    """The body as a JSON object; raises ApiError 415 for another content type and 400 for anything else."""
+    """Return the body as a JSON object; raises ApiError 415 for another content type and 400 for anything else."""
     # Without the header the API server takes a body for JSON, which is one kind of object but no kind of
     # patch.
     content_type = request.content_type if "Content-Type" in request.headers else JSON
@@ -34,17 +34,17 @@ async def read_object(request: web.Request, accepted: tuple[str, ...]) -> dict[s
 
 
 async def read_options(request: web.Request) -> dict[str, Any]:
-    """The body of a DELETE, which may be missing; raises ApiError as `read_object`."""
+    """Return the body of a DELETE, which may be missing; raises ApiError as `read_object`."""
     return await read_object(request, (JSON,)) if await request.read() else {}
 
 
 def flag(request: web.Request, name: str) -> bool:
-    """A boolean query parameter; absent is False."""
+    """Return a boolean query parameter; absent is False."""
     return request.query.get(name) in _TRUE
 
 
 def number(request: web.Request, name: str) -> int | None:
-    """A whole number from the query, or None; raises ApiError 400 for a negative one or none at all."""
+    """Return a whole number from the query, or None; raises ApiError 400 for a negative one or none at all."""
     text = request.query.get(name)
     if not text:
         return None
@@ -54,7 +54,7 @@ def number(request: web.Request, name: str) -> int | None:
 
 
 def moment(request: web.Request, name: str) -> datetime | None:
-    """A time (RFC 3339) from the query as UTC, or None; raises ApiError 400."""
+    """Return a time (RFC 3339) from the query as UTC, or None; raises ApiError 400."""
     text = request.query.get(name)
     if not text:
         return None
@@ -65,7 +65,7 @@ def moment(request: web.Request, name: str) -> datetime | None:
 
 
 def is_dry_run(request: web.Request) -> bool:
-    """Whether nothing shall be stored; raises ApiError 400 for a value other than All."""
+    """Tell whether nothing shall be stored; raises ApiError 400 for a value other than All."""
     value = request.query.get("dryRun", "")
     if value not in ("", "All"):
         raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')

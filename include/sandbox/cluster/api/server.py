@@ -25,7 +25,7 @@ _BODY_MAX_BYTES = 1_500_000
 
 
 def build_app(store: ObjectStore, logs: PodLogs, token: str) -> web.Application:
-    """The application that serves `store`; every request but those for health must carry the bearer `token`."""
+    """Return the application that serves `store`; every request but those for health must carry the bearer `token`."""
     app = web.Application(
         middlewares=[_errors_as_status, _authentication(token)], client_max_size=_BODY_MAX_BYTES
     )

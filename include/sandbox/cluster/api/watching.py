@@ -20,7 +20,7 @@ _DEFAULT_LIMIT_S = 1800
 async def stream_changes(
     request: web.Request, store: ObjectStore, resource: Resource, namespace: str | None, matches: Matcher
 ) -> web.StreamResponse:
-    """Answers a watch; from `resourceVersion` on, or from the present objects when it is missing or 0.
+    """Answer a watch; from `resourceVersion` on, or from the present objects when it is missing or 0.
 
     A version that the history no longer holds is told as an ERROR event with a Status of code 410.
     """

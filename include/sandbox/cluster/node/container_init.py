@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The first process of an emulated container: starts the command, hands on its exit code, leaves nothing
+"""The first process of an emulated container: starts the command, hands on its exit code, leave nothing
 behind.
 
     container_init.py PARENT_PID -- PROGRAM [ARG …]
@@ -26,14 +26,14 @@ END_NOW = signal.SIGUSR2
 
 
 def prctl(option: int, value: int) -> None:
-    """prctl(2) with one argument; raises OSError."""
+    """Call prctl(2) with one argument; raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option}, {value}) failed")
 
 
 def start(argv: list[str]) -> int:
-    """Forks and runs `argv` in a session of its own; returns its process id."""
+    """Fork and run `argv` in a session of its own; return its process id."""
     init = os.getpid()
     pid = os.fork()
     if pid:
@@ -51,7 +51,7 @@ def start(argv: list[str]) -> int:
 
 
 def descendants() -> list[int]:
-    """The process ids of everything below this process, without those that have ended."""
+    """Return the process ids of everything below this process, without those that have ended."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -71,14 +71,14 @@ def descendants() -> list[int]:
 
 
 def kill_all() -> None:
-    """SIGKILL to every descendant."""
+    """Send SIGKILL to every descendant."""
     for pid in descendants():
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def reap(main: int) -> int | None:
-    """Collects all that have ended; returns the exit code of `main` if it is among them."""
+    """Collect all that have ended; return the exit code of `main` if it is among them."""
     code = None
     while True:
         try:
@@ -93,7 +93,7 @@ def reap(main: int) -> int | None:
 
 
 def supervise(main: int) -> int:
-    """Waits for `main` while serving signals; returns its exit code once nothing of it is left."""
+    """Wait for `main` while serving signals; return its exit code once nothing of it is left."""
     code = None
     while code is None:
         received = signal.sigwait(HANDLED)
@@ -111,7 +111,7 @@ def supervise(main: int) -> int:
 
 
 def main() -> int:
-    """Runs the program named on the command line."""
+    """Run the program named on the command line."""
     if len(sys.argv) < 4 or sys.argv[2] != "--":
         print(__doc__, file=sys.stderr)
         return 2

@@ -41,12 +41,12 @@ class ContainerLog:
         return self._file is not None
 
     def open(self) -> None:
-        """Begins the log; it stays open until `close`."""
+        """Begin the log; it stays open until `close`."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self._path.open("ab", buffering=0)
 
     def write(self, data: bytes) -> None:
-        """Takes what the container printed just now; an unfinished line waits for its end."""
+        """Take what the container printed just now; an unfinished line waits for its end."""
         *lines, rest = (self._rest + data).split(b"\n")
         records = [piece for line in lines for piece in _pieces(line)]
         while len(rest) > PIECE_MAX_BYTES:
@@ -56,7 +56,7 @@ class ContainerLog:
         self._append(records)
 
     def close(self) -> None:
-        """Ends the log: nothing more will come, and followers are let go."""
+        """End the log: nothing more will come, and followers are let go."""
         if self._file is None:
             return
         if self._rest:
@@ -67,19 +67,19 @@ class ContainerLog:
         self._notify()
 
     def remove(self) -> None:
-        """Deletes what was kept."""
+        """Delete what was kept."""
         self.close()
         self._path.unlink(missing_ok=True)
 
     def tail(self, *, lines: int, max_bytes: int) -> str:
-        """The last lines as text, at most `max_bytes` of them."""
+        """Return the last lines as text, at most `max_bytes` of them."""
         records = self._read_from(0)[0][-lines:]
         return b"".join(_rendered(record, timestamps=False) for record in records)[-max_bytes:].decode(
             errors="replace"
         )
 
     async def read(self, query: LogQuery) -> AsyncIterator[bytes]:
-        """Yields the log in chunks as `query` says; with `follow` until the container has ended."""
+        """Yield the log in chunks as `query` says; with `follow` until the container has ended."""
         left = query.limit_bytes
         offset, first = 0, True
         while True:
@@ -114,7 +114,7 @@ class ContainerLog:
         self._changed = asyncio.Event()
 
     def _read_from(self, offset: int) -> tuple[list[bytes], int]:
-        """The records from a byte offset on, and the offset behind them."""
+        """Return the records from a byte offset on, and the offset behind them."""
         if not self._path.exists():
             return [], offset
         with self._path.open("rb") as file:
@@ -134,11 +134,11 @@ def _rendered(record: bytes, *, timestamps: bool) -> bytes:
 
 
 def _stamp(when: datetime, nanoseconds: int) -> bytes:
-    """RFC 3339 with nanoseconds, of fixed width, so that stamps sort as the times do."""
+    """Return a time as RFC 3339 with nanoseconds, of fixed width, so that stamps sort as the times do."""
     nanoseconds = nanoseconds or when.microsecond * 1000
     return f"{when:%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z".encode()
 
 
 def seconds_ago(seconds: int) -> datetime:
-    """The time `seconds` before now, in UTC."""
+    """Return the time `seconds` before now, in UTC."""
     return datetime.now(UTC) - timedelta(seconds=seconds)

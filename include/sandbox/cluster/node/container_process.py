@@ -59,7 +59,7 @@ def launch_plan(
     folder: Path,
     given: Mapping[str, str],
 ) -> LaunchPlan:
-    """Works out how to run `container` from the environment `image` (a folder with `bin/`).
+    """Decide how to run `container` from the environment `image` (a folder with `bin/`).
 
     `given` is what the node adds to the environment; what the container sets wins. A variable that names a folder
     where an emptyDir is mounted names the folder that stands for it. Raises CannotConfigureError, CannotStartError.
@@ -92,14 +92,14 @@ def launch_plan(
 
 
 def _empty_folders(pod: KubeObject, container: Mapping[str, Any], root: Path) -> dict[str, Path]:
-    """For each path of the container at which an emptyDir is mounted: the folder below `root` that stands for it."""
+    """Return the folder below `root` that stands for each path at which an emptyDir is mounted."""
     empty = {volume["name"] for volume in pod["spec"].get("volumes", []) if "emptyDir" in volume}
     mounts = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", [])}
     return {path: root / name for path, name in mounts.items() if name in empty and path != _SHM}
 
 
 def _mounted(value: str, mounts: Mapping[str, Path]) -> str:
-    """A path below a mount as it is on this machine; any other value as it is."""
+    """Return a path below a mount as it is on this machine; any other value as it is."""
     for path, folder in mounts.items():
         if value == path or value.startswith(f"{path.rstrip('/')}/"):
             return f"{folder}{value.removeprefix(path.rstrip('/'))}"
@@ -129,7 +129,7 @@ def _variable_value(pod: KubeObject, variable: Mapping[str, Any], environment: M
 
 
 def _expanded(text: str, environment: Mapping[str, str]) -> str:
-    """`$(NAME)` becomes the variable's value if there is one; `$$` is one dollar sign."""
+    """Return the text with each `$(NAME)` replaced by the variable's value, if there is one, and `$$` by `$`."""
 
     def value(found: re.Match[str]) -> str:
         if found[0] == "$$":
@@ -140,7 +140,7 @@ def _expanded(text: str, environment: Mapping[str, str]) -> str:
 
 
 def _limited(plan: LaunchPlan) -> tuple[str, ...]:
-    """The command, run by a program that takes writing from it where the container has a read-only root."""
+    """Return the command, run by a program that takes writing from it where the container has a read-only root."""
     if plan.writable is None:
         return plan.argv
     return (*_PYTHON, str(_READ_ONLY), *map(str, plan.writable), "--", *plan.argv)
@@ -166,7 +166,7 @@ class ContainerProcess:
 
     @classmethod
     async def start(cls, plan: LaunchPlan, log: ContainerLog, mark: tuple[str, str]) -> ContainerProcess:
-        """Starts the container under a first process of its own; raises CannotStartError."""
+        """Start the container under a first process of its own; raises CannotStartError."""
         for each in (plan.folder, *(plan.writable or ())):
             each.mkdir(parents=True, exist_ok=True)
         # A pipe of our own: asyncio's would make `wait` last until whoever inherited it has closed it.
@@ -190,7 +190,7 @@ class ContainerProcess:
         return cls(process, await _reader(read_end), log, mark)
 
     async def wait(self) -> int:
-        """Waits for the end of the container and of its log; returns the exit code (128 + N after signal N)."""
+        """Wait for the end of the container and of its log; return the exit code (128 + N after signal N)."""
         code = await self._process.wait()
         if code < 0:
             # Its first process was killed and could not clean up.
@@ -201,11 +201,11 @@ class ContainerProcess:
         return 128 - code if code < 0 else code
 
     def terminate(self) -> None:
-        """Asks the command's process group to end (SIGTERM)."""
+        """Ask the command's process group to end (SIGTERM)."""
         self._signal(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """Ends the command and everything below it at once; returns when that has happened."""
+        """End the command and everything below it at once; return when that has happened."""
         self._signal(signal.SIGUSR2)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), _END_LIMIT_S)

@@ -29,12 +29,12 @@ class ImagePuller:
         self._failed: dict[str, tuple[float, ImageError]] = {}
 
     def present(self, reference: str) -> Path | None:
-        """The folder of an image that is there, or None; raises ImageError where the reference is none."""
+        """Return the folder of an image that is there, or None; raises ImageError where the reference is none."""
         folder = self._node.images_dir / image_name(reference)
         return folder if (folder / "bin" / "python").exists() else None
 
     def check(self, reference: str) -> None:
-        """Raises ImageError where no image of this name can be built, or it could not be a moment ago."""
+        """Raise ImageError where no image of this name can be built, or it could not be a moment ago."""
         name = image_name(reference)
         image_source(name, self._node.image_sources_dir)
         failed_at, error = self._failed.get(name, (0.0, None))
@@ -42,7 +42,7 @@ class ImagePuller:
             raise error
 
     async def pull(self, reference: str) -> None:
-        """Returns when the image is there; raises ImageError that says why it cannot be built."""
+        """Return when the image is there; raises ImageError that says why it cannot be built."""
         name = image_name(reference)
         if name not in self._builds:
             task = asyncio.create_task(self._build(name), name=f"image {name}")
@@ -51,7 +51,7 @@ class ImagePuller:
         await asyncio.shield(self._builds[name])
 
     async def stop(self) -> None:
-        """Ends the builds that are under way."""
+        """End the builds that are under way."""
         builds = list(self._builds.values())
         for build in builds:
             build.cancel()

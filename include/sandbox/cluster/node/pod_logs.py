@@ -17,7 +17,7 @@ class PodLogs:
         self._open: dict[tuple[str, str], ContainerLog] = {}
 
     def of(self, pod: KubeObject, container: str) -> ContainerLog:
-        """The log of one container, the same one for the writer and all readers."""
+        """Return the log of one container, the same one for the writer and all readers."""
         uid = pod["metadata"]["uid"]
         key = (uid, container)
         if key not in self._open:
@@ -25,7 +25,7 @@ class PodLogs:
         return self._open[key]
 
     def forget(self, pod: KubeObject) -> None:
-        """Deletes the logs of a pod."""
+        """Delete the logs of a pod."""
         uid = pod["metadata"]["uid"]
         for key in [key for key in self._open if key[0] == uid]:
             self._open.pop(key).close()

@@ -71,7 +71,7 @@ class PodRun:
         self._hurry: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Lives the pod's life; raises nothing that the pod itself could cause."""
+        """Run the pod from its scheduling to its end; raises nothing that the pod itself could cause."""
         work = asyncio.create_task(self._work())
         stop = asyncio.create_task(self._stopping.wait())
         deadline = asyncio.create_task(self._deadline())
@@ -91,7 +91,7 @@ class PodRun:
             await self._sweep()
 
     def stop(self, grace_s: float) -> None:
-        """Ends the pod, by force after `grace_s` seconds; called again, the shorter grace counts."""
+        """End the pod, by force after `grace_s` seconds; called again, the shorter grace counts."""
         if self._stopping.is_set():
             self._hurry = asyncio.create_task(self._kill_after(grace_s))
         else:
@@ -99,11 +99,11 @@ class PodRun:
             self._stopping.set()
 
     async def shut_down(self, grace_s: float) -> None:
-        """Ends the pod's processes because the node goes down; what they end with is what it reports."""
+        """End the pod's processes because the node goes down; what they end with is what it reports."""
         await self._end(grace_s)
 
     async def _work(self) -> None:
-        """Everything from scheduling to the last exit code."""
+        """Do everything from scheduling to the last exit code."""
         await self._until_scheduled()
         self._report("Pending")
         self._tell_what_is_not_emulated()
@@ -117,7 +117,7 @@ class PodRun:
         self._finish()
 
     async def _until_scheduled(self) -> None:
-        """Returns once the node has what the pod asks for."""
+        """Return once the node has what the pod asks for."""
         while lacking := self._lacking():
             message = f"0/1 nodes are available: 1 Insufficient {lacking}."
             self._write(unschedulable_status(self._pod, message))
@@ -129,7 +129,7 @@ class PodRun:
         self._events.normal(self._pod, "Scheduled", message)
 
     def _lacking(self) -> str | None:
-        """The first extended resource of which the pod asks for more than there is."""
+        """Return the first extended resource of which the pod asks for more than there is."""
         asked: dict[str, float] = {}
         for container in self._pod["spec"]["containers"]:
             # A limit without a request is a request for as much.
@@ -150,7 +150,7 @@ class PodRun:
             self._events.warning(self._pod, "NotEmulated", message)
 
     async def _until_pulled(self, container: Mapping[str, Any]) -> Path:
-        """Returns the folder of the container's image once it is there; builds it where it is not."""
+        """Return the folder of the container's image once it is there; builds it where it is not."""
         name, reference, reason = container["name"], container["image"], "ErrImagePull"
         while True:
             try:
@@ -167,7 +167,7 @@ class PodRun:
                 reason = "ImagePullBackOff"
 
     async def _pull(self, container: str, reference: str) -> None:
-        """Builds an image, and tells of it as a kubelet tells of a pull; raises ImageError."""
+        """Build an image, and tell of it as a kubelet tells of a pull; raises ImageError."""
         started = time.monotonic()
         self._events.normal(self._pod, "Pulling", f'Pulling image "{reference}"', container=container)
         await self._images.pull(reference)
@@ -183,7 +183,7 @@ class PodRun:
         await asyncio.sleep(_RETRY_S)
 
     async def _start(self, container: Mapping[str, Any], image: Path) -> None:
-        """Starts one container; what prevents it becomes its state."""
+        """Start one container; what prevents it becomes its state."""
         name, metadata = container["name"], self._pod["metadata"]
         given = {**self._node.environment, CLUSTER_MARK: str(self._node.state_dir)}
         while True:
@@ -215,7 +215,7 @@ class PodRun:
             return
 
     async def _follow(self, name: str) -> None:
-        """Waits for the end of one container and reports it, unless it was the last."""
+        """Wait for the end of one container and report it, unless it was the last."""
         code = await self._processes[name].wait()
         message = self._termination_message(name) if code else ""
         self._states[name] = terminated(self._states[name], code, message=message)
@@ -233,39 +233,39 @@ class PodRun:
         self._report("Failed" if failed else "Succeeded")
 
     async def _deadline(self) -> None:
-        """Returns when the pod's time is up; never, if it has no limit. Counted from when the node took it."""
+        """Return when the pod's time is up; never, if it has no limit. Counted from when the node took it."""
         limit_s = self._pod["spec"].get("activeDeadlineSeconds")
         if limit_s is None:
             await asyncio.Event().wait()
         await asyncio.sleep(limit_s)
 
     async def _stopped(self) -> None:
-        """Ends a pod that was deleted, and says so while there is still an object to say it in."""
+        """End a pod that was deleted, and say so while there is still an object to say it in."""
         self._events.normal(self._pod, "Killing", "Stopping the containers of a deleted pod")
         self._terminate_states(await self._end(self._grace_s))
         self._finish()
 
     async def _overdue(self) -> None:
-        """Ends a pod whose time is up, and says so."""
+        """End a pod whose time is up, and say so."""
         message = "Pod was active on the node longer than the specified deadline"
         self._events.warning(self._pod, "DeadlineExceeded", message)
         self._terminate_states(await self._end(self._pod["spec"]["terminationGracePeriodSeconds"]))
         self._report("Failed", reason="DeadlineExceeded", message=message)
 
     def _broken(self, error: BaseException) -> None:
-        """Reports a pod that the node itself could not run."""
+        """Report a pod that the node itself could not run."""
         log.error("Pod %s: the node could not run it.", self._pod["metadata"]["name"], exc_info=error)
         self._terminate_states({})
         self._report("Failed", reason="NodeFailure", message=f"the node could not run the pod: {error}")
 
     def _terminate_states(self, codes: Mapping[str, int]) -> None:
-        """Every container that has not ended by itself has ended now, with the code given or as if killed."""
+        """Report every container that has not ended by itself as ended now, with the code given or as if killed."""
         for name, state in self._states.items():
             if "terminated" not in state:
                 self._states[name] = terminated(state, codes.get(name, KILLED_CODE))
 
     async def _end(self, grace_s: float) -> dict[str, int]:
-        """Asks all containers to end, and ends them by force after `grace_s` seconds; returns their exit
+        """Ask all containers to end, and end them by force after `grace_s` seconds; return their exit
         codes.
         """
         waits = {name: asyncio.create_task(process.wait()) for name, process in self._processes.items()}
@@ -284,7 +284,7 @@ class PodRun:
         await asyncio.gather(*(process.kill() for process in self._processes.values()))
 
     async def _sweep(self) -> None:
-        """Ends whatever is left, also of a container that was just about to start."""
+        """End whatever is left, also of a container that was just about to start."""
         await self._kill_after(0)
         for name in self._states:
             mark = f"{self._pod['metadata']['uid']}/{name}"
@@ -300,7 +300,7 @@ class PodRun:
         self._change(change)
 
     def _change(self, change: Callable[[KubeObject], Any]) -> None:
-        """Writes to the stored pod, unless it is gone or another one has its name by now."""
+        """Write to the stored pod, unless it is gone or another one has its name by now."""
         metadata = self._pod["metadata"]
         try:
             stored = self._store.get("pods", metadata["namespace"], metadata["name"])

@@ -17,19 +17,19 @@ ContainerState = dict[str, Any]
 
 
 def waiting(reason: str, message: str = "") -> ContainerState:
-    """A container that does not run yet."""
+    """Return a container that does not run yet."""
     return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
 
 
 def running() -> ContainerState:
-    """A container that has just been started."""
+    """Return a container that has just been started."""
     return {"running": {"startedAt": api_time()}}
 
 
 def terminated(
     before: ContainerState, exit_code: int, *, reason: str | None = None, message: str = ""
 ) -> ContainerState:
-    """A container that has just ended; `before` is its state until now."""
+    """Return a container that has just ended; `before` is its state until now."""
     now = api_time()
     ended = {
         "exitCode": exit_code,
@@ -48,7 +48,7 @@ def pod_status(
     reason: str = "",
     message: str = "",
 ) -> dict[str, Any]:
-    """The whole status: phase, conditions (with the time of their last change), one entry for each container."""
+    """Return the whole status: phase, conditions (with the time of their last change), one entry for each container."""
     before = pod.get("status", {})
     up = phase == "Running" and all("running" in state for state in states.values())
     not_up = "PodCompleted" if phase in ("Succeeded", "Failed") else "ContainersNotReady"
@@ -72,14 +72,14 @@ def pod_status(
 
 
 def unschedulable_status(pod: KubeObject, message: str) -> dict[str, Any]:
-    """The status of a pod that no node can take."""
+    """Return the status of a pod that no node can take."""
     before = pod.get("status", {})
     condition = _condition(before, "PodScheduled", False, "Unschedulable") | {"message": message}
     return {"phase": "Pending", "qosClass": before.get("qosClass", "BestEffort"), "conditions": [condition]}
 
 
 def lost_status(pod: KubeObject) -> dict[str, Any]:
-    """The status of a pod whose processes ended with an earlier process of the emulator."""
+    """Return the status of a pod whose processes ended with an earlier process of the emulator."""
     message = "The container could not be located when the pod was terminated: the node was restarted"
     states = {
         status["name"]: status["state"]

@@ -35,7 +35,7 @@ class PodRunner:
         self._runs: dict[str, tuple[PodRun, asyncio.Task[None]]] = {}
 
     async def run(self) -> None:
-        """Runs until cancelled; then no process of any pod is left."""
+        """Run until cancelled; then no process of any pod is left."""
         leftover = await asyncio.to_thread(kill_marked, CLUSTER_MARK, str(self._node.state_dir))
         if leftover:
             log.warning("Ended %d processes that an earlier run had left behind.", leftover)

@@ -16,7 +16,7 @@ CLUSTER_MARK = "SLIPWAY_CLUSTER_STATE"
 
 
 def marked_processes(name: str, value: str) -> list[int]:
-    """The ids of all other processes with `name=value` in the environment they were started with."""
+    """Return the ids of all other processes with `name=value` in the environment they were started with."""
     mark = f"{name}={value}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -31,7 +31,7 @@ def marked_processes(name: str, value: str) -> list[int]:
 
 
 def kill_marked(name: str, value: str) -> int:
-    """SIGKILL to all other processes with the mark, until none is left; returns how many were met."""
+    """Send SIGKILL to all other processes with the mark, until none is left; return how many there were."""
     killed: set[int] = set()
     # What is killed may have forked meanwhile; what has ended but is not collected has no environment any
     # more.

@@ -23,7 +23,7 @@ MOUNTED = ("/dev", "/proc")
 
 
 def make_read_only(writable: list[str]) -> bool:
-    """Takes from this process, for good, all writing outside of `writable`; False where the kernel cannot do it.
+    """Take from this process, for good, all writing outside of `writable`; False where the kernel cannot do it.
 
     Raises OSError.
     """
@@ -53,7 +53,7 @@ def _checked(answer: int) -> int:
 
 
 def main() -> None:
-    """Runs the program named on the command line in the place of this one."""
+    """Run the program named on the command line in the place of this one."""
     place = sys.argv.index("--")
     make_read_only(sys.argv[1:place])
     command = sys.argv[place + 1 :]

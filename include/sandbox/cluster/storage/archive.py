@@ -21,18 +21,18 @@ class Archive:
         self._folder = folder
 
     def save(self, resource: Resource, obj: KubeObject) -> None:
-        """Writes `obj` over its earlier state."""
+        """Write `obj` over its earlier state."""
         if not resource.persistent:
             return
         replace_file(self._path(resource, obj), json.dumps(obj, sort_keys=True))
 
     def remove(self, resource: Resource, obj: KubeObject) -> None:
-        """Forgets `obj`."""
+        """Forget `obj`."""
         if resource.persistent:
             self._path(resource, obj).unlink(missing_ok=True)
 
     def load(self) -> Iterator[tuple[Resource, KubeObject]]:
-        """All objects as last saved; a file that cannot be read is reported and passed over."""
+        """Yield all objects as last saved; a file that cannot be read is reported and passed over."""
         for resource in RESOURCES:
             for path in sorted((self._folder / resource.plural).glob("*/*.json")):
                 try:

@@ -25,11 +25,11 @@ class EventRecorder:
         self._written: deque[tuple[str, str]] = deque()
 
     def normal(self, about: KubeObject, reason: str, message: str, *, container: str = "") -> None:
-        """Something went as it should."""
+        """Record that something went as it should."""
         self._record("Normal", about, reason, message, container)
 
     def warning(self, about: KubeObject, reason: str, message: str, *, container: str = "") -> None:
-        """Something did not."""
+        """Record that something went wrong."""
         self._record("Warning", about, reason, message, container)
 
     def _record(self, level: str, about: KubeObject, reason: str, message: str, container: str) -> None:

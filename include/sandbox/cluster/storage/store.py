@@ -62,14 +62,14 @@ class ObjectStore:
         return str(self._history.version)
 
     def create(self, obj: Mapping[str, Any], *, dry_run: bool = False) -> KubeObject:
-        """Stores a new object (its kind read from `apiVersion` and `kind`) and returns it as stored.
+        """Store a new object (its kind read from `apiVersion` and `kind`) and return it as stored.
 
         Raises ApiError 400, 403, 404 (namespace), 409 AlreadyExists or 422.
         """
         return self.create_admitted(obj, dry_run=dry_run).obj
 
     def create_admitted(self, obj: Mapping[str, Any], *, dry_run: bool = False) -> Admission:
-        """As `create`, and says which unknown fields were dropped."""
+        """As `create`, and say which unknown fields were dropped."""
         resource, new = resource_of(obj), deepcopy(dict(obj))
         metadata = new.setdefault("metadata", {})
         if not isinstance(metadata, dict):
@@ -95,18 +95,18 @@ class ObjectStore:
         return Admission(deepcopy(created), admission.unknown_fields)
 
     def get(self, kind: str, namespace: str | None, name: str) -> KubeObject:
-        """The object; raises ApiError 404."""
+        """Return the object; raises ApiError 404."""
         return deepcopy(self._current(resource_named(kind), namespace, name))
 
     def list(self, kind: str, namespace: str | None = None, label_selector: str | None = None) -> Objects:
-        """The objects of a kind, in one namespace or (None) in all, sorted by namespace and name.
+        """Return the objects of a kind, in one namespace or (None) in all, sorted by namespace and name.
 
         Raises ApiError 400 for a selector that does not parse.
         """
         return self.select(resource_named(kind), namespace, label_matcher(label_selector))
 
     def select(self, resource: Resource, namespace: str | None, matches: Matcher) -> Objects:
-        """The objects of a kind that `matches` accepts, sorted by namespace and name."""
+        """Return the objects of a kind that `matches` accepts, sorted by namespace and name."""
         return [
             deepcopy(obj)
             for key, obj in sorted(self._objects.items())
@@ -123,7 +123,7 @@ class ObjectStore:
         *,
         dry_run: bool = False,
     ) -> KubeObject:
-        """Lays a merge patch over an object; with `subresource="status"` only the status changes, else all
+        """Lay a merge patch over an object; with `subresource="status"` only the status changes, else all
         but it.
 
         A `metadata.resourceVersion` in the patch must be the present one. Raises ApiError 400, 403, 404, 409,
@@ -141,7 +141,7 @@ class ObjectStore:
         *,
         dry_run: bool = False,
     ) -> Admission:
-        """As `merge_patch`, and says which unknown fields were dropped."""
+        """As `merge_patch`, and say which unknown fields were dropped."""
         resource = resource_named(kind)
         merged = merge_patched(self._current(resource, namespace, name), patch)
         return self._update(resource, namespace, name, merged, subresource, dry_run=dry_run)
@@ -156,7 +156,7 @@ class ObjectStore:
         *,
         dry_run: bool = False,
     ) -> Admission:
-        """Puts `obj` in the place of the stored one; a `metadata.resourceVersion` in it must be the present
+        """Put `obj` in the place of the stored one; a `metadata.resourceVersion` in it must be the present
         one.
 
         Raises ApiError 400, 403, 404, 409, 422.
@@ -168,13 +168,13 @@ class ObjectStore:
     def update_status(
         self, kind: str, namespace: str | None, name: str, status: Mapping[str, Any]
     ) -> KubeObject:
-        """Replaces the status, as a controller that owns it does; raises ApiError 404."""
+        """Replace the status, as a controller that owns it does; raises ApiError 404."""
         return self.mutate(kind, namespace, name, lambda obj: obj.update(status=deepcopy(dict(status))))
 
     def mutate(
         self, kind: str, namespace: str | None, name: str, change: Callable[[KubeObject], None]
     ) -> KubeObject:
-        """Applies `change` to an object without admission, for what the cluster itself does; raises ApiError
+        """Apply `change` to an object without admission, for what the cluster itself does; raises ApiError
         404.
         """
         resource = resource_named(kind)
@@ -195,7 +195,7 @@ class ObjectStore:
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> KubeObject:
-        """Deletes an object and returns its last state; raises ApiError 404, or 409 for a failed
+        """Delete an object and return its last state; raises ApiError 404, or 409 for a failed
         precondition.
 
         A running pod, and an object with finalizers, is only marked (`deletionTimestamp`); `finalize` removes
@@ -225,7 +225,7 @@ class ObjectStore:
         return deepcopy(after)
 
     def finalize(self, kind: str, namespace: str | None, name: str, uid: str) -> None:
-        """Removes an object that was marked for deletion; nothing happens if it is gone or another has its
+        """Remove an object that was marked for deletion; nothing happens if it is gone or another has its
         name.
         """
         obj = self._objects.get((kind, namespace or "", name))
@@ -240,7 +240,7 @@ class ObjectStore:
         since: int | None = None,
         matches: Matcher = lambda obj: True,
     ) -> AsyncIterator[tuple[str, KubeObject]]:
-        """Yields (ADDED | MODIFIED | DELETED, object) for ever; first the present objects, or what came after
+        """Yield (ADDED | MODIFIED | DELETED, object) for ever; first the present objects, or what came after
         `since`.
 
         An object that begins or ceases to match is ADDED or DELETED. Raises ApiError 410 when the history
@@ -333,7 +333,7 @@ class ObjectStore:
 
 
 def _last_write(resource: Resource) -> KubeObject:
-    """Who wrote an object and when, without saying which fields: there is one manager here."""
+    """Return who wrote an object and when, without the fields: there is one manager here."""
     return {
         "manager": "emulated",
         "operation": "Update",

@@ -149,7 +149,7 @@ def settle(predictor: Predictor, canary_percent: int | None, *, tag_latest: bool
 
 
 def _reconcile(before: Predictor, canary_percent: int | None, tag_latest: bool) -> Predictor:
-    """One round: the Route's targets from what is known so far, then what KServe concludes from them."""
+    """Return one round: the Route's targets from what is known so far, then what KServe concludes from them."""
     latest_ready = _latest_ready(before)
     targets = _targets(replace(before, latest_ready=latest_ready), canary_percent, tag_latest)
     after = replace(before, latest_ready=latest_ready, traffic=targets)

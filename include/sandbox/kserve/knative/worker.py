@@ -90,7 +90,7 @@ class KnativeWorker(ServiceWorker):
         self._scale_down(settled.needed() | self.predictor.needed())
 
     def forget(self) -> None:
-        """Have nothing in mind and no route, as before the first reconciliation."""
+        """Forget all state and all routes, as before the first reconciliation."""
         self.predictor, self._routed = machine.Predictor(), ()
         self._idle_since.clear()
 

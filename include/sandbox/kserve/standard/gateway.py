@@ -72,7 +72,7 @@ class OtherRoutes:
 
 
 def is_kserves(route: Mapping[str, Any]) -> bool:
-    """Whether KServe's controller made a route."""
+    """Tell whether KServe's controller made a route."""
     return any(one.get("controller") for one in route["metadata"].get("ownerReferences") or ())
 
 
@@ -88,7 +88,7 @@ def _backend_of(route: Mapping[str, Any]) -> str:
 
 
 def accept(store: Store, namespace: str, name: str) -> None:
-    """Say in a route's status what a Gateway says of a generation that it has taken; one that is gone is no matter."""
+    """Say in a route's status what a Gateway says of a generation that it has taken; nothing happens if it is gone."""
     try:
         found = store.get(ROUTES, namespace, name)
         conditions = [

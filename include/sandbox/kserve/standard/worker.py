@@ -113,7 +113,7 @@ class StandardWorker(ServiceWorker):
             self.retire(name)
 
     def forget(self) -> None:
-        """Have nothing in mind and no route, as before the first reconciliation."""
+        """Forget all state and all routes, as before the first reconciliation."""
         if self.predictor.routed:
             self._delete_routes()
         self.predictor, self._routed = machine.Predictor(), ()

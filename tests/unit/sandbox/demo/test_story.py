@@ -47,7 +47,7 @@ class FakeStore:
         return [{"Contents": [{"Key": key} for key in self.objects if key.startswith(Prefix)]}, {}]
 
 
-class FakeWorld(AirflowClient):
+class FakeAirflow(AirflowClient):
     """An Airflow whose runs end at the second look, and write the record of the outcome they are given."""
 
     def __init__(self, recorded: Callable[[int, str], list[Event]]) -> None:
@@ -107,56 +107,56 @@ class FakeClients(TrafficClient):
 
 
 @pytest.fixture
-def world(build: Any) -> FakeWorld:
+def airflow(build: Any) -> FakeAirflow:
     """An Airflow and a store in which everything goes as it should."""
-    return FakeWorld(build["recorded"])
+    return FakeAirflow(build["recorded"])
 
 
-def story_of(world: FakeWorld, good_traffic: Traffic, output: io.StringIO | None = None) -> Story:
+def story_of(airflow: FakeAirflow, good_traffic: Traffic, output: io.StringIO | None = None) -> Story:
     narrator = Narrator(Console(file=output or io.StringIO(), width=120))
-    return Story(world, world.store, "slipway", FakeClients(good_traffic), narrator, poll_s=0)
+    return Story(airflow, airflow.store, "slipway", FakeClients(good_traffic), narrator, poll_s=0)
 
 
-def test_the_story_is_told_to_its_end(world: FakeWorld, good_traffic: Traffic) -> None:
+def test_the_story_is_told_to_its_end(airflow: FakeAirflow, good_traffic: Traffic) -> None:
     """All four chapters end as meant, each with its run and its record."""
-    story = story_of(world, good_traffic)
+    story = story_of(airflow, good_traffic)
     story.tell()
     assert [one.as_meant for one in story.told] == [True] * 4
     assert [one.run.run_id for one in story.told if one.run] == [
         "manual-1",
-        run_id_for("digits", 2, world.store.objects["incoming/digits/2/ready.json"]),
+        run_id_for("digits", 2, airflow.store.objects["incoming/digits/2/ready.json"]),
         "manual-3",
         "manual-4",
     ]
 
 
-def test_version_2_is_started_by_nobody(world: FakeWorld, good_traffic: Traffic) -> None:
+def test_version_2_is_started_by_nobody(airflow: FakeAirflow, good_traffic: Traffic) -> None:
     """Versions 1, 3 and 4 are started over REST; version 2 only lands."""
-    story_of(world, good_traffic).tell()
-    assert [conf["version"] for conf in world.started] == [1, 3, 4]
-    assert "incoming/digits/2/ready.json" in world.store.objects
-    assert set(world.unpaused) == {"model_release", "model_intake"}
+    story_of(airflow, good_traffic).tell()
+    assert [conf["version"] for conf in airflow.started] == [1, 3, 4]
+    assert "incoming/digits/2/ready.json" in airflow.store.objects
+    assert set(airflow.unpaused) == {"model_release", "model_intake"}
 
 
-def test_the_conf_names_model_version_and_reason(world: FakeWorld, good_traffic: Traffic) -> None:
+def test_the_conf_names_model_version_and_reason(airflow: FakeAirflow, good_traffic: Traffic) -> None:
     """What is sent is what the form of the DAG would send; the canary is the release file's."""
-    story_of(world, good_traffic).tell()
-    first = world.started[0]
+    story_of(airflow, good_traffic).tell()
+    first = airflow.started[0]
     assert (first["model"], first["version"]) == ("digits", 1)
     assert first["reason"]
     assert set(first) <= set(RELEASE_PARAMETERS) - {"steps", "window_s"}
 
 
-def test_a_chapter_that_goes_wrong_ends_the_story(world: FakeWorld, good_traffic: Traffic) -> None:
+def test_a_chapter_that_goes_wrong_ends_the_story(airflow: FakeAirflow, good_traffic: Traffic) -> None:
     """Nothing is built on a release that ended otherwise than it should."""
-    world.outcomes[2] = "rolled_back"
-    story = story_of(world, good_traffic)
+    airflow.outcomes[2] = "rolled_back"
+    story = story_of(airflow, good_traffic)
     story.tell()
     assert [one.as_meant for one in story.told] == [True, False]
 
 
 def test_an_event_that_starts_nothing_ends_the_story(
-    world: FakeWorld, good_traffic: Traffic, monkeypatch: pytest.MonkeyPatch
+    airflow: FakeAirflow, good_traffic: Traffic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waiting for the run of version 2 has a limit, and its chapter then has no run."""
     impatient = tuple(
@@ -164,55 +164,55 @@ def test_an_event_that_starts_nothing_ends_the_story(
         for chapter in CHAPTERS
     )
     monkeypatch.setattr("include.sandbox.demo.story.CHAPTERS", impatient)
-    world.intake_works = False
-    story = story_of(world, good_traffic)
+    airflow.intake_works = False
+    story = story_of(airflow, good_traffic)
     story.tell()
     assert story.told[1].run is None
 
 
 def test_a_run_that_does_not_end_is_named(
-    world: FakeWorld, good_traffic: Traffic, monkeypatch: pytest.MonkeyPatch
+    airflow: FakeAirflow, good_traffic: Traffic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names version, run and what was seen last."""
     first = CHAPTERS[0]
     impatient = (type(first)(first.version, first.title, first.started_by, first.outcome, limit_s=0),)
     monkeypatch.setattr("include.sandbox.demo.story.CHAPTERS", impatient)
     with pytest.raises(TimedOutError, match=r"version 1 did not end.*manual-1"):
-        story_of(world, good_traffic).tell()
+        story_of(airflow, good_traffic).tell()
 
 
-def test_an_airflow_that_stumbles_is_asked_again(world: FakeWorld, good_traffic: Traffic) -> None:
+def test_an_airflow_that_stumbles_is_asked_again(airflow: FakeAirflow, good_traffic: Traffic) -> None:
     """A call that fails for the moment does not end the story."""
-    world.trouble = 3
-    story = story_of(world, good_traffic)
+    airflow.trouble = 3
+    story = story_of(airflow, good_traffic)
     story.tell()
     assert len(story.told) == 4
 
 
-def test_progress_is_said_once_for_each_change(world: FakeWorld, good_traffic: Traffic) -> None:
+def test_progress_is_said_once_for_each_change(airflow: FakeAirflow, good_traffic: Traffic) -> None:
     """Without a terminal there is a line for each change and none for each look."""
     output = io.StringIO()
-    story_of(world, good_traffic, output).tell()
+    story_of(airflow, good_traffic, output).tell()
     lines = output.getvalue().splitlines()
     assert sum("Version 1:" in line for line in lines) == 1
     assert sum("convert" in line for line in lines) == 4
     assert any("rolled_back" in line for line in lines)
 
 
-def test_an_event_is_fetched_once(world: FakeWorld, build: Any) -> None:
+def test_an_event_is_fetched_once(airflow: FakeAirflow, build: Any) -> None:
     """Events never change, so what was read stays read."""
     for event in build["recorded"](1, "promoted"):
-        world.store.objects[event.key] = event.to_bytes()
-    records = Records(world.store, "slipway")
+        airflow.store.objects[event.key] = event.to_bytes()
+    records = Records(airflow.store, "slipway")
     assert records.events("digits", 1) == records.events("digits", 1)
-    assert len(world.store.gets) == len(set(world.store.gets)) == 8
+    assert len(airflow.store.gets) == len(set(airflow.store.gets)) == 8
 
 
-def test_events_are_ordered_by_number(world: FakeWorld, build: Any) -> None:
+def test_events_are_ordered_by_number(airflow: FakeAirflow, build: Any) -> None:
     """The order of the listing does not matter."""
     for event in reversed(build["recorded"](1, "promoted")):
-        world.store.objects[event.key] = event.to_bytes()
-    assert [event.seq for event in Records(world.store, "slipway").events("digits", 1)] == list(range(1, 9))
+        airflow.store.objects[event.key] = event.to_bytes()
+    assert [event.seq for event in Records(airflow.store, "slipway").events("digits", 1)] == list(range(1, 9))
 
 
 @pytest.mark.parametrize("outcome", ["promoted", "rolled_back", "refused"])

@@ -16,7 +16,7 @@ from include.sandbox.kserve.knative.status import status_of
 
 
 @dataclass
-class World:
+class EmulatedService:
     """An InferenceService, its predictor's state, and the moves that tests make."""
 
     service: dict[str, Any] = field(
@@ -27,7 +27,7 @@ class World:
     )
     predictor: Predictor = field(default_factory=Predictor)
 
-    def apply(self, *, uri: str | None = None, percent: int | str | None = "as it is") -> World:
+    def apply(self, *, uri: str | None = None, percent: int | str | None = "as it is") -> EmulatedService:
         """Patch the storageUri, the percent (None removes it), or both at once, and settle."""
         spec = self.service["spec"]["predictor"]
         if uri is not None:
@@ -38,12 +38,12 @@ class World:
             spec["canaryTrafficPercent"] = percent
         return self.settle()
 
-    def annotate(self, **annotations: str) -> World:
+    def annotate(self, **annotations: str) -> EmulatedService:
         """Change the service's annotations alone."""
         self.service["metadata"]["annotations"].update(annotations)
         return self.settle()
 
-    def becomes(self, number: int, phase: str, message: str = "") -> World:
+    def becomes(self, number: int, phase: str, message: str = "") -> EmulatedService:
         """Let a revision get ready or fail."""
         name = f"digits-predictor-{number:05d}"
         self.predictor = knative.with_revision(
@@ -51,7 +51,7 @@ class World:
         )
         return self.settle()
 
-    def settle(self) -> World:
+    def settle(self) -> EmulatedService:
         """One reconciliation."""
         accepted = knative.accept(self.predictor, self.service)
         percent = self.service["spec"]["predictor"].get("canaryTrafficPercent")
@@ -93,9 +93,9 @@ class World:
         )
 
 
-def stable_world() -> World:
-    """A world in which revision 1 is rolled out."""
-    return World().apply().becomes(1, "ready")
+def stable_service() -> EmulatedService:
+    """A service of which revision 1 is rolled out."""
+    return EmulatedService().apply().becomes(1, "ready")
 
 
 def condition(status: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -106,50 +106,50 @@ def condition(status: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def test_first_deploy_gets_everything_once_ready() -> None:
     """The first revision has no traffic until it is ready, then all of it."""
-    world = World().apply()
-    assert (world.shares(), world.marks()) == ({}, (1, 0, 0, 0))
-    world.becomes(1, "ready")
-    assert (world.shares(), world.marks()) == ({1: 100}, (1, 1, 1, 0))
+    emulated = EmulatedService().apply()
+    assert (emulated.shares(), emulated.marks()) == ({}, (1, 0, 0, 0))
+    emulated.becomes(1, "ready")
+    assert (emulated.shares(), emulated.marks()) == ({1: 100}, (1, 1, 1, 0))
 
 
 def test_percent_is_ignored_on_the_first_deploy() -> None:
     """A percent on the first deploy does not keep the first revision from all the traffic."""
-    world = World().apply(percent=5).becomes(1, "ready")
-    assert world.shares() == {1: 100}
-    assert world.predictor.latest_rolledout == "digits-predictor-00001"
+    emulated = EmulatedService().apply(percent=5).becomes(1, "ready")
+    assert emulated.shares() == {1: 100}
+    assert emulated.predictor.latest_rolledout == "digits-predictor-00001"
 
 
 def test_canary_starts_when_ready() -> None:
     """A new URI with a percent moves nothing until the new revision is ready, then just the percent."""
-    world = stable_world().apply(uri="s3://b/2", percent=5)
-    assert (world.shares(), world.marks()) == ({1: 100}, (2, 1, 1, 0))
-    world.becomes(2, "ready")
-    assert (world.shares(), world.marks()) == ({2: 5, 1: 95}, (2, 2, 1, 0))
+    emulated = stable_service().apply(uri="s3://b/2", percent=5)
+    assert (emulated.shares(), emulated.marks()) == ({1: 100}, (2, 1, 1, 0))
+    emulated.becomes(2, "ready")
+    assert (emulated.shares(), emulated.marks()) == ({2: 5, 1: 95}, (2, 2, 1, 0))
 
 
 def test_percent_moves_without_a_new_revision() -> None:
     """A change of the percent alone makes no revision."""
-    world = stable_world().apply(uri="s3://b/2", percent=5).becomes(2, "ready").apply(percent=50)
-    assert (world.shares(), world.marks()) == ({2: 50, 1: 50}, (2, 2, 1, 0))
+    emulated = stable_service().apply(uri="s3://b/2", percent=5).becomes(2, "ready").apply(percent=50)
+    assert (emulated.shares(), emulated.marks()) == ({2: 50, 1: 50}, (2, 2, 1, 0))
 
 
 def test_promotion_is_the_removal_of_the_percent() -> None:
     """Without the percent the ready candidate gets everything and is recorded as rolled out."""
-    world = stable_world().apply(uri="s3://b/2", percent=99).becomes(2, "ready").apply(percent=None)
-    assert (world.shares(), world.marks()) == ({2: 100}, (2, 2, 2, 1))
+    emulated = stable_service().apply(uri="s3://b/2", percent=99).becomes(2, "ready").apply(percent=None)
+    assert (emulated.shares(), emulated.marks()) == ({2: 100}, (2, 2, 2, 1))
 
 
 def test_explicit_hundred_is_a_promotion_too() -> None:
     """A percent of 100 leaves no second target and rolls the candidate out."""
-    world = stable_world().apply(uri="s3://b/2", percent=50).becomes(2, "ready").apply(percent=100)
-    assert (world.shares(), world.marks()) == ({2: 100}, (2, 2, 2, 1))
+    emulated = stable_service().apply(uri="s3://b/2", percent=50).becomes(2, "ready").apply(percent=100)
+    assert (emulated.shares(), emulated.marks()) == ({2: 100}, (2, 2, 2, 1))
 
 
 def test_canary_that_never_gets_ready_gets_nothing() -> None:
     """A candidate that fails leaves all traffic on the stable one, and the status says why."""
-    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "failed", "cannot load")
-    assert (world.shares(), world.marks()) == ({1: 100}, (2, 1, 1, 0))
-    status = world.status()
+    emulated = stable_service().apply(uri="s3://b/2", percent=20).becomes(2, "failed", "cannot load")
+    assert (emulated.shares(), emulated.marks()) == ({1: 100}, (2, 1, 1, 0))
+    status = emulated.status()
     assert status["modelStatus"]["transitionStatus"] == "BlockedByFailedLoad"
     assert status["modelStatus"]["states"] == {
         "activeModelState": "Loaded",
@@ -162,86 +162,86 @@ def test_canary_that_never_gets_ready_gets_nothing() -> None:
 
 def test_failure_of_the_past_stays_in_the_status() -> None:
     """Trap: after a good candidate has followed, the last failure is still told."""
-    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "failed", "cannot load")
-    status = world.apply(uri="s3://b/3").becomes(3, "ready").status()
+    emulated = stable_service().apply(uri="s3://b/2", percent=20).becomes(2, "failed", "cannot load")
+    status = emulated.apply(uri="s3://b/3").becomes(3, "ready").status()
     assert status["modelStatus"]["transitionStatus"] == "UpToDate"
     assert status["modelStatus"]["lastFailureInfo"]["message"] == "cannot load"
 
 
 def test_four_phase_rollback_never_leaves_the_good_model() -> None:
     """Percent to 0, the good URI at 0, wait, remove the percent: the bad revision gets nothing meanwhile."""
-    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "ready")
-    assert world.apply(percent=0).shares() == {2: 0, 1: 100}
-    assert world.apply(uri="s3://b/1").shares() == {2: 0, 1: 100}
-    assert world.becomes(3, "ready").shares() == {3: 0, 1: 100}
-    assert world.apply(percent=None).shares() == {3: 100}
-    assert world.marks() == (3, 3, 3, 1)
+    emulated = stable_service().apply(uri="s3://b/2", percent=20).becomes(2, "ready")
+    assert emulated.apply(percent=0).shares() == {2: 0, 1: 100}
+    assert emulated.apply(uri="s3://b/1").shares() == {2: 0, 1: 100}
+    assert emulated.becomes(3, "ready").shares() == {3: 0, 1: 100}
+    assert emulated.apply(percent=None).shares() == {3: 100}
+    assert emulated.marks() == (3, 3, 3, 1)
 
 
 def test_old_uri_without_percent_sends_everything_to_the_bad_one() -> None:
     """Trap: the old URI and the removal of the percent in one patch give the bad revision all the traffic."""
-    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "ready")
-    world.apply(uri="s3://b/1", percent=None)
-    assert (world.shares(), world.marks()) == ({2: 100}, (3, 2, 2, 1))
-    assert world.becomes(3, "ready").shares() == {3: 100}
+    emulated = stable_service().apply(uri="s3://b/2", percent=20).becomes(2, "ready")
+    emulated.apply(uri="s3://b/1", percent=None)
+    assert (emulated.shares(), emulated.marks()) == ({2: 100}, (3, 2, 2, 1))
+    assert emulated.becomes(3, "ready").shares() == {3: 100}
 
 
 def test_removal_of_percent_zero_promotes_the_bad_one() -> None:
     """Trap: after a rollback by percent 0 alone, removing the percent promotes the bad revision."""
-    world = stable_world().apply(uri="s3://b/2", percent=20).becomes(2, "ready").apply(percent=0)
-    assert world.apply(percent=None).shares() == {2: 100}
+    emulated = stable_service().apply(uri="s3://b/2", percent=20).becomes(2, "ready").apply(percent=0)
+    assert emulated.apply(percent=None).shares() == {2: 100}
 
 
 def test_percent_without_a_new_spec_falls_back_to_the_previous_model() -> None:
     """Trap: a percent set after full rollout moves the rest to the revision before."""
-    world = stable_world().apply(uri="s3://b/2", percent=50).becomes(2, "ready").apply(percent=None)
-    world.apply(percent=10)
-    assert (world.shares(), world.marks()) == ({2: 10, 1: 90}, (2, 2, 1, 1))
+    emulated = stable_service().apply(uri="s3://b/2", percent=50).becomes(2, "ready").apply(percent=None)
+    emulated.apply(percent=10)
+    assert (emulated.shares(), emulated.marks()) == ({2: 10, 1: 90}, (2, 2, 1, 1))
 
 
 def test_same_uri_again_makes_no_revision() -> None:
     """Applying the present URI once more changes nothing."""
-    world = stable_world()
-    before = world.predictor
-    assert world.apply(uri="s3://b/1").predictor == before
+    emulated = stable_service()
+    before = emulated.predictor
+    assert emulated.apply(uri="s3://b/1").predictor == before
 
 
 def test_pending_revision_in_between_becomes_latest_when_ready() -> None:
     """Trap: of two candidates in a row the first one gets the percent if it is ready first."""
-    world = stable_world().apply(uri="s3://b/2", percent=5).apply(uri="s3://b/3")
-    assert world.predictor.needed() == {f"digits-predictor-0000{number}" for number in (1, 2, 3)}
-    assert world.becomes(2, "ready").shares() == {2: 5, 1: 95}
-    assert world.becomes(3, "ready").shares() == {3: 5, 1: 95}
-    assert "digits-predictor-00002" not in world.predictor.needed()
+    emulated = stable_service().apply(uri="s3://b/2", percent=5).apply(uri="s3://b/3")
+    assert emulated.predictor.needed() == {f"digits-predictor-0000{number}" for number in (1, 2, 3)}
+    assert emulated.becomes(2, "ready").shares() == {2: 5, 1: 95}
+    assert emulated.becomes(3, "ready").shares() == {3: 5, 1: 95}
+    assert "digits-predictor-00002" not in emulated.predictor.needed()
 
 
 def test_older_revision_that_gets_ready_late_is_not_latest() -> None:
     """A revision that gets ready after a newer one does not take the traffic back."""
-    world = stable_world().apply(uri="s3://b/2", percent=5).apply(uri="s3://b/3").becomes(3, "ready")
-    assert world.becomes(2, "ready").shares() == {3: 5, 1: 95}
+    emulated = stable_service().apply(uri="s3://b/2", percent=5).apply(uri="s3://b/3").becomes(3, "ready")
+    assert emulated.becomes(2, "ready").shares() == {3: 5, 1: 95}
 
 
 def test_annotation_makes_a_revision() -> None:
     """Trap: the service's annotations reach the revision template, so a change of one is a new revision."""
-    world = stable_world().annotate(**{"example.dev/lease": "10:00"})
-    assert world.marks() == (2, 1, 1, 0)
+    emulated = stable_service().annotate(**{"example.dev/lease": "10:00"})
+    assert emulated.marks() == (2, 1, 1, 0)
     kept_out = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
-    assert world.annotate(**kept_out).marks() == (2, 1, 1, 0)
+    assert emulated.annotate(**kept_out).marks() == (2, 1, 1, 0)
 
 
 def test_observed_generation_is_the_knative_services() -> None:
     """Trap: observedGeneration counts changes of the Knative Service, not of the InferenceService."""
-    world = World().apply()
-    assert world.status()["observedGeneration"] == 1
-    world.apply(percent=5)  # no revision is rolled out yet: the Knative Service stays as it is
-    assert world.status()["observedGeneration"] == 1
-    assert world.becomes(1, "ready").status()["observedGeneration"] == 2
+    emulated = EmulatedService().apply()
+    assert emulated.status()["observedGeneration"] == 1
+    emulated.apply(percent=5)  # no revision is rolled out yet: the Knative Service stays as it is
+    assert emulated.status()["observedGeneration"] == 1
+    assert emulated.becomes(1, "ready").status()["observedGeneration"] == 2
 
 
 def test_status_has_the_shape_of_kserves() -> None:
     """Traffic lines name revision, percent, latest, tag; the conditions are those of the Knative mode."""
-    world = stable_world().apply(uri="s3://b/2", percent=5).becomes(2, "ready")
-    status = world.status()
+    emulated = stable_service().apply(uri="s3://b/2", percent=5).becomes(2, "ready")
+    status = emulated.status()
     component = status["components"]["predictor"]
     assert component["traffic"] == [
         {"revisionName": "digits-predictor-00002", "percent": 5, "latestRevision": True},
@@ -270,42 +270,42 @@ def test_status_has_the_shape_of_kserves() -> None:
 
 def test_nothing_ready_yet_is_unknown_and_has_no_url() -> None:
     """Before the first revision is ready, readiness is Unknown; once it failed, False: RevisionMissing."""
-    world = World().apply()
-    status = world.status()
+    emulated = EmulatedService().apply()
+    status = emulated.status()
     assert condition(status, "Ready")["status"] == "Unknown"
     assert "url" not in status
     assert "traffic" not in status["components"]["predictor"]
-    failed = world.becomes(1, "failed", "nothing at s3://b/1").status()
+    failed = emulated.becomes(1, "failed", "nothing at s3://b/1").status()
     assert condition(failed, "PredictorRouteReady")["reason"] == "RevisionMissing"
     assert "nothing at s3://b/1" in condition(failed, "PredictorConfigurationReady")["message"]
 
 
 def test_transition_times_last_while_the_status_does() -> None:
     """A condition keeps its transition time until its status changes."""
-    world = stable_world()
-    before = world.status()
-    assert world.status(before, now="2026-11-20T11:00:00Z") == before
-    world.apply(uri="s3://b/2", percent=5)
-    after = world.status(before, now="2026-11-20T11:00:00Z")
+    emulated = stable_service()
+    before = emulated.status()
+    assert emulated.status(before, now="2026-11-20T11:00:00Z") == before
+    emulated.apply(uri="s3://b/2", percent=5)
+    after = emulated.status(before, now="2026-11-20T11:00:00Z")
     assert condition(after, "PredictorReady")["lastTransitionTime"] == "2026-11-20T11:00:00Z"
     assert condition(after, "PredictorRouteReady")["lastTransitionTime"] == "2026-11-20T10:00:00Z"
 
 
 def test_tag_routing_gives_the_latest_its_own_url() -> None:
     """With tag routing on, the candidate can be asked under its own URL."""
-    world = stable_world().annotate(**{TAG_ROUTING_ANNOTATION: "true"})
-    world.apply(uri="s3://b/2", percent=0).becomes(3, "ready")
-    latest = world.status()["components"]["predictor"]["traffic"][0]
+    emulated = stable_service().annotate(**{TAG_ROUTING_ANNOTATION: "true"})
+    emulated.apply(uri="s3://b/2", percent=0).becomes(3, "ready")
+    latest = emulated.status()["components"]["predictor"]["traffic"][0]
     assert (latest["tag"], latest["percent"]) == ("latest", 0)
     assert latest["url"] == "http://latest-digits-predictor.models.sandbox.test"
 
 
 def test_old_revisions_are_forgotten_but_not_those_in_use() -> None:
     """Of many revisions only recent ones and those with a part in the traffic are remembered."""
-    world = stable_world()
+    emulated = stable_service()
     for number in range(2, 30):
-        world.apply(uri=f"s3://b/{number}", percent=5)
-    kept = knative.forget_old(world.predictor, keep=3)
+        emulated.apply(uri=f"s3://b/{number}", percent=5)
+    kept = knative.forget_old(emulated.predictor, keep=3)
     assert {one.number for one in kept.revisions} >= {1, 27, 28, 29}
     assert knative.settle(kept, 5) == kept
 
@@ -321,20 +321,20 @@ MOVES = st.one_of(
 @given(st.lists(MOVES, max_size=25))
 def test_traffic_is_whole_and_goes_to_ready_revisions(moves: list[tuple[str, Any]]) -> None:
     """Whatever is done, traffic sums to 100 over ready revisions, all of them needed, and settles."""
-    world = World().apply()
+    emulated = EmulatedService().apply()
     for kind, value in moves:
         if kind == "uri":
-            world.apply(uri=f"s3://b/{value}")
+            emulated.apply(uri=f"s3://b/{value}")
         elif kind == "percent":
-            world.apply(percent=value)
+            emulated.apply(percent=value)
         else:
-            world.becomes(value, kind)
-        shares = world.shares()
+            emulated.becomes(value, kind)
+        shares = emulated.shares()
         assert not shares or sum(shares.values()) == 100
-        ready = {one.name for one in world.predictor.revisions if one.phase == "ready"}
-        routed = {target.revision for target in world.predictor.traffic}
+        ready = {one.name for one in emulated.predictor.revisions if one.phase == "ready"}
+        routed = {target.revision for target in emulated.predictor.traffic}
         assert routed <= ready
-        assert routed <= world.predictor.needed()
+        assert routed <= emulated.predictor.needed()
         assert bool(routed) == bool(ready)
-        before = world.predictor
-        assert world.settle().predictor == before
+        before = emulated.predictor
+        assert emulated.settle().predictor == before
