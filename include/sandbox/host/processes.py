@@ -1,4 +1,4 @@
-"""Finds and end what a sandbox has left running, also when whoever should have ended it was killed.
+"""Find and end what a sandbox has left running, also when whoever should have ended it was killed.
 
 A process belongs to a sandbox when its environment says so (`SLIPWAY_SANDBOX=ROOT`), when it is in the
 session of the
