@@ -19,7 +19,7 @@ from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard.gateway import OtherRoutes
 from include.sandbox.kserve.standard.worker import StandardWorker
-from include.sandbox.kserve.worker import KIND, ServiceWorker, Surroundings
+from include.sandbox.kserve.worker import KIND, ServiceWorker, WorkerContext
 from include.sandbox.services.router import Router
 from include.sandbox.services.routing import Routing
 from include.sandbox.services.triton_install import TritonInstall
@@ -63,7 +63,7 @@ class KServeController:
         taking_routes = asyncio.get_running_loop().create_task(self.routes.run(), name="routes")
         try:
             async for _, service in self.store.watch(KIND):
-                self._notice(service)
+                self._handle(service)
         finally:
             taking_routes.cancel()
             await asyncio.gather(taking_routes, return_exceptions=True)
@@ -102,7 +102,7 @@ class KServeController:
         ingresses += self.routes.ingresses(backends)
         await self.router.apply(Routing(tuple(backends), tuple(ingresses)))
 
-    def _notice(self, service: Mapping[str, Any]) -> None:
+    def _handle(self, service: Mapping[str, Any]) -> None:
         metadata = service["metadata"]
         namespace, name = key = metadata["namespace"], metadata["name"]
         mode = (metadata.get("annotations") or {}).get(DEPLOYMENT_MODE_ANNOTATION, "Knative")
@@ -123,12 +123,12 @@ class KServeController:
         if worker is None or not isinstance(worker, WORKERS[mode]):
             # A mode cannot be changed, but an object of the same name may be made anew.
             if worker is not None:
-                self._dismiss(worker)
-            around = Surroundings(self.store, self.settings, self.prepare_install, self.route)
-            self._services[key] = WORKERS[mode](around, namespace, name)
+                self._begin_shut_down(worker)
+            context = WorkerContext(self.store, self.settings, self.prepare_install, self.route)
+            self._services[key] = WORKERS[mode](context, namespace, name)
         self._services[key].wake()
 
-    def _dismiss(self, worker: ServiceWorker) -> None:
+    def _begin_shut_down(self, worker: ServiceWorker) -> None:
         task = asyncio.get_running_loop().create_task(worker.shut_down())
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)

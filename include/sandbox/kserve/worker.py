@@ -31,7 +31,7 @@ SHUTDOWN_GRACE_S = 0.5
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class WorkerContext:
     """What a worker is given: `route` makes the router do what all services want and returns once it does."""
 
     store: Store
@@ -45,13 +45,13 @@ class ServiceWorker(ABC):
 
     mode: ClassVar[str]
 
-    def __init__(self, surroundings: Surroundings, namespace: str, name: str) -> None:
+    def __init__(self, context: WorkerContext, namespace: str, name: str) -> None:
         self.namespace = namespace
         self.name = name
         self.runs: dict[str, RevisionRun] = {}
-        self._store = surroundings.store
-        self._settings = surroundings.settings
-        self._surroundings = surroundings
+        self._store = context.store
+        self._settings = context.settings
+        self._context = context
         self._uid = ""
         self._retiring: dict[asyncio.Task[None], RevisionRun] = {}
         self._dirty = asyncio.Event()
@@ -72,16 +72,16 @@ class ServiceWorker(ABC):
         """Bring servers, router and status to what the spec asks for, as far as that is possible now."""
 
     @abstractmethod
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget all state and all routes, as before the first reconciliation."""
 
     @abstractmethod
-    def remembered(self) -> dict[str, Any]:
-        """Return what a later controller must know, as JSON."""
+    def state_to_save(self) -> dict[str, Any]:
+        """Return the state that a later controller needs, as JSON."""
 
     @abstractmethod
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Go on from what `remembered` returned."""
+    def restore_state(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `state_to_save` returned."""
 
     def wake(self) -> None:
         """Have the worker look again."""
@@ -102,7 +102,7 @@ class ServiceWorker(ABC):
 
     async def route(self) -> None:
         """Make the router do what this service wants now, and all others."""
-        await self._surroundings.route()
+        await self._context.route()
 
     def start_run(self, name: str, storage_uri: str) -> None:
         """Start a server, unless it runs."""
@@ -113,7 +113,7 @@ class ServiceWorker(ABC):
             name,
             storage_uri,
             Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder)),
-            self._surroundings.prepare_install,
+            self._context.prepare_install,
             self._settings.environment,
             self.wake,
             self._settings.run_policy,
@@ -127,13 +127,13 @@ class ServiceWorker(ABC):
         self._retiring[task] = run
         task.add_done_callback(self._retiring.pop)
 
-    def tell(self, status: Mapping[str, Any]) -> None:
+    def write_status(self, status: Mapping[str, Any]) -> None:
         """Write the status; the store keeps the object as it is where nothing changed."""
         with contextlib.suppress(ApiError):  # deleted meanwhile: the watch will say so
             self._store.update_status(KIND, self.namespace, self.name, status)
 
-    def about(self, service: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a status is told besides the predictor's state."""
+    def status_arguments(self, service: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of `status_of` besides the predictor."""
         return {
             "name": self.name,
             "namespace": self.namespace,
@@ -142,9 +142,9 @@ class ServiceWorker(ABC):
             "now": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
 
-    def keep(self) -> None:
-        """Write down what a later controller must know."""
-        text = json.dumps({"uid": self._uid, "mode": self.mode, "predictor": self.remembered()}, indent=1)
+    def save_state(self) -> None:
+        """Write the state that a later controller needs."""
+        text = json.dumps({"uid": self._uid, "mode": self.mode, "predictor": self.state_to_save()}, indent=1)
         replace_file(self._state_file, text)
 
     async def _work(self) -> None:
@@ -156,7 +156,7 @@ class ServiceWorker(ABC):
                 if service is None:
                     await self._tear_down()
                 else:
-                    self._recall(service["metadata"]["uid"])
+                    self._restore_once(service["metadata"]["uid"])
                     await self.reconcile(service)
             except SlipwayError as error:
                 log.warning("InferenceService %s/%s: %s", self.namespace, self.name, error)
@@ -181,14 +181,14 @@ class ServiceWorker(ABC):
         await run.stop()
 
     async def _tear_down(self) -> None:
-        """The InferenceService is deleted: end what was its own."""
+        """End all that belonged to the InferenceService, which is deleted."""
         self._begin_anew("")
         self._state_file.unlink(missing_ok=True)
         await self.route()
 
     def _begin_anew(self, uid: str) -> None:
         self._uid = uid
-        self.forget()
+        self.reset()
         for name in list(self.runs):
             self.retire(name)
 
@@ -196,12 +196,12 @@ class ServiceWorker(ABC):
     def _state_file(self) -> Path:
         return self._settings.state_dir / self.namespace / f"{self.name}.json"
 
-    def _recall(self, uid: str) -> None:
-        """Once, take up what an earlier controller knew of the same object."""
+    def _restore_once(self, uid: str) -> None:
+        """Restore, once, the state that an earlier controller saved for the same object."""
         if self._uid == uid:
             return
         self._begin_anew(uid)
         with contextlib.suppress(FileNotFoundError):
             kept = json.loads(self._state_file.read_text(encoding="utf-8"))
             if (kept["uid"], kept.get("mode", self.mode)) == (uid, self.mode):
-                self.take_up(kept["predictor"])
+                self.restore_state(kept["predictor"])

@@ -11,7 +11,7 @@ from typing import Any
 from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine
 from include.sandbox.kserve.knative.status import status_of
-from include.sandbox.kserve.worker import ServiceWorker, Surroundings
+from include.sandbox.kserve.worker import ServiceWorker, WorkerContext
 from include.sandbox.services.routing import Backend, Ingress
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ class KnativeWorker(ServiceWorker):
 
     mode = "Knative"
 
-    def __init__(self, surroundings: Surroundings, namespace: str, name: str) -> None:
-        super().__init__(surroundings, namespace, name)
+    def __init__(self, context: WorkerContext, namespace: str, name: str) -> None:
+        super().__init__(context, namespace, name)
         self.predictor = machine.Predictor()
         self._routed: tuple[machine.Target, ...] = ()
         self._idle_since: dict[str, float] = {}
@@ -85,21 +85,21 @@ class KnativeWorker(ServiceWorker):
         else:
             await self._route(settled)
             self.predictor = machine.forget_old(settled)
-        self.keep()
-        self.tell(status_of(self.predictor, **self.about(service)))
+        self.save_state()
+        self.write_status(status_of(self.predictor, **self.status_arguments(service)))
         self._scale_down(settled.needed() | self.predictor.needed())
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget all state and all routes, as before the first reconciliation."""
         self.predictor, self._routed = machine.Predictor(), ()
         self._idle_since.clear()
 
-    def remembered(self) -> dict[str, Any]:
-        """Return what a later controller must know, as JSON."""
+    def state_to_save(self) -> dict[str, Any]:
+        """Return the state that a later controller needs, as JSON."""
         return dataclasses.asdict(self.predictor)
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Go on from what `remembered` returned."""
+    def restore_state(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `state_to_save` returned."""
         revisions = tuple(machine.Revision(**one) for one in kept["revisions"])
         traffic = tuple(machine.Target(**one) for one in kept["traffic"])
         self.predictor = machine.Predictor(**{**kept, "revisions": revisions, "traffic": traffic})

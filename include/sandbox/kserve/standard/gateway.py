@@ -36,7 +36,7 @@ class OtherRoutes:
     async def run(self) -> None:
         """Take every route that comes, changes or goes, until cancelled."""
         async for kind, route in self._store.watch(ROUTES):
-            if is_kserves(route):
+            if is_made_by_kserve(route):
                 continue
             while True:
                 try:
@@ -59,7 +59,7 @@ class OtherRoutes:
                 tag=ROUTE_TAG,
             )
             for route in self._store.list(ROUTES)
-            if not is_kserves(route) and _backend_of(route) in known
+            if not is_made_by_kserve(route) and _backend_of(route) in known
         ]
 
     def collect(self) -> None:
@@ -67,11 +67,11 @@ class OtherRoutes:
         living = {service["metadata"]["uid"] for service in self._store.list(_SERVICES)}
         for route in self._store.list(ROUTES):
             owners = {one.get("uid") for one in route["metadata"].get("ownerReferences") or ()}
-            if owners and not owners & living and not is_kserves(route):
+            if owners and not owners & living and not is_made_by_kserve(route):
                 self._store.delete(ROUTES, route["metadata"]["namespace"], route["metadata"]["name"])
 
 
-def is_kserves(route: Mapping[str, Any]) -> bool:
+def is_made_by_kserve(route: Mapping[str, Any]) -> bool:
     """Tell whether KServe's controller made a route."""
     return any(one.get("controller") for one in route["metadata"].get("ownerReferences") or ())
 

@@ -21,7 +21,7 @@ from include.sandbox.kserve.standard import machine
 from include.sandbox.kserve.standard.gateway import ROUTES, accept
 from include.sandbox.kserve.standard.http_routes import http_routes
 from include.sandbox.kserve.standard.status import status_of
-from include.sandbox.kserve.worker import ServiceWorker, Surroundings
+from include.sandbox.kserve.worker import ServiceWorker, WorkerContext
 from include.sandbox.services.routing import Backend, Ingress
 from include.sandbox.services.triton import TritonPorts
 
@@ -36,12 +36,12 @@ class StandardWorker(ServiceWorker):
 
     mode = "Standard"
 
-    def __init__(self, surroundings: Surroundings, namespace: str, name: str) -> None:
-        super().__init__(surroundings, namespace, name)
+    def __init__(self, context: WorkerContext, namespace: str, name: str) -> None:
+        super().__init__(context, namespace, name)
         self.predictor = machine.Predictor()
         self._routed: tuple[machine.Backend, ...] = ()
         # A port on which nobody listens: what the Service of a deleted Deployment leads to.
-        self._nowhere = TritonPorts.free()
+        self._unused_ports = TritonPorts.free()
 
     def backends(self) -> list[Backend]:
         """Return the servers that the router shall know; what is deleted and still routed leads nowhere."""
@@ -53,7 +53,7 @@ class StandardWorker(ServiceWorker):
                 known[name] = Backend(name, run.ports.http, run.ports.grpc)
         for one in self._routed:
             if one.weight != 0 and one.name not in workloads:
-                known[one.name] = Backend(one.name, self._nowhere.http, self._nowhere.grpc)
+                known[one.name] = Backend(one.name, self._unused_ports.http, self._unused_ports.grpc)
         return list(known.values())
 
     def ingresses(self) -> list[Ingress]:
@@ -104,26 +104,26 @@ class StandardWorker(ServiceWorker):
         gateway_api = self._settings.gateway_api
         self.predictor = machine.route(self.predictor, service, gateway_api=gateway_api)
         self._write_routes(service)
-        self.keep()
-        told = self._tell(service)
-        await self._take_routes()
-        self._tell({**service, "status": told})
+        self.save_state()
+        status = self._write_status(service)
+        await self._apply_routes()
+        self._write_status({**service, "status": status})
         for name in [one for one in self.runs if one not in needed]:
             log.info("pods %s: deleted", name)
             self.retire(name)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget all state and all routes, as before the first reconciliation."""
         if self.predictor.routed:
             self._delete_routes()
         self.predictor, self._routed = machine.Predictor(), ()
 
-    def remembered(self) -> dict[str, Any]:
-        """Return what a later controller must know, as JSON."""
+    def state_to_save(self) -> dict[str, Any]:
+        """Return the state that a later controller needs, as JSON."""
         return dataclasses.asdict(self.predictor)
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Go on from what `remembered` returned; the pods died with the controller that started them."""
+    def restore_state(self, kept: Mapping[str, Any]) -> None:
+        """Go on from what `state_to_save` returned; the pods died with the controller that started them."""
         workloads = tuple(
             machine.Workload(
                 one["name"],
@@ -139,14 +139,14 @@ class StandardWorker(ServiceWorker):
         )
         self._routed = routed
 
-    def _tell(self, service: Mapping[str, Any]) -> dict[str, Any]:
-        """Write and return the status, which says of canaries what the spec says, whatever Envoy does."""
+    def _write_status(self, service: Mapping[str, Any]) -> dict[str, Any]:
+        """Write and return the status; it repeats the canaries of the spec, whatever Envoy does."""
         accepted = self._is_accepted()
-        status = status_of(self.predictor, **self.about(service), ingress_ready=accepted)
-        self.tell(status)
+        status = status_of(self.predictor, **self.status_arguments(service), ingress_ready=accepted)
+        self.write_status(status)
         return status
 
-    async def _take_routes(self) -> None:
+    async def _apply_routes(self) -> None:
         """Have Envoy do what the HTTPRoutes say, a moment after they were written, and say so in their status."""
         if self._routed != self.predictor.routed:
             await asyncio.sleep(self._settings.gateway_lag_s)

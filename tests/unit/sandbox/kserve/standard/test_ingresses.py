@@ -16,7 +16,7 @@ from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings
 from include.sandbox.kserve.standard import machine
 from include.sandbox.kserve.standard.worker import StandardWorker
-from include.sandbox.kserve.worker import ServiceWorker, Surroundings
+from include.sandbox.kserve.worker import ServiceWorker, WorkerContext
 from include.sandbox.services.envoy_config import cluster_documents, route_document
 from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
 
@@ -30,10 +30,10 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     """Makes workers that do nothing by themselves."""
     made: list[ServiceWorker] = []
     settings = KServeSettings(tmp_path, tmp_path, "http://127.0.0.1:9", mirror=MIRROR)
-    around = Surroundings(SimpleNamespace(), settings, lambda: None, asyncio.Event().wait)  # type: ignore[arg-type]
+    context = WorkerContext(SimpleNamespace(), settings, lambda: None, asyncio.Event().wait)  # type: ignore[arg-type]
 
     def worker(kind: type[ServiceWorker]) -> ServiceWorker:
-        made.append(kind(around, "models", "digits"))
+        made.append(kind(context, "models", "digits"))
         return made[-1]
 
     yield worker
