@@ -153,8 +153,8 @@ class LabModel:
         )
 
     async def _watch(self, release_run: ReleaseRun) -> tuple[str, list[dict[str, Any]]]:
-        """Return the decision, and all that was told on the way to it."""
-        rollout, told = self.spec.rollout, []
+        """Return the decision, and all events on the way to it."""
+        rollout, events = self.spec.rollout, []
         judge = CanaryJudge(rollout.analysis)
         judge.begin_step(rollout.steps[0].weight, rollout.steps[0].bake_s)
         event: dict[str, Any] = {"decision": "continue", "judge": judge.to_json(), "elapsed_s": 0.0}
@@ -171,10 +171,10 @@ class LabModel:
                 metrics_conn_id="slipway_metrics",
             )
             [event] = [one.payload async for one in trigger.run()]
-            told += event["events"]
+            events += event["events"]
             if event["error"] is not None:
                 raise SlipwayError.from_dict(event["error"])
-        return event["decision"], told
+        return event["decision"], events
 
     def restore(self, release_run: ReleaseRun) -> None:
         """End what a step has left, with all users on a new revision of version 1."""

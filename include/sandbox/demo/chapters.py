@@ -43,8 +43,8 @@ CHAPTERS = (
 
 
 @dataclass(frozen=True)
-class Told:
-    """A chapter as it went: its run in Airflow and what its record says; None where it did not come to that."""
+class ChapterResult:
+    """How a chapter went: its run in Airflow and what its record says; None where there is none."""
 
     chapter: Chapter
     run: DagRun | None
@@ -52,23 +52,23 @@ class Told:
     state: ReleaseState | None
 
     @property
-    def as_meant(self) -> bool:
+    def as_expected(self) -> bool:
         """Whether the release ended as the chapter says."""
         return self.state is not None and self.state.outcome == self.chapter.outcome
 
 
-def problems(told: Sequence[Told], traffic: Traffic) -> list[str]:
+def problems(results: Sequence[ChapterResult], traffic: Traffic) -> list[str]:
     """Return everything that went otherwise than the story says, each as a sentence; empty when all is well."""
-    found = [problem for one in told for problem in _chapter_problems(one)]
-    for chapter in CHAPTERS[len(told) :]:
+    found = [problem for one in results for problem in _chapter_problems(one)]
+    for chapter in CHAPTERS[len(results) :]:
         found.append(f"Version {chapter.version} was never released: the story stopped before it.")
-    return found + _traffic_problems(told, traffic)
+    return found + _traffic_problems(results, traffic)
 
 
-def candidate_spans(told: Iterable[Told]) -> list[CandidateSpan]:
+def candidate_spans(results: Iterable[ChapterResult]) -> list[CandidateSpan]:
     """Return when each version was a candidate: from its first share of the traffic to its promotion or its end."""
     spans = []
-    for one in told:
+    for one in results:
         begin = next((event.at for event in one.events if isinstance(event.data, WeightIntended)), None)
         if begin is None or _was_first(one):
             continue
@@ -79,9 +79,9 @@ def candidate_spans(told: Iterable[Told]) -> list[CandidateSpan]:
     return spans
 
 
-def failed_on_stable(told: Iterable[Told], traffic: Traffic) -> int:
+def failed_on_stable(results: Iterable[ChapterResult], traffic: Traffic) -> int:
     """Return failed requests that no candidate explains: those that users of the stable version saw."""
-    return traffic.failed_on(candidate_spans(told)).get(None, 0)
+    return traffic.failed_on(candidate_spans(results)).get(None, 0)
 
 
 def answering_at_the_end(traffic: Traffic) -> Mapping[str, int]:
@@ -97,12 +97,12 @@ def answering_at_the_end(traffic: Traffic) -> Mapping[str, int]:
     return {}
 
 
-def _was_first(one: Told) -> bool:
+def _was_first(one: ChapterResult) -> bool:
     """Tell whether it is the first version, which is the stable one from its first request on."""
     return one.chapter.version == CHAPTERS[0].version
 
 
-def _chapter_problems(one: Told) -> list[str]:
+def _chapter_problems(one: ChapterResult) -> list[str]:
     version, run = one.chapter.version, one.run
     if run is None:
         return [
@@ -110,7 +110,7 @@ def _chapter_problems(one: Told) -> list[str]:
         ]
     if one.state is None:
         return [f"Version {version}: run {run.run_id} ended {run.state} and left no record."]
-    if not one.as_meant:
+    if not one.as_expected:
         return [
             f"Version {version}: expected {one.chapter.outcome}, found {one.state.outcome}"
             f" (run {run.run_id} is {run.state}). {one.state.reason or ''}".rstrip()
@@ -124,7 +124,7 @@ def _chapter_problems(one: Told) -> list[str]:
     return []
 
 
-def _rollback_problems(version: int, one: Told) -> list[str]:
+def _rollback_problems(version: int, one: ChapterResult) -> list[str]:
     """Return what is wrong with a rollback: only the judge may have asked for it, because of answers that it saw."""
     begun = (event.data for event in one.events if isinstance(event.data, RollbackStarted))
     by = next((data.by for data in begun), "nobody")
@@ -138,14 +138,14 @@ def _rollback_problems(version: int, one: Told) -> list[str]:
     return []
 
 
-def _traffic_problems(told: Sequence[Told], traffic: Traffic) -> list[str]:
+def _traffic_problems(results: Sequence[ChapterResult], traffic: Traffic) -> list[str]:
     last = traffic.last
     found = [
         f"No request was sent over {protocol}."
         for protocol in ("http", "grpc")
         if not last.by_protocol.get(protocol)
     ]
-    blame = traffic.failed_on(candidate_spans(told))
+    blame = traffic.failed_on(candidate_spans(results))
     if blame.get(None):
         found.append(f"{blame[None]} requests failed on the stable version; expected none.")
     for chapter in CHAPTERS:
@@ -156,7 +156,7 @@ def _traffic_problems(told: Sequence[Told], traffic: Traffic) -> list[str]:
         if chapter.outcome == "refused" and last.answered_by.get(str(chapter.version)):
             found.append(f"Version {chapter.version} answered clients; it should never have reached them.")
     ending = answering_at_the_end(traffic)
-    if len(told) == len(CHAPTERS) and set(ending) != {str(LAST_GOOD_VERSION)}:
+    if len(results) == len(CHAPTERS) and set(ending) != {str(LAST_GOOD_VERSION)}:
         names = ", ".join(sorted(ending)) or "nobody"
         found.append(f"Clients should end on version {LAST_GOOD_VERSION}; found {names} answering.")
     return found

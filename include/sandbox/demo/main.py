@@ -73,13 +73,13 @@ def _demo(console: Console, began: float, rate_rps: float, *, keep_up: bool) -> 
             try:
                 story.tell()
             except SlipwayError as error:
-                found.append(str(error))  # what was told until then is reported all the same
+                found.append(str(error))  # what happened until then is reported all the same
         counted = traffic.traffic()
-        document = report(time.monotonic() - began, story.told, counted)
+        document = report(time.monotonic() - began, story.results, counted)
         report_path = root / "demo" / "report.json"
         write_report(report_path, document)
         print_summary(console, document, counted, report_path)
-        found += problems(story.told, counted)
+        found += problems(story.results, counted)
         _print_ending(console, found, settings, keep_up=keep_up)
         return OTHERWISE if found else 0
 

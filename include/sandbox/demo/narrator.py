@@ -18,7 +18,7 @@ from include.model_release.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
-from include.sandbox.demo.chapters import Chapter, Told
+from include.sandbox.demo.chapters import Chapter, ChapterResult
 
 _STYLE = {"promoted": "green", "rolled_back": "yellow", "refused": "yellow"}
 _WORDS = {
@@ -77,10 +77,10 @@ class Narrator:
         """Say what the newest event of the release's record means."""
         self.now(in_words(event))
 
-    def end(self, told: Told) -> None:
+    def end(self, result: ChapterResult) -> None:
         """Say how a chapter has ended."""
-        outcome = told.state.outcome if told.state is not None else "no record"
-        style = _STYLE.get(outcome, "red") if told.as_meant else "red"
+        outcome = result.state.outcome if result.state is not None else "no record"
+        style = _STYLE.get(outcome, "red") if result.as_expected else "red"
         self._console.print(f"  {self._clock()}  [{style}]{escape(outcome)}[/]", highlight=False)
 
     def _clock(self) -> str:

@@ -11,7 +11,7 @@ from include.model_release.record.arrivals import run_id_for
 from include.model_release.record.events import Event
 from include.model_release.record.fold import fold
 from include.sandbox.demo.airflow_client import AirflowClient, DagRun
-from include.sandbox.demo.chapters import CHAPTERS, MODEL, Chapter, Told
+from include.sandbox.demo.chapters import CHAPTERS, MODEL, Chapter, ChapterResult
 from include.sandbox.demo.narrator import Narrator
 from include.sandbox.demo.records import Records
 from include.sandbox.demo.traffic import TrafficClient
@@ -29,8 +29,8 @@ Found = TypeVar("Found")
 class Story:
     """The four chapters against a running sandbox.
 
-    `s3` is a boto3 client; `traffic` is running already, and knocks until the first version answers.
-    `told` holds the chapters that have ended.
+    `s3` is a boto3 client; `traffic` is running already, and waits until the first version answers.
+    `results` holds the chapters that have ended.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Story:
         *,
         poll_s: float = 0.5,
     ) -> None:
-        self.told: list[Told] = []
+        self.results: list[ChapterResult] = []
         self._poll_s = poll_s
         self._airflow = airflow
         self._s3 = s3
@@ -53,23 +53,23 @@ class Story:
         self._narrator = narrator
 
     def tell(self) -> None:
-        """Play chapter after chapter into `told`; stops after one that ends otherwise than it should.
+        """Play chapter after chapter into `results`; stop after one that ends otherwise than it should.
 
         Raises `TimedOutError` where a run does not end in time, and errors of Airflow's API that do not pass.
         """
         for dag_id in (INTAKE_DAG, RELEASE_DAG):
             self._airflow.unpause(dag_id)
         for chapter in CHAPTERS:
-            told = self._tell_chapter(chapter)
-            self.told.append(told)
-            if not told.as_meant:
+            result = self._tell_chapter(chapter)
+            self.results.append(result)
+            if not result.as_expected:
                 return
-            if len(self.told) == 1:
+            if len(self.results) == 1:
                 self._narrator.now("waiting for the first answer to a client")
                 self._await_answers(1)
         self._await_answers(_LAST_ANSWERS)
 
-    def _tell_chapter(self, chapter: Chapter) -> Told:
+    def _tell_chapter(self, chapter: Chapter) -> ChapterResult:
         self._narrator.begin(chapter)
         self._narrator.now("training")
         upload_training_artifacts(self._s3, self._bucket, MODEL, chapter.version)
@@ -77,9 +77,9 @@ class Story:
         if run is not None:
             run = self._wait_for_end(chapter, run)
         events = self._records.events(MODEL, chapter.version)
-        told = Told(chapter, run, events, fold(events) if events else None)
-        self._narrator.end(told)
-        return told
+        result = ChapterResult(chapter, run, events, fold(events) if events else None)
+        self._narrator.end(result)
+        return result
 
     def _start(self, chapter: Chapter) -> DagRun:
         conf = {

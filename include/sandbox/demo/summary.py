@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from include.model_release.record.state import release_report
-from include.sandbox.demo.chapters import Told, failed_on_stable
+from include.sandbox.demo.chapters import ChapterResult, failed_on_stable
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.host.files import replace_file
 
@@ -22,16 +22,16 @@ _ASCII_SHADES = " .:-=+*#@"
 _OUTCOME_STYLE = {"promoted": "green", "rolled_back": "yellow", "refused": "yellow"}
 
 
-def report(wall_s: float, told: Sequence[Told], traffic: Traffic) -> dict[str, Any]:
+def report(wall_s: float, results: Sequence[ChapterResult], traffic: Traffic) -> dict[str, Any]:
     """Return the content of `report.json`: wall time in seconds, request counts, an entry for each recorded release."""
     return {
         "wall_s": round(wall_s, 1),
         "traffic": {
             "requests": traffic.last.requests,
             "failed": len(traffic.failures),
-            "failed_on_stable": failed_on_stable(told, traffic),
+            "failed_on_stable": failed_on_stable(results, traffic),
         },
-        "releases": [release_report(one.state) for one in told if one.state is not None],
+        "releases": [release_report(one.state) for one in results if one.state is not None],
     }
 
 

@@ -16,20 +16,20 @@ from pathlib import Path
 
 from include.sandbox.load.clients import clients
 from include.sandbox.load.request_set import RequestSet
-from include.sandbox.load.schedule import knock, offer
+from include.sandbox.load.schedule import offer, wait_for_answers
 
 MAX_RATE_RPS = 1000
 
 
 async def run(arguments: argparse.Namespace) -> None:
-    """Knock until the model answers over each protocol, then offer the load until SIGTERM or SIGINT."""
+    """Wait until the model answers over each protocol, then offer the load until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     requests = RequestSet.load(arguments.requests)
     with arguments.output.open("a", encoding="utf-8", buffering=1) as file:
         async with clients(arguments.port, arguments.authority, arguments.model, requests) as over:
-            await knock(over, stop)
+            await wait_for_answers(over, stop)
             await offer(
                 over,
                 requests,

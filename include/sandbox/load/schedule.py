@@ -13,14 +13,14 @@ from include.sandbox.load.answers import Answer
 from include.sandbox.load.clients import Client
 from include.sandbox.load.request_set import RequestSet
 
-_KNOCK_S = 0.2
+_RETRY_S = 0.2
 
 
 async def offer(
     over: Sequence[Client],
     requests: RequestSet,
     rate_rps: float,
-    told: Callable[[Answer], None],
+    on_answer: Callable[[Answer], None],
     stop: asyncio.Event,
     *,
     in_flight_limit: int | None = None,
@@ -29,7 +29,7 @@ async def offer(
 
     A request that is late, because this process was busy, is sent at once.
 
-    :param told: is called with every answer.
+    :param on_answer: is called with every answer.
     :param in_flight_limit: a request that is due while a client waits for so many answers is left out; None: the
         loop is open, and no request is left out.
     """
@@ -42,7 +42,7 @@ async def offer(
         outcome = await client.ask(row)
         received = time.monotonic()
         waiting[client] -= 1
-        told(
+        on_answer(
             Answer(
                 due=epoch + due,
                 sent=epoch + sent,
@@ -66,10 +66,10 @@ async def offer(
                 group.create_task(send(client, number % len(requests), due))
 
 
-async def knock(over: Sequence[Client], stop: asyncio.Event) -> None:
+async def wait_for_answers(over: Sequence[Client], stop: asyncio.Event) -> None:
     """Ask until every client got a good answer, or until `stop`."""
     for client in over:
-        while (await client.ask(0)).error is not None and not await stopped(stop, _KNOCK_S):
+        while (await client.ask(0)).error is not None and not await stopped(stop, _RETRY_S):
             pass
 
 

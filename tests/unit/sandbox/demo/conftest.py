@@ -23,7 +23,7 @@ from include.model_release.record.kinds import (
     WeightObserved,
 )
 from include.sandbox.demo.airflow_client import DagRun
-from include.sandbox.demo.chapters import CHAPTERS, Told
+from include.sandbox.demo.chapters import CHAPTERS, ChapterResult
 from include.sandbox.demo.counts import Snapshot, Traffic
 from include.sandbox.load.answers import Answer
 
@@ -111,9 +111,9 @@ def _step(write: EventWriter, seq: int, version: int, verdict: str, errors: int)
     )
 
 
-def as_told(version: int, events: Sequence[Event], run_state: str = "success") -> Told:
+def result_of(version: int, events: Sequence[Event], run_state: str = "success") -> ChapterResult:
     run = DagRun("model_release", f"run-{version}", run_state, at(version, 0), at(version, 60))
-    return Told(CHAPTERS[version - 1], run, events, fold(events) if events else None)
+    return ChapterResult(CHAPTERS[version - 1], run, events, fold(events) if events else None)
 
 
 def failed(version: int, seconds: float, revision: str | None) -> Answer:
@@ -145,13 +145,13 @@ def counted(failures: Sequence[Answer]) -> Traffic:
 
 
 @pytest.fixture
-def good_story() -> list[Told]:
+def good_story() -> list[ChapterResult]:
     """All four chapters as they should go."""
     return [
-        as_told(1, recorded(1, "promoted")),
-        as_told(2, recorded(2, "promoted")),
-        as_told(3, recorded(3, "rolled_back"), "failed"),
-        as_told(4, recorded(4, "refused"), "failed"),
+        result_of(1, recorded(1, "promoted")),
+        result_of(2, recorded(2, "promoted")),
+        result_of(3, recorded(3, "rolled_back"), "failed"),
+        result_of(4, recorded(4, "refused"), "failed"),
     ]
 
 
@@ -164,4 +164,4 @@ def good_traffic() -> Traffic:
 @pytest.fixture
 def build() -> Any:
     """The builders of this module, for tests that spoil a part."""
-    return {"recorded": recorded, "as_told": as_told, "failed": failed, "counted": counted}
+    return {"recorded": recorded, "result_of": result_of, "failed": failed, "counted": counted}

@@ -9,7 +9,7 @@ import pytest
 
 from include.model_release.record.fold import fold
 from include.sandbox.demo.chapters import (
-    Told,
+    ChapterResult,
     answering_at_the_end,
     candidate_spans,
     failed_on_stable,
@@ -18,13 +18,15 @@ from include.sandbox.demo.chapters import (
 from include.sandbox.demo.counts import Snapshot, Traffic
 
 
-def test_a_story_that_went_well_has_no_problems(good_story: list[Told], good_traffic: Traffic) -> None:
+def test_a_story_that_went_well_has_no_problems(
+    good_story: list[ChapterResult], good_traffic: Traffic
+) -> None:
     """Two promoted, one rolled back, one refused, nothing failed on stable: nothing to say."""
     assert problems(good_story, good_traffic) == []
     assert failed_on_stable(good_story, good_traffic) == 0
 
 
-def test_a_candidate_is_one_from_its_first_share_to_its_end(good_story: list[Told]) -> None:
+def test_a_candidate_is_one_from_its_first_share_to_its_end(good_story: list[ChapterResult]) -> None:
     """A promoted version stops being a candidate when it is promoted, a rolled back one when its record ends.
 
     The first version never was one, and a refused one had no traffic.
@@ -44,24 +46,31 @@ def test_a_candidate_is_one_from_its_first_share_to_its_end(good_story: list[Tol
     ],
 )
 def test_another_outcome_is_named(
-    version: int, outcome: str, sentence: str, good_story: list[Told], good_traffic: Traffic, build: Any
+    version: int,
+    outcome: str,
+    sentence: str,
+    good_story: list[ChapterResult],
+    good_traffic: Traffic,
+    build: Any,
 ) -> None:
     """A release that ended otherwise is named with what was expected and found."""
-    good_story[version - 1] = build["as_told"](version, build["recorded"](version, outcome))
+    good_story[version - 1] = build["result_of"](version, build["recorded"](version, outcome))
     assert any(problem.startswith(sentence) for problem in problems(good_story, good_traffic))
 
 
 def test_a_refusal_outside_staging_is_named(
-    good_story: list[Told], good_traffic: Traffic, build: Any
+    good_story: list[ChapterResult], good_traffic: Traffic, build: Any
 ) -> None:
     """Version 4 must not get as far as the canary."""
-    good_story[3] = build["as_told"](4, build["recorded"](4, "refused", refused_by="canary"))
+    good_story[3] = build["result_of"](4, build["recorded"](4, "refused", refused_by="canary"))
     assert problems(good_story, good_traffic) == [
         "Version 4: expected to be refused in staging, found refused by canary."
     ]
 
 
-def test_a_rollback_for_another_reason_is_named(good_story: list[Told], good_traffic: Traffic) -> None:
+def test_a_rollback_for_another_reason_is_named(
+    good_story: list[ChapterResult], good_traffic: Traffic
+) -> None:
     """Version 3 must come back because the judge saw it fail, not because a task of ours did."""
     events = [
         replace(event, data=event.data.model_copy(update={"by": "task failure"}))
@@ -75,7 +84,9 @@ def test_a_rollback_for_another_reason_is_named(good_story: list[Told], good_tra
     ]
 
 
-def test_a_rollback_without_a_bad_answer_is_named(good_story: list[Told], good_traffic: Traffic) -> None:
+def test_a_rollback_without_a_bad_answer_is_named(
+    good_story: list[ChapterResult], good_traffic: Traffic
+) -> None:
     """The record must hold what the judge saw."""
     state = good_story[2].state
     assert state is not None
@@ -83,7 +94,9 @@ def test_a_rollback_without_a_bad_answer_is_named(good_story: list[Told], good_t
     assert problems(good_story, good_traffic) == ["Version 3: rolled back without a bad answer on record."]
 
 
-def test_a_version_that_nobody_started_is_named(good_story: list[Told], good_traffic: Traffic) -> None:
+def test_a_version_that_nobody_started_is_named(
+    good_story: list[ChapterResult], good_traffic: Traffic
+) -> None:
     """An event that started nothing shows as such."""
     good_story[1] = replace(good_story[1], run=None, events=(), state=None)
     assert "Version 2: no run of model_release began by itself within 300 s." in problems(
@@ -91,39 +104,43 @@ def test_a_version_that_nobody_started_is_named(good_story: list[Told], good_tra
     )
 
 
-def test_a_run_without_a_record_is_named(good_story: list[Told], good_traffic: Traffic) -> None:
+def test_a_run_without_a_record_is_named(good_story: list[ChapterResult], good_traffic: Traffic) -> None:
     """A run that failed before it was admitted says which run to look at."""
     good_story[3] = replace(good_story[3], events=(), state=None)
     assert "Version 4: run run-4 ended failed and left no record." in problems(good_story, good_traffic)
 
 
-def test_chapters_that_were_not_reached_are_named(good_story: list[Told], build: Any) -> None:
+def test_chapters_that_were_not_reached_are_named(good_story: list[ChapterResult], build: Any) -> None:
     """A story that stopped early is not a good one."""
     found = problems(good_story[:2], build["counted"]([]))
     assert [problem.split(" was ")[0] for problem in found] == ["Version 3", "Version 4"]
 
 
-def test_a_failure_of_the_stable_version_is_a_problem(good_story: list[Told], build: Any) -> None:
+def test_a_failure_of_the_stable_version_is_a_problem(good_story: list[ChapterResult], build: Any) -> None:
     """A single failed request that no candidate explains fails the story."""
     traffic = build["counted"]([build["failed"](3, 40, "digits-predictor-00002")])
     assert problems(good_story, traffic) == ["1 requests failed on the stable version; expected none."]
     assert failed_on_stable(good_story, traffic) == 1
 
 
-def test_a_failure_of_the_good_candidate_is_a_problem(good_story: list[Told], build: Any) -> None:
+def test_a_failure_of_the_good_candidate_is_a_problem(good_story: list[ChapterResult], build: Any) -> None:
     """The release of version 2 may not cost one request."""
     traffic = build["counted"]([build["failed"](2, 40, "digits-predictor-00002")])
     assert problems(good_story, traffic) == ["1 requests failed on version 2; expected none."]
 
 
-def test_a_failure_after_the_rollback_is_nobodys_candidate(good_story: list[Told], build: Any) -> None:
+def test_a_failure_after_the_rollback_is_nobodys_candidate(
+    good_story: list[ChapterResult], build: Any
+) -> None:
     """Once a version is rolled back, what it fails is what users of the stable version saw."""
     assert (
         failed_on_stable(good_story, build["counted"]([build["failed"](4, 5, "digits-predictor-00003")])) == 1
     )
 
 
-def test_a_refused_version_that_answered_is_a_problem(good_story: list[Told], good_traffic: Traffic) -> None:
+def test_a_refused_version_that_answered_is_a_problem(
+    good_story: list[ChapterResult], good_traffic: Traffic
+) -> None:
     """Version 4 must never be seen by a client."""
     last = replace(good_traffic.last, answered_by={**good_traffic.last.answered_by, "4": 1})
     traffic = Traffic([*good_traffic.snapshots, last, replace(last, answered_by={**last.answered_by, "2": 99999})],
@@ -131,7 +148,7 @@ def test_a_refused_version_that_answered_is_a_problem(good_story: list[Told], go
     assert problems(good_story, traffic) == ["Version 4 answered clients; it should never have reached them."]
 
 
-def test_clients_must_end_on_version_2(good_story: list[Told], good_traffic: Traffic) -> None:
+def test_clients_must_end_on_version_2(good_story: list[ChapterResult], good_traffic: Traffic) -> None:
     """Who answers at the end counts, not who answered most."""
     last = replace(good_traffic.last, answered_by={**good_traffic.last.answered_by, "1": 99999})
     traffic = Traffic([*good_traffic.snapshots, last], good_traffic.failures)
@@ -140,7 +157,7 @@ def test_clients_must_end_on_version_2(good_story: list[Told], good_traffic: Tra
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_both_protocols_must_have_been_used(
-    protocol: str, good_story: list[Told], good_traffic: Traffic
+    protocol: str, good_story: list[ChapterResult], good_traffic: Traffic
 ) -> None:
     """A story in which one protocol was silent proves nothing of it."""
     others = {name: count for name, count in good_traffic.last.by_protocol.items() if name != protocol}

@@ -121,8 +121,8 @@ def test_the_story_is_told_to_its_end(airflow: FakeAirflow, good_traffic: Traffi
     """All four chapters end as meant, each with its run and its record."""
     story = story_of(airflow, good_traffic)
     story.tell()
-    assert [one.as_meant for one in story.told] == [True] * 4
-    assert [one.run.run_id for one in story.told if one.run] == [
+    assert [one.as_expected for one in story.results] == [True] * 4
+    assert [one.run.run_id for one in story.results if one.run] == [
         "manual-1",
         run_id_for("digits", 2, airflow.store.objects["incoming/digits/2/ready.json"]),
         "manual-3",
@@ -152,7 +152,7 @@ def test_a_chapter_that_goes_wrong_ends_the_story(airflow: FakeAirflow, good_tra
     airflow.outcomes[2] = "rolled_back"
     story = story_of(airflow, good_traffic)
     story.tell()
-    assert [one.as_meant for one in story.told] == [True, False]
+    assert [one.as_expected for one in story.results] == [True, False]
 
 
 def test_an_event_that_starts_nothing_ends_the_story(
@@ -167,7 +167,7 @@ def test_an_event_that_starts_nothing_ends_the_story(
     airflow.intake_works = False
     story = story_of(airflow, good_traffic)
     story.tell()
-    assert story.told[1].run is None
+    assert story.results[1].run is None
 
 
 def test_a_run_that_does_not_end_is_named(
@@ -186,7 +186,7 @@ def test_an_airflow_that_stumbles_is_asked_again(airflow: FakeAirflow, good_traf
     airflow.trouble = 3
     story = story_of(airflow, good_traffic)
     story.tell()
-    assert len(story.told) == 4
+    assert len(story.results) == 4
 
 
 def test_progress_is_said_once_for_each_change(airflow: FakeAirflow, good_traffic: Traffic) -> None:

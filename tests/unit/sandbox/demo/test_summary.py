@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from include.sandbox.demo.chapters import Told
+from include.sandbox.demo.chapters import ChapterResult
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.summary import print_summary, report, timeline, write_report
 
 
-def printed(told: list[Told], traffic: Traffic, *, terminal: bool) -> str:
+def printed(results: list[ChapterResult], traffic: Traffic, *, terminal: bool) -> str:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=110, color_system=None)
-    print_summary(console, report(212.34, told, traffic), traffic, Path("report.json"))
+    print_summary(console, report(212.34, results, traffic), traffic, Path("report.json"))
     output = console.file.getvalue()  # type: ignore[attr-defined]
     assert isinstance(output, str)
     return output
 
 
 def test_the_report_says_what_the_records_and_the_clients_say(
-    good_story: list[Told], good_traffic: Traffic
+    good_story: list[ChapterResult], good_traffic: Traffic
 ) -> None:
     """Wall time, counts, and an entry for each release with its stages and its canary."""
     document = report(212.34, good_story, good_traffic)
@@ -48,7 +48,7 @@ def test_the_report_says_what_the_records_and_the_clients_say(
 
 
 def test_the_report_is_json_as_it_stands(
-    good_story: list[Told], good_traffic: Traffic, tmp_path: Path
+    good_story: list[ChapterResult], good_traffic: Traffic, tmp_path: Path
 ) -> None:
     """What is written can be read back, and nothing half-written stays beside it."""
     path = tmp_path / "demo" / "report.json"
@@ -58,13 +58,15 @@ def test_the_report_is_json_as_it_stands(
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_release_without_a_record_is_left_out(good_story: list[Told], good_traffic: Traffic) -> None:
+def test_a_release_without_a_record_is_left_out(
+    good_story: list[ChapterResult], good_traffic: Traffic
+) -> None:
     """The report holds what is recorded and invents nothing."""
-    nobody = Told(good_story[3].chapter, good_story[3].run, (), None)
+    nobody = ChapterResult(good_story[3].chapter, good_story[3].run, (), None)
     assert len(report(1.0, [*good_story[:3], nobody], good_traffic)["releases"]) == 3
 
 
-def test_the_page_tells_the_whole_story(good_story: list[Told], good_traffic: Traffic) -> None:
+def test_the_page_tells_the_whole_story(good_story: list[ChapterResult], good_traffic: Traffic) -> None:
     """Outcomes, verdicts, the rollback in seconds, what clients saw, and where the report lies."""
     page = printed(good_story, good_traffic, terminal=True)
     for expected in ("promoted", "rolled_back", "refused", "20 %", "12 bad answers", "18.0 s after the first",
@@ -73,7 +75,7 @@ def test_the_page_tells_the_whole_story(good_story: list[Told], good_traffic: Tr
 
 
 def test_the_page_is_plain_ascii_where_it_is_no_terminal(
-    good_story: list[Told], good_traffic: Traffic
+    good_story: list[ChapterResult], good_traffic: Traffic
 ) -> None:
     """A log file gets no box drawing and no shades."""
     assert printed(good_story, good_traffic, terminal=False).isascii()

@@ -12,7 +12,7 @@ import pytest
 from include.sandbox.load.answers import Answer
 from include.sandbox.load.clients import Outcome
 from include.sandbox.load.request_set import RequestSet
-from include.sandbox.load.schedule import knock, offer
+from include.sandbox.load.schedule import offer, wait_for_answers
 
 REQUESTS = RequestSet("x", np.ones((3, 1), dtype=np.float32), "y", np.array([0, 1, 2]))
 
@@ -65,45 +65,45 @@ async def until(condition: object, limit_s: float = 5.0) -> None:
 
 async def test_requests_are_sent_whether_or_not_earlier_ones_were_answered() -> None:
     """The loop is open: a model that hangs gets its requests all the same, and none of them is forgotten at the end."""
-    client, told, stop = Slow(), list[Answer](), asyncio.Event()
-    offering = asyncio.create_task(offer([client], REQUESTS, 500, told.append, stop))
+    client, answers, stop = Slow(), list[Answer](), asyncio.Event()
+    offering = asyncio.create_task(offer([client], REQUESTS, 500, answers.append, stop))
     await until(lambda: client.asked >= 20)
-    assert told == []
+    assert answers == []
     stop.set()
     client.may_answer.set()
     await offering
-    assert len(told) == client.asked
+    assert len(answers) == client.asked
 
 
 async def test_clients_take_turns_by_the_schedule() -> None:
     """Each protocol gets its part, every request is due one interval after the last, none is sent before it is due."""
-    told, stop = list[Answer](), asyncio.Event()
+    answers, stop = list[Answer](), asyncio.Event()
     answering = Slow()
     answering.may_answer.set()
-    offering = asyncio.create_task(offer([answering, Quick()], REQUESTS, 200, told.append, stop))
-    await until(lambda: len(told) >= 20)
+    offering = asyncio.create_task(offer([answering, Quick()], REQUESTS, 200, answers.append, stop))
+    await until(lambda: len(answers) >= 20)
     stop.set()
     await offering
-    in_order = sorted(told, key=lambda one: one.due)
+    in_order = sorted(answers, key=lambda one: one.due)
     assert [one.protocol for one in in_order[:4]] == ["slow", "quick", "slow", "quick"]
     assert [one.error for one in in_order[:2]] == [None, "refused"]
     steps = [later.due - earlier.due for earlier, later in itertools.pairwise(in_order)]
     assert steps == pytest.approx([1 / 200] * len(steps), abs=1e-6)
-    assert all(one.due <= one.sent <= one.received for one in told)
+    assert all(one.due <= one.sent <= one.received for one in answers)
 
 
 async def test_answers_are_dated_by_the_wall_clock() -> None:
     """Moments of the load can be held against those of a release, which are another process's."""
-    told, stop, began = list[Answer](), asyncio.Event(), time.time()
-    offering = asyncio.create_task(offer([Quick()], REQUESTS, 500, told.append, stop))
-    await until(lambda: len(told) >= 3)
+    answers, stop, began = list[Answer](), asyncio.Event(), time.time()
+    offering = asyncio.create_task(offer([Quick()], REQUESTS, 500, answers.append, stop))
+    await until(lambda: len(answers) >= 3)
     stop.set()
     await offering
-    assert all(began - 0.1 <= one.sent <= time.time() + 0.1 for one in told)
+    assert all(began - 0.1 <= one.sent <= time.time() + 0.1 for one in answers)
 
 
 async def test_every_answer_is_told_once() -> None:
-    """Good, wrong and failed answers are all told, each with its version, its revision and whether it is right."""
+    """Good, wrong and failed answers are all reported, each with its version, its revision and whether it is right."""
 
     def reply(number: int) -> Outcome:
         if number % 4 == 0:
@@ -111,17 +111,17 @@ async def test_every_answer_is_told_once() -> None:
         return Outcome("rev-1", version="1", value=0.0)
 
     over = [Scripted("http", reply), Scripted("grpc", reply)]
-    told, stop = list[Answer](), asyncio.Event()
-    offering = asyncio.create_task(offer(over, REQUESTS, 400, told.append, stop))
+    answers, stop = list[Answer](), asyncio.Event()
+    offering = asyncio.create_task(offer(over, REQUESTS, 400, answers.append, stop))
     await until(lambda: min(len(client.sent) for client in over) >= 9)
     stop.set()
     await offering
-    assert len(told) == sum(len(client.sent) for client in over)
-    failed = [one for one in told if one.error is not None]
+    assert len(answers) == sum(len(client.sent) for client in over)
+    failed = [one for one in answers if one.error is not None]
     assert len(failed) == sum(len(client.sent) // 4 for client in over)
     assert {(one.revision, one.version, one.right) for one in failed} == {("rev-2", None, None)}
-    assert {(one.revision, one.version) for one in told if one.error is None} == {("rev-1", "1")}
-    assert {one.right for one in told if one.error is None} == {True, False}
+    assert {(one.revision, one.version) for one in answers if one.error is None} == {("rev-1", "1")}
+    assert {one.right for one in answers if one.error is None} == {True, False}
 
 
 async def test_the_requests_are_sent_in_turn_and_then_again() -> None:
@@ -136,18 +136,18 @@ async def test_the_requests_are_sent_in_turn_and_then_again() -> None:
 
 async def test_a_slow_service_is_not_met_with_a_burst() -> None:
     """What is due while a client waits for as many answers as it may is left out, and not sent later."""
-    client, stop, told = Slow(), asyncio.Event(), list[Answer]()
-    offering = asyncio.create_task(offer([client], REQUESTS, 50, told.append, stop, in_flight_limit=2))
+    client, stop, answers = Slow(), asyncio.Event(), list[Answer]()
+    offering = asyncio.create_task(offer([client], REQUESTS, 50, answers.append, stop, in_flight_limit=2))
     await until(lambda: client.asked == 2)
     await asyncio.sleep(0.3)  # fifteen intervals
     assert client.asked == 2
     client.may_answer.set()
-    await until(lambda: len(told) >= 8)
+    await until(lambda: len(answers) >= 8)
     stop.set()
     await offering
-    later = sorted(one.sent for one in told)[2:]
+    later = sorted(one.sent for one in answers)[2:]
     assert min(after - before for before, after in pairwise(later)) > 0.005
-    assert len(told) == client.asked
+    assert len(answers) == client.asked
 
 
 async def test_a_client_that_breaks_ends_the_load() -> None:
@@ -163,19 +163,19 @@ async def test_a_client_that_breaks_ends_the_load() -> None:
     assert raised.group_contains(RuntimeError, match="broken")
 
 
-async def test_knocking_lasts_until_each_client_is_answered() -> None:
+async def test_waiting_lasts_until_each_client_is_answered() -> None:
     """A service that is not there yet is asked again, over each protocol."""
 
     def reply(number: int) -> Outcome:
         return Outcome(None, error="HTTP 404") if number < 3 else Outcome("rev", "1", 0.0)
 
     over = [Scripted("http", reply), Scripted("grpc", reply)]
-    await asyncio.wait_for(knock(over, asyncio.Event()), 5)
+    await asyncio.wait_for(wait_for_answers(over, asyncio.Event()), 5)
     assert [len(client.sent) for client in over] == [3, 3]
 
 
-async def test_knocking_ends_when_it_is_told_to() -> None:
+async def test_waiting_ends_when_it_is_told_to() -> None:
     """A service that never comes does not hold the client."""
     stop = asyncio.Event()
     stop.set()
-    await asyncio.wait_for(knock([Quick()], stop), 5)
+    await asyncio.wait_for(wait_for_answers([Quick()], stop), 5)
