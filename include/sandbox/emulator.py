@@ -57,8 +57,9 @@ async def serve(settings: ClusterSettings) -> None:
 
 
 async def _listen(server: web.AppRunner, settings: ClusterSettings) -> None:
-    """Open the port; whoever can connect finds the kubeconfig written. Raises OSError when the port is not
-    free.
+    """Open the port; whoever can connect finds the kubeconfig written.
+
+    :raises OSError: the port is not free.
     """
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -95,7 +96,10 @@ async def _until_signalled(parts: list[Coroutine[None, None, None]]) -> None:
 
 @contextmanager
 def _sole_owner(state_dir: Path) -> Iterator[None]:
-    """Hold the state for one process at a time; raises ClusterConfigError when another one has it."""
+    """Hold the state for one process at a time.
+
+    :raises ClusterConfigError: another one has it.
+    """
     state_dir.mkdir(parents=True, exist_ok=True)
     with (state_dir / "lock").open("w") as lock:
         try:

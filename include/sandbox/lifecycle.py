@@ -136,8 +136,8 @@ def up(
 ) -> SandboxSettings:
     """Start the sandbox anew and return when it is healthy; a sandbox that is healthy already is left as it is.
 
-    Raises LifecycleError when it cannot be started (nothing is left running then), SettingsError for a busy
-    port.
+    :raises LifecycleError: it cannot be started; nothing is left running then.
+    :raises SettingsError: a port is busy.
     """
     root, steps = root or sandbox_root(), steps or Steps()
     with _starting(root):
@@ -165,7 +165,9 @@ def up(
 def down(root: Path | None = None, steps: Steps | None = None) -> int:
     """End everything of the sandbox, whoever started it and however that one ended.
 
-    Returns how many processes it found. Raises LifecycleError when one of them survives.
+    Returns how many processes it found.
+
+    :raises LifecycleError: one of them survives.
     """
     root, steps = root or sandbox_root(), steps or Steps()
     left = _leftovers(root)

@@ -43,7 +43,7 @@ _COMMON_FIELDS = frozenset({"metadata.name", "metadata.namespace"})
 def label_matcher(selector: str | None) -> Matcher:
     """Return a test of an object's labels for `a=b,c!=d,e in (f,g),!h,i>3`; everything matches an empty selector.
 
-    Raises ApiError 400 for a selector that does not parse.
+    :raises ApiError: 400, for a selector that does not parse.
     """
     if not selector or not selector.strip():
         return lambda obj: True
@@ -87,7 +87,7 @@ def _compares(value: str | None, bound: int, *, greater: bool) -> bool:
 def field_matcher(resource: Resource, selector: str | None) -> Matcher:
     """Return a test of an object's fields for `metadata.name=x,status.phase!=Failed`.
 
-    Raises ApiError 400 for a field that cannot be selected by, and for what does not parse.
+    :raises ApiError: 400, for a field that cannot be selected by, and for what does not parse.
     """
     if not selector or not selector.strip():
         return lambda obj: True

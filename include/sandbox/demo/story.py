@@ -55,7 +55,8 @@ class Story:
     def tell(self) -> None:
         """Play chapter after chapter into `results`; stop after one that ends otherwise than it should.
 
-        Raises `TimedOutError` where a run does not end in time, and errors of Airflow's API that do not pass.
+        :raises TimedOutError: a run does not end in time.
+        :raises SlipwayError: Airflow's API fails, and goes on failing.
         """
         for dag_id in (INTAKE_DAG, RELEASE_DAG):
             self._airflow.unpause(dag_id)

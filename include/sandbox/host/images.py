@@ -63,7 +63,7 @@ def known_images(sources: Path = IMAGE_SOURCES) -> list[str]:
 def image_name(reference: str) -> str:
     """Return the image's name in a reference: `registry:5000/slipway/onnx:0.1.0@sha256:…` → `onnx`.
 
-    Raises ImageError when the reference holds no valid name.
+    :raises ImageError: the reference holds no valid name.
     """
     name = reference.split("@", 1)[0].rsplit("/", 1)[-1].split(":", 1)[0]
     if not re.fullmatch(r"[a-z0-9]+(?:[._-][a-z0-9]+)*", name):
@@ -75,7 +75,10 @@ def image_name(reference: str) -> str:
 
 
 def image_source(name: str, sources: Path = IMAGE_SOURCES) -> ImageSource:
-    """Return the folder of an image; raises ImageError that lists the known ones when there is none."""
+    """Return the folder of an image.
+
+    :raises ImageError: there is none; the message lists the known ones.
+    """
     known = known_images(sources)
     if name not in known:
         raise ImageError(
@@ -164,7 +167,10 @@ def _install(source: ImageSource, target: Path, interpreter: str) -> None:
 
 
 def find_uv() -> str:
-    """Return the uv beside this Python, else the one on PATH; raises ImageError when there is none."""
+    """Return the uv beside this Python, else the one on PATH.
+
+    :raises ImageError: there is none.
+    """
     beside = Path(sysconfig.get_path("scripts")) / "uv"
     found = str(beside) if beside.exists() else shutil.which("uv")
     if found is None:

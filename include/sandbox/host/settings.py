@@ -195,7 +195,7 @@ class SandboxSettings:
     def load(root: Path | None = None) -> SandboxSettings:
         """Return the sandbox at `root` as it was last started.
 
-        Raises SettingsError when there is none or its file is damaged.
+        :raises SettingsError: there is none or its file is damaged.
         """
         root = root or sandbox_root()
         path = root / "run" / "sandbox.json"
@@ -247,7 +247,7 @@ def sandbox_root(environment: Mapping[str, str] = os.environ) -> Path:
 def choose_ports(environment: Mapping[str, str], last: Ports | None = None) -> Ports:
     """Return a port for each part, no two alike.
 
-    Raises SettingsError that names a pinned port which is taken, and its variable.
+    :raises SettingsError: its message names a pinned port which is taken, and its variable.
     """
     pinned = {name: _pinned_port(environment, variable) for name, variable in PORT_VARIABLES.items()}
     chosen: dict[str, int] = {}

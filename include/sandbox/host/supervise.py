@@ -166,11 +166,17 @@ class Supervisor:
             return False
 
     def pid(self) -> int:
-        """Return its process id; raises SupervisorError when it does not answer."""
+        """Return its process id.
+
+        :raises SupervisorError: it does not answer.
+        """
         return int(self._call("supervisor.getPID"))
 
     def states(self) -> list[ProgramState]:
-        """Return what the supervisor knows of each program; raises SupervisorError when it does not answer."""
+        """Return what the supervisor knows of each program.
+
+        :raises SupervisorError: it does not answer.
+        """
         answer = self._call("supervisor.getAllProcessInfo")
         return [ProgramState(one["name"], one["statename"], one["pid"], one["description"]) for one in answer]
 
@@ -194,7 +200,10 @@ class Supervisor:
                 raise
 
     def shut_down(self) -> None:
-        """Ask it to end all programs and itself; raises SupervisorError when it does not answer."""
+        """Ask it to end all programs and itself.
+
+        :raises SupervisorError: it does not answer.
+        """
         self._call("supervisor.shutdown")
 
     def _call(self, method: str, *arguments: object) -> Any:

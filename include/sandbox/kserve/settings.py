@@ -20,7 +20,10 @@ class Store(Protocol):
         """Store a new object; raises `ApiError`."""
 
     def delete(self, kind: str, namespace: str | None, name: str) -> dict[str, Any]:
-        """Delete an object; raises `ApiError` 404."""
+        """Delete an object.
+
+        :raises ApiError: 404, there is no such object.
+        """
 
     def merge_patch(
         self, kind: str, namespace: str | None, name: str, patch: Mapping[str, Any]
@@ -31,12 +34,18 @@ class Store(Protocol):
         """Return the objects of a kind."""
 
     def get(self, kind: str, namespace: str | None, name: str) -> dict[str, Any]:
-        """Return an object; raises `ApiError` 404."""
+        """Return an object.
+
+        :raises ApiError: 404, there is no such object.
+        """
 
     def update_status(
         self, kind: str, namespace: str | None, name: str, status: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Replace an object's status; raises `ApiError` 404."""
+        """Replace an object's status.
+
+        :raises ApiError: 404, there is no such object.
+        """
 
     def watch(self, kind: str, namespace: str | None = None) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """Yield the objects there are and then every change."""

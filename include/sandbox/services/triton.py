@@ -193,7 +193,11 @@ class TritonServer:
             )
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:
-        """Wait until ready; raises `LoadRefusedError` if the process ends, `TimedOutError` at the limit."""
+        """Wait until ready.
+
+        :raises LoadRefusedError: the process ends.
+        :raises TimedOutError: it is not ready at the limit.
+        """
         limit = time.monotonic() + timeout_s
         while not self.is_ready():
             self.require_alive()

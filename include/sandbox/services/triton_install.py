@@ -38,9 +38,10 @@ class TritonInstall:
     def prepare(cls, root: Path | None = None, venv: Path | None = None) -> TritonInstall:
         """Build the folder under `root` unless it is there, check that it can start, and return it.
 
-        `root` defaults to `.sandbox/triton`, `venv` to `.sandbox/images/triton`. The folder is named by what
-        went into it, so a change of the wheel or of a backend never touches the files of a running server.
-        Raises `SlipwayError` where the environment, its libpython or a library is missing.
+        `root` defaults to `.sandbox/triton`, `venv` to `.sandbox/images/triton`. The folder is named by what went
+        into it, so a change of the wheel or of a backend never touches the files of a running server.
+
+        :raises SlipwayError: the environment, its libpython or a library is missing.
         """
         root = root or PROJECT_ROOT / ".sandbox" / "triton"
         venv = venv or PROJECT_ROOT / ".sandbox" / "images" / "triton"

@@ -18,7 +18,10 @@ _DEPLOYMENT_MODES = ("Knative", "Serverless", "Standard", "RawDeployment", "Mode
 
 
 def admit_inference_service(before: KubeObject | None, service: KubeObject) -> KubeObject:
-    """`service` as it is; raises ApiError 403 in the webhook's name when it would deny it."""
+    """Return `service` as it is.
+
+    :raises ApiError: 403, in the words of the webhook, which would deny it.
+    """
     reason = _denial(before, service)
     if reason:
         message = f'admission webhook "{_WEBHOOK}" denied the request: {reason}'

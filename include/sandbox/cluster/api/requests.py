@@ -17,7 +17,10 @@ _TRUE = frozenset({"true", "1", "True", "t", "T", "TRUE"})
 
 
 async def read_object(request: web.Request, accepted: tuple[str, ...]) -> dict[str, Any]:
-    """Return the body as a JSON object; raises ApiError 415 for another content type and 400 for anything else."""
+    """Return the body as a JSON object.
+
+    :raises ApiError: 415, another content type; 400, anything else.
+    """
     # Without the header the API server takes a body for JSON, which is one kind of object but no kind of
     # patch.
     content_type = request.content_type if "Content-Type" in request.headers else JSON
@@ -44,7 +47,10 @@ def flag(request: web.Request, name: str) -> bool:
 
 
 def number(request: web.Request, name: str) -> int | None:
-    """Return a whole number from the query, or None; raises ApiError 400 for a negative one or none at all."""
+    """Return a whole number from the query, or None.
+
+    :raises ApiError: 400, for a negative one or none at all.
+    """
     text = request.query.get(name)
     if not text:
         return None
@@ -54,7 +60,10 @@ def number(request: web.Request, name: str) -> int | None:
 
 
 def moment(request: web.Request, name: str) -> datetime | None:
-    """Return a time (RFC 3339) from the query as UTC, or None; raises ApiError 400."""
+    """Return a time (RFC 3339) from the query as UTC, or None.
+
+    :raises ApiError: 400, it is no time.
+    """
     text = request.query.get(name)
     if not text:
         return None
@@ -65,7 +74,10 @@ def moment(request: web.Request, name: str) -> datetime | None:
 
 
 def is_dry_run(request: web.Request) -> bool:
-    """Tell whether nothing shall be stored; raises ApiError 400 for a value other than All."""
+    """Tell whether nothing shall be stored.
+
+    :raises ApiError: 400, for a value other than All.
+    """
     value = request.query.get("dryRun", "")
     if value not in ("", "All"):
         raise bad_request(f'dryRun: Unsupported value: "{value}": supported values: "All"')

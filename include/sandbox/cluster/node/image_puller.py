@@ -29,7 +29,10 @@ class ImagePuller:
         self._failed: dict[str, tuple[float, ImageError]] = {}
 
     def present(self, reference: str) -> Path | None:
-        """Return the folder of an image that is there, or None; raises ImageError where the reference is none."""
+        """Return the folder of an image that is there, or None.
+
+        :raises ImageError: the reference holds no valid name.
+        """
         folder = self._node.images_dir / image_name(reference)
         return folder if (folder / "bin" / "python").exists() else None
 
@@ -42,7 +45,10 @@ class ImagePuller:
             raise error
 
     async def pull(self, reference: str) -> None:
-        """Return when the image is there; raises ImageError that says why it cannot be built."""
+        """Return when the image is there.
+
+        :raises ImageError: its message says why it cannot be built.
+        """
         name = image_name(reference)
         if name not in self._builds:
             task = asyncio.create_task(self._build(name), name=f"image {name}")

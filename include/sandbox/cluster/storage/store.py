@@ -95,13 +95,16 @@ class ObjectStore:
         return Admission(deepcopy(created), admission.unknown_fields)
 
     def get(self, kind: str, namespace: str | None, name: str) -> KubeObject:
-        """Return the object; raises ApiError 404."""
+        """Return the object.
+
+        :raises ApiError: 404, there is no such object.
+        """
         return deepcopy(self._current(resource_named(kind), namespace, name))
 
     def list(self, kind: str, namespace: str | None = None, label_selector: str | None = None) -> Objects:
         """Return the objects of a kind, in one namespace or (None) in all, sorted by namespace and name.
 
-        Raises ApiError 400 for a selector that does not parse.
+        :raises ApiError: 400, for a selector that does not parse.
         """
         return self.select(resource_named(kind), namespace, label_matcher(label_selector))
 
@@ -168,14 +171,18 @@ class ObjectStore:
     def update_status(
         self, kind: str, namespace: str | None, name: str, status: Mapping[str, Any]
     ) -> KubeObject:
-        """Replace the status, as a controller that owns it does; raises ApiError 404."""
+        """Replace the status, as a controller that owns it does.
+
+        :raises ApiError: 404, there is no such object.
+        """
         return self.mutate(kind, namespace, name, lambda obj: obj.update(status=deepcopy(dict(status))))
 
     def mutate(
         self, kind: str, namespace: str | None, name: str, change: Callable[[KubeObject], None]
     ) -> KubeObject:
-        """Apply `change` to an object without admission, for what the cluster itself does; raises ApiError
-        404.
+        """Apply `change` to an object without admission, for what the cluster itself does.
+
+        :raises ApiError: 404, there is no such object.
         """
         resource = resource_named(kind)
         before = self._current(resource, namespace, name)
