@@ -16,6 +16,7 @@ from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, require_k
 from slipway.failures import airflow_failures
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
+from slipway.release_context import make_lease, make_service
 from slipway.traffic.reconciler import observe_service
 
 if TYPE_CHECKING:
@@ -56,13 +57,12 @@ class PauseCanaryOperator(BaseOperator):
         with airflow_failures():
             require_known(params, PAUSE_PARAMETERS)
             rollout = load_model_spec(Path(self.releases_dir), str(params["model"])).rollout
-            names = rollout.inference_service, rollout.namespace, self.kubernetes_conn_id
-            lease = LeaseHook(*names)
+            lease = make_lease(rollout, self.kubernetes_conn_id)
             if params["action"] != "pause":
                 told = f"the canary of {lease.pause(None).release_id} goes on"
             else:
                 noted = lease.pause(str(params["reason"])[:TEXT_LIMIT])
-                told = _confirmed(lease, KServeHook(*names), noted).told
+                told = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
         self.log.info(told)
         return told
 

@@ -30,9 +30,9 @@ from include.model_release.rollout.lease_terms import require_lease_outlasts_tak
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.failures import airflow_failures
-from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
+from slipway.release_context import make_service, make_store
 from slipway.release_record.lock import LockOwner, ReleaseLock
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
@@ -86,7 +86,7 @@ class AdmitReleaseOperator(BaseOperator):
                 conf.getfloat("triggerer", "job_heartbeat_sec"),
             )
             version = parse_version(params["version"])
-            store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
+            store = make_store(self.bucket, spec, self.aws_conn_id)
             self._require_landed(store, spec, version)
             owner = LockOwner(context["run_id"], version, context["dag"].dag_id)
             lock = model_lock(store, spec.model, context)
@@ -191,9 +191,7 @@ class AdmitReleaseOperator(BaseOperator):
 
     def _stable(self, spec: ReleaseSpec) -> StableVersion | None:
         """What is live now, from the cluster itself."""
-        rollout = spec.rollout
-        service = KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
-        observed = observe_service(service)
+        observed = observe_service(make_service(spec.rollout, self.kubernetes_conn_id))
         if observed is None or not observed.latest_rolledout:
             return None
         uri = observed.stable_uri

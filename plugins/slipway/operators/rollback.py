@@ -22,18 +22,19 @@ from include.model_release.rollout.observation import STABLE_URI, Observed
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 from slipway.failures import airflow_failures
-from slipway.hooks.inference_service import KServeHook
-from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.base import ReleaseOperator
 from slipway.operators.release import model_lock, triggered_by
-from slipway.operators.restore import RestoreStableOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import load_signing_key
 from slipway.registry.verification import require_published_repository
+from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
+from slipway.traffic.live_service import LiveService
 from slipway.traffic.reconciler import observe_service, reconcile
+from slipway.traffic.rollback import Rollback
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -102,7 +103,7 @@ class NameRollbackOperator(BaseOperator):
         :return: what is live then, and whether there was a canary.
         """
         rollout = spec.rollout
-        service = KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+        service = make_service(rollout, self.kubernetes_conn_id)
         observed = observe_service(service)
         if observed is None:
             raise InputMissingError(
@@ -113,7 +114,7 @@ class NameRollbackOperator(BaseOperator):
             )
         if observed.canary_percent is None:
             return observed, False
-        leases = LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+        leases = make_lease(rollout, self.kubernetes_conn_id)
         while (lease := leases.get()) is not None and not lease.is_ended:
             leases.end(lease, by=BY, reason=reason)
         reached = reconcile(service, RollBack(observed.stable_uri), timeout_s=rollout.ready_timeout_s)
@@ -150,7 +151,7 @@ class NameRollbackOperator(BaseOperator):
 
         :raises StoreUnavailableError: nobody can be asked.
         """
-        store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
+        store = make_store(self.bucket, spec, self.aws_conn_id)
         try:
             digest = self._require_worthy(store, spec, release_run, context["params"])
             self._lock(context, store, release_run, waited)
@@ -233,30 +234,38 @@ class TryRollbackOperator(BaseOperator):
         return dict(tried)
 
 
-class RollBackVersionOperator(RestoreStableOperator):
+class RollBackVersionOperator(ReleaseOperator):
     """Brings all users to the version that was named. The rollback of a canary, for a version that was promoted.
 
     It asks the record whether that version may have them, but for an emergency's way back to the version before.
     """
 
     def run(self, context: Context) -> None:
-        """Rolls back; a task that is run again finds done what is done.
+        """Roll back; a task that is run again finds done what is done.
 
         :raises RaiseRefusedError: the record does not show what the version needs.
         """
-        release_run, self._context = self.release_run, context
+        release_run = self.release_run
         assert release_run.stable is not None  # noqa: S101  a rollback has a target
-        observed = observe_service(self.service)
+
+        def open_it() -> ReleaseRecord:
+            """Open the record now where the object store was away before."""
+            record = self.parts.record_of_address()
+            open_record(record, release_run, context)
+            return record
+
+        rollback = Rollback(self.parts, open_it, lambda _: (str(context["params"]["reason"]), BY))
+        observed = LiveService(self.parts).observe()
         if observed is None or not is_noted_emergency(release_run, observed, context["params"]):
             state = self.record.state()
             if (state.release_id, state.outcome) == (release_run.release_id, "rolled_back"):
-                self.tidy_up(state)
+                rollback.tidy_up(state)
                 return
             self._require_permitted(release_run, state, release_run.stable.version)
-        self.take_back(RollBack(release_run.stable.storage_uri, release_run.storage_uri), observed)
+        rollback.take_back(RollBack(release_run.stable.storage_uri, release_run.storage_uri), observed)
 
     def _require_permitted(self, release_run: ReleaseRun, state: ReleaseState, version: int) -> None:
-        _, digest = ModelRegistry(self.store).require_with_digest(release_run.model, version)
+        _, digest = self.parts.registry.require_with_digest(release_run.model, version)
         asked = Raise(release_run.release_id, 100, digest)
         refusal = raise_refusal(asked, state) if not state.rolling_back else None
         refusal = refusal or restore_refusal(
@@ -264,16 +273,6 @@ class RollBackVersionOperator(RestoreStableOperator):
         )
         if refusal is not None:
             raise refusal
-
-    def open_record(self) -> ReleaseRecord:
-        """The record, opened by now where the object store was away before."""
-        record = super().open_record()
-        open_record(record, self.release_run, self._context)
-        return record
-
-    def why(self, state: ReleaseState | None) -> tuple[str, str]:
-        """The person's reason."""
-        return str(self._context["params"]["reason"]), BY
 
 
 def is_noted_emergency(release_run: ReleaseRun, live: Observed, params: Any) -> bool:

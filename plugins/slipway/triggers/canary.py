@@ -10,13 +10,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from include.model_release.canary.judge import CanaryPlan
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.holder_identity import Stage
-from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.ingress import IngressHook
-from slipway.hooks.lease import LeaseHook
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.source import metrics_source
-from slipway.registry.registry import ModelRegistry
-from slipway.release_run import ReleaseRun
+from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
 from slipway.traffic.golden_replay import GoldenReplay
 from slipway.traffic.lease_holder import LeaseHolder
@@ -125,9 +120,14 @@ class CanaryStepTrigger(BaseTrigger):
         await (self._running or self._watch()).shield()
 
     def _watch(self) -> StepWatch:
-        release_run = ReleaseRun.parse(self.release)
-        rollout = release_run.spec.rollout
-        plan = CanaryPlan.from_rollout(rollout)
+        parts = ReleaseContext(
+            self.release, Connections(self.aws_conn_id, self.kubernetes_conn_id, self.metrics_conn_id)
+        )
+        release_run = parts.release_run
+        plan = CanaryPlan.from_rollout(release_run.spec.rollout)
+        journal = CanaryJournal(
+            parts.make_store(STORE_TIMEOUT_S), f"{release_run.evidence_prefix}canary-watch.json"
+        )
         return StepWatch(
             release_run,
             plan.held(self.step) if self.hold else plan,
@@ -137,33 +137,13 @@ class CanaryStepTrigger(BaseTrigger):
                 release_run,
                 self.step,
                 plan.steps[self.step].weight,
-                service=self._service(release_run),
-                lease_holder=LeaseHolder(
-                    LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
-                    release_run,
-                    self.stage,
-                    self.attempt,
-                ),
+                service=parts.service,
+                lease_holder=LeaseHolder(parts.lease, release_run, self.stage, self.attempt),
                 generation=self.generation,
             ),
-            shield=CanaryShield(release_run, self._service(release_run)),
-            metrics=metrics_source(release_run.spec, self.metrics_conn_id),
-            journal=JournalKeeper(
-                CanaryJournal(
-                    self._store(release_run, STORE_TIMEOUT_S),
-                    f"{release_run.evidence_prefix}canary-watch.json",
-                )
-            ),
-            replay=GoldenReplay(release_run, ModelRegistry(self._store(release_run)), IngressHook()),
+            shield=CanaryShield(release_run, parts.make_service()),
+            metrics=parts.make_metrics(),
+            journal=JournalKeeper(journal),
+            replay=GoldenReplay(release_run, parts.registry, IngressHook()),
             until_resumed=self.until_resumed,
-        )
-
-    def _service(self, release_run: ReleaseRun) -> KServeHook:
-        rollout = release_run.spec.rollout
-        return KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
-
-    def _store(self, release_run: ReleaseRun, timeout_s: float | None = None) -> ModelStoreHook:
-        encryption = release_run.spec.publish.encryption
-        return ModelStoreHook(
-            release_run.bucket, self.aws_conn_id, encryption=encryption, answer_limit_s=timeout_s
         )

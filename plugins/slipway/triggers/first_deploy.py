@@ -8,9 +8,8 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import SlipwayError
-from slipway.hooks.inference_service import KServeHook
 from slipway.lanes import Lane
-from slipway.release_run import ReleaseRun
+from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.reconciler import first_deploy, reconcile_in_lane
 from slipway.triggers.timing import Pace
 
@@ -44,15 +43,15 @@ class FirstDeployTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Looks and acts in a thread, since the Kubernetes client blocks; between two looks it holds none."""
-        pace, release_run = Pace(), ReleaseRun.parse(self.release)
-        rollout = release_run.spec.rollout
+        pace = Pace()
+        parts = ReleaseContext(self.release, Connections(kubernetes=self.kubernetes_conn_id))
         event: dict[str, Any] = {"traffic": {}, "error": None}
         try:
             reached = await reconcile_in_lane(
                 Lane("the cluster's API", _CALL_LIMIT_S),
-                KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
-                first_deploy(release_run),
-                timeout_s=rollout.ready_timeout_s,
+                parts.service,
+                first_deploy(parts.release_run),
+                timeout_s=parts.release_run.spec.rollout.ready_timeout_s,
                 poll_s=POLL_S,
             )
         except SlipwayError as error:

@@ -34,8 +34,8 @@ async def test_a_paused_canary_stays_at_its_weight_and_is_still_judged(
     running = asyncio.create_task(watched.run())
     await until(lambda: "weight_observed" in kinds(watched))
     pause(lease)
-    await until(lambda: kinds(watched).count("window_judged") > 10)
-    assert watched.elapsed_s > PLAN.max_bake_s
+    # On a slow machine a window has fewer readings, and so less time in it.
+    await until(lambda: kinds(watched).count("window_judged") > 10 and watched.elapsed_s > PLAN.max_bake_s)
     assert model.share(CANDIDATE_URI) == 20
     metrics.per_reading = FAILING
     assert await running == "roll_back"

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any, cast
 
 import pytest
+from slipway import release_context
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_run import ReleaseRun
-from slipway.triggers import first_deploy
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.triton import TritonLoadModelTrigger
 
@@ -53,7 +53,7 @@ def never_live(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         def get(self) -> dict[str, Any] | None:
             return None if self.model is None else self.model.as_object()
 
-    monkeypatch.setattr(first_deploy, "KServeHook", lambda *_: cast(KServeHook, NeverLive(None)))
+    monkeypatch.setattr(release_context, "KServeHook", lambda *_: cast(KServeHook, NeverLive(None)))
     return
 
 

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from slipway import release_context
 from slipway.hooks.ingress import Endpoint
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.source import EnvoyMetricsHook
 from slipway.operators.approval import ApproveReleaseOperator
+from slipway.operators.base import ReleaseOperator
 from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
 from slipway.operators.preview import ShowCandidateOperator, curl_line
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
-from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
@@ -71,7 +72,7 @@ def service(release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch) -> Service
     model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": stable_uri(release_run)}}}})
     model.settle()
     double = ServiceDouble(model)
-    monkeypatch.setattr(TrafficOperator, "service", double)
+    monkeypatch.setattr(release_context, "KServeHook", lambda *arguments: double)
     return double
 
 
@@ -80,7 +81,7 @@ def lease(release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch) -> LeaseDoub
     """The canary's lease, which this release holds."""
     double = LeaseDouble()
     double.acquire(release_run.release_id, lease_s=60, candidate_uri="", stable_uri="")
-    monkeypatch.setattr(TrafficOperator, "lease", double)
+    monkeypatch.setattr(release_context, "LeaseHook", lambda *arguments: double)
     return double
 
 
@@ -101,7 +102,7 @@ def _metrics(monkeypatch: pytest.MonkeyPatch) -> None:
 def operate(release_run: ReleaseRun, service: ServiceDouble) -> Operate:
     """Executes an operator for the release."""
 
-    def execute(operator: type[TrafficOperator]) -> Any:
+    def execute(operator: type[ReleaseOperator]) -> Any:
         return operator(task_id="task", release=release_run.model_dump_json()).execute({})
 
     return execute
@@ -593,7 +594,6 @@ async def test_a_first_version_goes_live_alone_and_a_stopped_one_is_withdrawn(
     first = release_run.model_copy(update={"stable": None, "release_id": "the first"})
     admitted(store, first)
     gates_passed(store, first)
-    monkeypatch.setattr("slipway.triggers.first_deploy.KServeHook", lambda *arguments: service)
     operator = ShiftTrafficOperator(task_id="task", release=first.model_dump_json())
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute({})

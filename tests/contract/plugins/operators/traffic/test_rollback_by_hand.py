@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import rollback as operators
+from slipway.operators.base import ReleaseOperator
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.rollback import (
     NameRollbackOperator,
     RollBackVersionOperator,
     TryRollbackOperator,
 )
-from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
@@ -45,17 +46,15 @@ def service(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDo
     double = ServiceDouble(model)
     reconcile(double, StartCanary(uri(store, 2), 50, release_id="digits-2", version=2), timeout_s=5)  # type: ignore[arg-type]
     reconcile(double, Promote(uri(store, 2)), timeout_s=5)  # type: ignore[arg-type]
-    monkeypatch.setattr(TrafficOperator, "service", double)
-    monkeypatch.setattr(operators, "KServeHook", lambda *arguments: double)
+    monkeypatch.setattr(release_context, "KServeHook", lambda *arguments: double)
     return double
 
 
 @pytest.fixture(autouse=True)
 def lease(monkeypatch: pytest.MonkeyPatch) -> LeaseDouble:
-    """Nobody is at the wheel of a canary."""
+    """Nobody holds a canary."""
     double = LeaseDouble()
-    monkeypatch.setattr(TrafficOperator, "lease", double)
-    monkeypatch.setattr(operators, "LeaseHook", lambda *arguments: double)
+    monkeypatch.setattr(release_context, "LeaseHook", lambda *arguments: double)
     return double
 
 
@@ -171,7 +170,7 @@ def test_staging_tries_the_version_and_tells_the_record_of_the_one_to_leave(
     begin = TryRollbackOperator(task_id="begin", first_task_id="staging.prepare")
     tried = ReleaseRun.parse(begin.execute(run.context))
     assert (tried.version, tried.stable, tried.recorded_under) == (1, None, 2)
-    step = TrafficOperator(task_id="step", release=tried.model_dump_json())
+    step = ReleaseOperator(task_id="step", release=tried.model_dump_json())
     step.record.append("stage_started", stage="validate")
     assert [stage.name for stage in ReleaseRecord(store, "digits", 2, RUN).state().stages] == ["validate"]
 
