@@ -18,6 +18,7 @@ from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.source import DEFAULT_METRICS_CONN_ID, MetricsSource, metrics_source
 from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import SigningKey, signing_key_of
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 from slipway.rollback_address import RollbackAddress
@@ -92,6 +93,14 @@ class ReleaseContext:
     def registry(self) -> ModelRegistry:
         """The published versions."""
         return ModelRegistry(self.store)
+
+    @cached_property
+    def signing_key(self) -> SigningKey | None:
+        """The key that the release file demands; None: it demands no signature.
+
+        :raises UserError: it is not there, or is no elliptic-curve key.
+        """
+        return signing_key_of(self.release_run.spec)
 
     @cached_property
     def service(self) -> KServeHook:

@@ -9,7 +9,6 @@ from include.model_release.record.fold import ReleaseState
 from include.model_release.rollout.next_action import RollBack, Withdraw
 from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
 from slipway.operators.base import ReleaseOperator, recorded_stage
-from slipway.registry.signing import load_signing_key
 from slipway.registry.verification import require_published_repository
 from slipway.rollback_address import RollbackAddress
 from slipway.traffic.live_service import LiveService
@@ -53,8 +52,7 @@ class ArmRollbackOperator(ReleaseOperator):
     def _require_published(self) -> None:
         """Refuse what is not what was published, and signed where demanded: users' servers download it anew."""
         release_run = self.release_run
-        signing = release_run.spec.publish.signing
-        key = None if signing is None else load_signing_key(signing)
+        key = self.parts.signing_key
         _, digest = self.parts.registry.require_with_digest(release_run.model, release_run.version)
         require_published_repository(self.store, release_run.model, release_run.version, key)
         self.record.append("candidate_verified", manifest_sha256=digest)

@@ -26,7 +26,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.release import model_lock, triggered_by
 from slipway.registry.registry import ModelRegistry
-from slipway.registry.signing import load_signing_key
+from slipway.registry.signing import signing_key_of
 from slipway.registry.verification import require_published_repository
 from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.lock import LockOwner
@@ -186,8 +186,7 @@ class NameRollbackOperator(BaseOperator):
         refusal = restore_refusal(_state_of(store, release_run, version), manifest_sha256=digest)
         if refusal is not None:
             raise refusal
-        signing = spec.publish.signing
-        key = None if signing is None else load_signing_key(signing)
+        key = signing_key_of(spec)
         try:
             # Users wait for it, so no file is read: where the store keeps no digest its size is compared.
             unread = require_published_repository(store, release_run.model, version, key, read=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from include.model_release.bucket_layout import CONFIG_FILE, Role, staged_key, staged_model, staged_name
 from include.model_release.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
@@ -22,7 +22,6 @@ from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.operators.triton import TritonLoadModelOperator
 from slipway.registry.registry import ModelRegistry
-from slipway.registry.signing import load_signing_key
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_FOUND_LIMIT = 300
 # What `PrepareStagingOperator` says of the candidate's manifest, for tasks that are not given the whole `Staging`.
 MANIFEST_TEMPLATE = "{{ ti.xcom_pull(task_ids='staging.prepare')['manifest_sha256'] }}"
 
@@ -72,6 +72,22 @@ class Staging(BaseModel):
     """The release file's limit for the loads of each of the two."""
     model_names: tuple[str, ...] = ()
     """All of them with their members, in the order in which they are unloaded: who calls goes before the called."""
+
+    @classmethod
+    def parse(cls, rendered: str) -> Staging:
+        """Return what the template of an operator's ``staging`` field was rendered to.
+
+        :raises UserError: it is not what the task that prepares staging returned.
+        """
+        try:
+            return cls.model_validate_json(rendered)
+        except ValidationError as error:
+            raise UserError(
+                "what this task was given is no prepared staging",
+                expected="what the task 'staging.prepare' returned",
+                found=str(error).replace("\n", " ")[:_FOUND_LIMIT],
+                remedy="Clear the tasks of the group staging, so that they are run again.",
+            ) from error
 
 
 class PrepareStagingOperator(ReleaseOperator):
@@ -168,13 +184,13 @@ class PrepareStagingOperator(ReleaseOperator):
 
         The stable version may be older than the key; it serves already.
         """
-        signing = self.release_run.spec.publish.signing
-        if signing is None:
+        key = self.parts.signing_key
+        if key is None:
             return
         if role == "stable" and attachment(manifest, SIGNATURE_FILE) is None:
             self.log.warning("the stable version %s is not signed: older than the key", manifest.version)
             return
-        registry.require_signed(manifest, load_signing_key(signing))
+        registry.require_signed(manifest, key)
 
 
 def leave_out_baseline(step: ReleaseStep, error: SlipwayError) -> str:
@@ -254,7 +270,7 @@ class LoadBaselineOperator(StagingLoadOperator):
             return self._loaded(lambda: self.load_answered(event))
 
     def _loaded(self, load: Callable[[], object]) -> dict[str, Any]:
-        staging = Staging.model_validate_json(self.staging)
+        staging = Staging.parse(self.staging)
         try:
             load()
         except LoadRefusedError as error:
