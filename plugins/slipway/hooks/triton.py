@@ -23,8 +23,8 @@ from include.model_release.errors import (
     UserError,
 )
 from include.model_release.triton_config.staged_paths import EXTRA as REPOSITORY_PATH
+from slipway.blocking_calls import Lane
 from slipway.hooks.triton_stream import AnswerStream, request_tensors
-from slipway.lanes import Lane
 
 if TYPE_CHECKING:  # the clients are imported by what uses them: every parse of a DAG would pay for gRPC
     from tritonclient import grpc as triton_grpc

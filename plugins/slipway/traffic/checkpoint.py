@@ -12,8 +12,8 @@ from typing import Any
 from include.model_release.document_form import form_of
 from include.model_release.errors import SlipwayError, TimedOutError
 from include.model_release.metrics.samples import Reading
+from slipway.blocking_calls import Lane
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.lanes import Lane
 
 log = logging.getLogger(__name__)
 

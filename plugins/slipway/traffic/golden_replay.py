@@ -25,8 +25,8 @@ from include.model_release.publishing.manifest import GOLDEN_FILE
 from include.model_release.spec.rollout.golden_replay import TopUp
 from include.model_release.tensors import ModelSignature
 from include.model_release.triton_config.pbtxt import from_pbtxt
+from slipway.blocking_calls import Lane
 from slipway.hooks.ingress import Endpoint, IngressHook
-from slipway.lanes import Lane
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 

@@ -35,8 +35,8 @@ from include.model_release.rollout.reconciler import (
     Saw,
     Waited,
 )
+from slipway.blocking_calls import Lane
 from slipway.hooks.inference_service import KServeHook
-from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
 
 POLL_INTERVAL_S = 0.25

@@ -6,8 +6,8 @@ import logging
 
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Observed, RollBack
+from slipway.blocking_calls import Lane
 from slipway.hooks.inference_service import KServeHook
-from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import observe_service, reconcile_in_lane
 

@@ -22,8 +22,8 @@ from include.model_release.rollout.next_action import (
     StartCanary,
     next_action,
 )
+from slipway.blocking_calls import Lane
 from slipway.hooks.inference_service import KServeHook
-from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.reconciler import observe_service, reconcile_in_lane

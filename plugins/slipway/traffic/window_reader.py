@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from include.model_release.errors import MetricsUnavailableError, TimedOutError
 from include.model_release.metrics.samples import Reading, Window, window_between
-from slipway.lanes import Lane
+from slipway.blocking_calls import Lane
 from slipway.metrics.source import MetricsSource
 from slipway.traffic.checkpoint import Readings
 

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import SlipwayError
-from slipway.lanes import Lane
+from slipway.blocking_calls import Lane
 from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.reconciler import first_deploy, reconcile_in_lane
 from slipway.triggers.timing import Pace
