@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from include.model_release.errors import MetricsUnavailableError, TimedOutError
 from include.model_release.metrics.samples import Reading, Window, window_between
-from slipway.blocking_calls import Lane
+from slipway.blocking_calls import BlockingCalls
 from slipway.metrics.source import MetricsSource
 from slipway.traffic.checkpoint import Readings
 
@@ -53,7 +53,7 @@ class WindowReader:
         self._interval_s = max(READING_INTERVAL_S, metrics.interval_s)
         lag_s = max(_INTERVALS_OF_LAG * self._interval_s, metrics.lag_s)
         self._longest_s = LONGEST_WINDOWS * window_s + lag_s
-        self._lane = Lane("the metrics source", limit_s)
+        self._calls = BlockingCalls("the metrics source", limit_s)
         self._on_reading, self._on_unwatched = on_reading, on_unwatched
         self._stable = self._candidate = ""
         self._last: Readings | None = None
@@ -64,16 +64,16 @@ class WindowReader:
         self.first_bad_at: datetime | None = None
 
     def begin(self, stable: str, candidate: str) -> None:
-        """Names the revisions; a saved reading that lacks one of them is of no use."""
+        """Name the revisions; a saved reading that lacks one of them is of no use."""
         self._stable, self._candidate = stable, candidate
         if self.readings is not None and {stable, candidate} - {*self.readings}:
             self.readings = None
         self._last = self.readings
 
     async def window(self) -> Window | None:
-        """The next window: reads also within it, to date the first bad answer, until there is new data at its end.
+        """Return the next window. Read within it too, to date the first bad answer, until there is new data at its end.
 
-        :return: None where there is none to be judged, for the reason in `blind`.
+        :returns: None where there is none to be judged, for the reason in `blind`.
         """
         ends = time.monotonic() + self._window_s
         while True:
@@ -104,9 +104,9 @@ class WindowReader:
             # this.
 
     def _take(self, reading: Readings) -> tuple[bool, bool]:
-        """Takes note of a reading.
+        """Take note of a reading.
 
-        :return: whether a window begins with it, and whether that is because nobody has watched since the last one.
+        :returns: whether a window begins with it, and whether that is because nobody has watched since the last one.
         """
         if _errors(reading, self._candidate) > _errors(self._last, self._candidate):
             self.first_bad_at = self.first_bad_at or datetime.now(UTC)
@@ -132,9 +132,9 @@ class WindowReader:
         return window_between(before, after, stable=self._stable, candidate=self._candidate)
 
     async def _read(self) -> Readings | None:
-        """One reading of both revisions, with what the last one remembers; None where the source could not be read."""
+        """Return a reading of both revisions, with what the last one remembers; None: the source could not be read."""
         try:
-            found = await self._lane.run(lambda: self._metrics.read([self._stable, self._candidate]))
+            found = await self._calls.run(lambda: self._metrics.read([self._stable, self._candidate]))
         except (MetricsUnavailableError, TimedOutError) as error:
             self.blind = error.in_short()
             return None

@@ -108,8 +108,8 @@ async def test_a_shield_has_a_thread_while_every_other_call_of_its_watch_hangs(
     try:
         await until(lambda: bool(watched.events))
         cluster, journal = cast(Any, watched._cluster), cast(Any, watched._journal)
-        for lane in (watched._reader._lane, cluster._lane, journal._lane):
-            asyncio.get_running_loop().create_task(lane.run(lambda: hang(), 20)).add_done_callback(
+        for calls in (watched._reader._calls, cluster._calls, journal._calls):
+            asyncio.get_running_loop().create_task(calls.run(lambda: hang(), 20)).add_done_callback(
                 lambda done: done.exception()
             )
         await until(lambda: calls == 3)
