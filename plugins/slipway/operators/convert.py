@@ -52,7 +52,7 @@ class ConvertModelOperator(ReleasePodOperator):
 
     :param variant: which of its variants; empty where there is just the one. One of several that misses its
         tolerance, or cannot be made within its limits, is left out and fails nothing: `ChooseVariantOperator` sees
-        what is left. A world that was away is tried again, and then fails.
+        what is left. A dependency that does not answer is tried again, and then fails.
     """
 
     kind = "convert"

@@ -47,9 +47,9 @@ class PauseCanaryOperator(BaseOperator):
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def execute(self, context: Context) -> str:
-        """Notes it on the canary's lease; a pause is confirmed when it holds.
+        """Note it on the canary's lease; a pause is confirmed when it holds.
 
-        :return: what is true now: "paused at 20 %", or that the canary goes on.
+        :returns: what is true now: "paused at 20 %", or that the canary goes on.
         :raises AirflowFailException: the pause came too late; the reason says what happened instead.
         :raises TimedOutError: nobody has said in time that it holds. The note stays.
         """
@@ -68,7 +68,7 @@ class PauseCanaryOperator(BaseOperator):
 
 
 def _confirmed(lease: LeaseHook, service: KServeHook, noted: Lease) -> PauseOutcome:
-    """Waits until the holder of the lease has told that it knows of the pause, or the canary is over."""
+    """Wait until the holder of the lease has told that it knows of the pause, or the canary is over."""
     limit_s = min(noted.lease_s, LONGEST_WAIT_S) + _SPARE_S
     deadline, found = time.monotonic() + limit_s, "the lease was not renewed since"
     while time.monotonic() < deadline:

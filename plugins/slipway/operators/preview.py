@@ -22,7 +22,7 @@ class ShowCandidateOperator(ReleaseOperator):
 
     :param generation: the InferenceService's generation when the release was armed (templated).
     :param ingress_conn_id: by which ingress the services' hosts are reached.
-    :return: ``candidate_url`` and ``stable_url``, addresses that lead to that version alone ("": there is none), and
+    :returns: ``candidate_url`` and ``stable_url``, addresses that lead to that version alone ("": there is none), and
         ``generation``, at which the canary is decided on (None: nothing is live yet).
     """
 

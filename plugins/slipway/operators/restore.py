@@ -88,7 +88,7 @@ class RestoreStableOperator(ReleaseOperator):
 
 
 def _is_own(observed: Observed, address: RollbackAddress) -> bool:
-    """Whether a canary of this release, or its rollback, is under way; what others have begun since is theirs."""
+    """Return whether a canary of this release, or its rollback, is under way; what others began since is theirs."""
     if observed.canary_percent is None:
         return False
     is_ours = address.candidate_uri in (observed.storage_uri, observed.annotation(ROLLED_BACK_URI))

@@ -60,7 +60,7 @@ class NameRollbackOperator(BaseOperator):
 
     :param releases_dir: the folder with the release files.
     :param bucket: the bucket (templated).
-    :return: a `ReleaseRun` of the version to leave, with the version to go back to as the stable one.
+    :returns: a `ReleaseRun` of the version to leave, with the version to go back to as the stable one.
     """
 
     template_fields: Sequence[str] = ("bucket",)
@@ -81,7 +81,7 @@ class NameRollbackOperator(BaseOperator):
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def execute(self, context: Context, event: Any = None, waited: int = 0) -> dict[str, Any]:
-        """Ends the canary and names the way back; then, unless it is an emergency's, waits for the lock and asks."""
+        """End the canary and name the way back; then, but in an emergency, wait for the lock and ask the record."""
         params = context["params"]
         with airflow_failures():
             require_known(params, ROLLBACK_PARAMETERS)
@@ -98,9 +98,9 @@ class NameRollbackOperator(BaseOperator):
             return release_run.model_dump(mode="json")
 
     def _end_canary(self, spec: ReleaseSpec, reason: str) -> tuple[Observed, bool]:
-        """Takes all users off a canary; the release that runs it finds its lease ended, and concludes its own record.
+        """Take all users off a canary; the release that runs it finds its lease ended, and concludes its own record.
 
-        :return: what is live then, and whether there was a canary.
+        :returns: what is live then, and whether there was a canary.
         """
         rollout = spec.rollout
         service = make_service(rollout, self.kubernetes_conn_id)
@@ -133,7 +133,7 @@ class NameRollbackOperator(BaseOperator):
         )
 
     def _target(self, spec: ReleaseSpec, live: Observed, version: int | None) -> str:
-        """The storageUri to go back to: that of the version asked for, else what the InferenceService notes."""
+        """Return the storageUri to go back to: that of the version asked for, else what the InferenceService notes."""
         if version is not None:
             return repository_paths(spec.model, parse_version(version)).storage_uri(self.bucket)
         before = live.annotation(STABLE_URI)
@@ -147,7 +147,7 @@ class NameRollbackOperator(BaseOperator):
         )
 
     def _open(self, context: Context, spec: ReleaseSpec, release_run: ReleaseRun, waited: int) -> None:
-        """Asks whether users may be led to the version, then opens the record of the one to leave, under the lock.
+        """Ask whether users may be led to the version, then open the record of the one to leave, under the lock.
 
         :raises StoreUnavailableError: nobody can be asked.
         """
@@ -170,7 +170,7 @@ class NameRollbackOperator(BaseOperator):
     def _require_worthy(
         self, store: ModelStoreHook, spec: ReleaseSpec, release_run: ReleaseRun, params: Any
     ) -> str:
-        """Refuses a version to which nobody may be led; returns the digest of its manifest.
+        """Refuse a version to which nobody may be led; return the digest of its manifest.
 
         :raises InputMissingError: it was never published.
         :raises RaiseRefusedError: its record does not show it promoted.
@@ -225,7 +225,7 @@ class TryRollbackOperator(BaseOperator):
         self.first_task_id = first_task_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Returns the `ReleaseRun` under which staging tries the version."""
+        """Return the `ReleaseRun` under which staging tries the version."""
         tried = context["ti"].xcom_pull(task_ids="admit", key=TRIED)
         if tried is None:
             self.log.warning("an emergency: the version is not tried on staging first")
@@ -275,7 +275,7 @@ class RollBackVersionOperator(ReleaseOperator):
 
 
 def is_noted_emergency(release_run: ReleaseRun, live: Observed, params: Any) -> bool:
-    """Whether an emergency leads back to the version that the InferenceService notes as the one before."""
+    """Return whether an emergency leads back to the version that the InferenceService notes as the one before."""
     noted = live.annotation(STABLE_URI)
     target = "" if release_run.stable is None else release_run.stable.storage_uri
     # While it is on its way the object names the target itself.
@@ -283,7 +283,7 @@ def is_noted_emergency(release_run: ReleaseRun, live: Observed, params: Any) -> 
 
 
 def open_record(record: ReleaseRecord, release_run: ReleaseRun, context: Context) -> None:
-    """Opens the record of the version that is left, once, with what the version to go back to must prove."""
+    """Open the record of the version that is left, once, with what the version to go back to must prove."""
     if record.started() and record.state().release_id == release_run.release_id:
         return
     params = context["params"]
@@ -302,7 +302,7 @@ def open_record(record: ReleaseRecord, release_run: ReleaseRun, context: Context
 
 
 def _tried(release_run: ReleaseRun) -> dict[str, Any]:
-    """The release run under which staging tries the version to go back to, told in the record of the one to leave."""
+    """Return the release run under which staging tries the version to go back to; it writes in the other's record."""
     assert release_run.stable is not None  # noqa: S101  a rollback has a target
     tried = release_run.model_copy(
         update={"version": release_run.stable.version, "stable": None, "recorded_under": release_run.version}
@@ -311,5 +311,5 @@ def _tried(release_run: ReleaseRun) -> dict[str, Any]:
 
 
 def _state_of(store: ModelStoreHook, release_run: ReleaseRun, version: int) -> ReleaseState:
-    """What the record says of a version. Raises RecordError where it has none."""
+    """Return what the record says of a version. Raises RecordError where it has none."""
     return ReleaseRecord(store, release_run.model, version, release_run.release_id).state()

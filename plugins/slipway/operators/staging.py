@@ -98,7 +98,7 @@ class PrepareStagingOperator(ReleaseOperator):
     were replaced, or signed with a key that is not accepted any more. It must not stand in its successor's way.
 
     :param triton_conn_id: the staging server, which may see its repository as files (`TritonHook.repository_path`).
-    :return: a `Staging` as a mapping.
+    :returns: a `Staging` as a mapping.
     """
 
     def __init__(self, *, triton_conn_id: str = TritonHook.default_conn_name, **kwargs: Any) -> None:
@@ -106,7 +106,7 @@ class PrepareStagingOperator(ReleaseOperator):
         self.triton_conn_id = triton_conn_id
 
     def run(self, context: Context) -> dict[str, Any]:
-        """Copies both; the stage goes on when the candidate is loaded.
+        """Copy both; the stage goes on when the candidate is loaded.
 
         :raises SigningRefusedError: a signature is demanded of the candidate, and there is none or it does not hold.
         """
@@ -131,7 +131,7 @@ class PrepareStagingOperator(ReleaseOperator):
         return staging.model_dump(mode="json")
 
     def _place_stable(self, release_run: ReleaseRun) -> tuple[StagedModel | None, str]:
-        """The baseline, or why there is none although a version is live."""
+        """Return the baseline, or why there is none although a version is live."""
         if release_run.stable is None:
             return None, ""
         registry = ModelRegistry(self.store)
@@ -144,7 +144,7 @@ class PrepareStagingOperator(ReleaseOperator):
     def _place(
         self, release_run: ReleaseRun, registry: ModelRegistry, manifest: Manifest, role: Role
     ) -> StagedModel:
-        """Copies one version, checked against its manifest, and pins it in the configurations to load.
+        """Copy one version, checked against its manifest, and pin it in the configurations to load.
 
         Its models get names of their own there, those of an ensemble's members included.
 
@@ -171,7 +171,7 @@ class PrepareStagingOperator(ReleaseOperator):
     def _with_staged_paths(
         self, release_run: ReleaseRun, configs: Configs, names: Mapping[str, str]
     ) -> Configs:
-        """The configurations with the paths in their parameters as the staging server has them."""
+        """Return the configurations with the paths in their parameters as the staging server has them."""
         # Only TensorRT-LLM's conversion may lay its repository elsewhere than KServe does.
         roots = {SERVING_ROOT, getattr(release_run.spec.conversion, "serving_root", SERVING_ROOT)}
         if not names_files(configs, roots):
@@ -180,7 +180,7 @@ class PrepareStagingOperator(ReleaseOperator):
         return on_staging(configs, names, repository_path=path, connection=self.triton_conn_id, roots=roots)
 
     def _require_signed(self, registry: ModelRegistry, manifest: Manifest, role: Role) -> None:
-        """Refuses what the release file's key has not signed, before a server reads any of it.
+        """Refuse what the release file's key has not signed, before a server reads any of it.
 
         The stable version may be older than the key; it serves already.
         """
@@ -194,7 +194,7 @@ class PrepareStagingOperator(ReleaseOperator):
 
 
 def leave_out_baseline(step: ReleaseStep, error: SlipwayError) -> str:
-    """Says in the log and in the record that the gates have no stable version to compare with; returns why."""
+    """Say in the log and in the record that the gates have no stable version to compare with; return why."""
     stable = step.release_run.stable
     assert stable is not None  # noqa: S101  there is a baseline to leave out
     reason = f"version {stable.version}, which is live, cannot be on the staging server: {error}"
@@ -233,12 +233,12 @@ class LoadCandidateOperator(StagingLoadOperator):
         self.manifest_sha256 = manifest_sha256
 
     def load(self) -> list[int]:
-        """Loads the candidate and records how that went."""
+        """Load the candidate and record how that went."""
         with self._recorded():
             return super().load()
 
     def load_answered(self, event: dict[str, Any]) -> list[int]:
-        """Goes on when the server has answered the load."""
+        """Go on when the server has answered the load."""
         with self._recorded():
             return super().load_answered(event)
 
@@ -250,7 +250,7 @@ class LoadBaselineOperator(StagingLoadOperator):
     """`TritonLoadModelOperator` for the stable version, which is left out where this server refuses to load it.
 
     :param staging: the `Staging` as JSON (templated).
-    :return: the `Staging` as the gates shall take it, with the baseline or without, as a mapping.
+    :returns: the `Staging` as the gates shall take it, with the baseline or without, as a mapping.
     """
 
     template_fields: Sequence[str] = ("staging", *StagingLoadOperator.template_fields)
@@ -260,12 +260,12 @@ class LoadBaselineOperator(StagingLoadOperator):
         self.staging = staging
 
     def execute(self, context: Context) -> Any:
-        """Loads the stable version."""
+        """Load the stable version."""
         with airflow_failures():
             return self._loaded(self.load)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Goes on when the server has answered the load."""
+        """Go on when the server has answered the load."""
         with airflow_failures():
             return self._loaded(lambda: self.load_answered(event))
 

@@ -78,7 +78,7 @@ class CanaryStepTrigger(BaseTrigger):
         self._running: StepWatch | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the triggerer needs to make this trigger again."""
+        """Return what the triggerer needs to make this trigger again."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -97,7 +97,7 @@ class CanaryStepTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watches the step and yields what came of it."""
+        """Watch the step and yield what came of it."""
         pace, failure, decision = Pace(), None, "failed"
         watch = self._running = self._watch()
         try:
