@@ -8,36 +8,35 @@ has measured as JSON in its last line.
 """
 
 from __future__ import annotations
+
 import json
 import math
 import random
 import resource
 import sys
 import time
-from benchmarks.publishing_process import BUCKET
-from benchmarks.publishing_process import airflow
-from collections.abc import Callable
-from collections.abc import Iterator
-from datetime import UTC
-from datetime import datetime
-from datetime import timedelta
-from include.model_release.canary.judge import CanaryJudge
-from include.model_release.canary.verdict import Verdict
-from include.model_release.metrics.samples import Sample
-from include.model_release.metrics.samples import Window
-from include.model_release.record.kinds import EventData
-from include.model_release.record.kinds import ReleaseFinished
-from include.model_release.record.kinds import ReleaseStarted
-from include.model_release.record.kinds import RollbackStarted
-from include.model_release.record.kinds import RolledBack
-from include.model_release.record.kinds import StageStarted
-from include.model_release.record.kinds import WeightIntended
-from include.model_release.record.kinds import WeightObserved
-from include.model_release.record.kinds import WindowJudged
-from include.model_release.spec.release_file import parse_release_spec
-from include.sandbox.host.settings import PROJECT_ROOT
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+
+from benchmarks.publishing_process import BUCKET, airflow
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.verdict import Verdict
+from include.model_release.metrics.samples import Sample, Window
+from include.model_release.record.kinds import (
+    EventData,
+    ReleaseFinished,
+    ReleaseStarted,
+    RollbackStarted,
+    RolledBack,
+    StageStarted,
+    WeightIntended,
+    WeightObserved,
+    WindowJudged,
+)
+from include.model_release.spec.release_file import parse_release_spec
+from include.sandbox.host.settings import PROJECT_ROOT
 
 EVENTS, ATTEMPTS, WINDOW_S = 26_000, 3, 10.0
 MODEL, VERSION, WEIGHT = "digits", 3, 5

@@ -11,26 +11,14 @@ canary was over before, the task fails and says what happened, such as "too late
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
-from pathlib import Path
 
 from airflow.sdk import Param, dag
+from slipway.dag_header import OWN_PRIORITY, WAY_BACK, header, model_param, releases_dir
 from slipway.operators.pause import PauseCanaryOperator
 
-from include.model_release.identifiers import list_models
-
-RELEASES_DIR = Path(
-    os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")
-)
-
 PARAMS = {
-    "model": Param(
-        type="string",
-        enum=list_models(RELEASES_DIR),
-        title="Model",
-        description="One of the release files in include/releases/.",
-    ),
+    "model": model_param(),
     "action": Param("pause", type="string", enum=["pause", "resume"], title="Action"),
     "reason": Param(
         "a person wants to look",
@@ -47,26 +35,24 @@ PARAMS = {
     dag_id="canary_pause",
     dag_display_name="Canary: pause or resume",
     description="Keeps a canary at its weight until a person has looked.",
-    doc_md=__doc__,
     schedule=None,
-    catchup=False,
     params=PARAMS,
-    tags=["slipway", "release"],
-    default_args={
-        "owner": "slipway",
+    **header(
+        __doc__,
+        "release",
         # Before whatever else waits for a worker, as the way back in model_release.
-        "weight_rule": "absolute",
-        "priority_weight": 1000,
-        "retries": 3,
-        "retry_delay": timedelta(seconds=5),
-        "execution_timeout": timedelta(minutes=5),
-    },
+        weight_rule=OWN_PRIORITY,
+        priority_weight=WAY_BACK,
+        retries=3,
+        retry_delay=timedelta(seconds=5),
+        execution_timeout=timedelta(minutes=5),
+    ),
 )
 def canary_pause() -> None:
     """One task: a note on the canary's lease, and the release's answer to it."""
     PauseCanaryOperator(
         task_id="pause",
-        releases_dir=str(RELEASES_DIR),
+        releases_dir=str(releases_dir()),
         doc_md="Notes on the lease that the canary shall stay at its weight, and waits until it does, or need not.",
     )
 

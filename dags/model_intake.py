@@ -25,6 +25,7 @@ from datetime import timedelta
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, dag
+from slipway.dag_header import header
 from slipway.operators.intake import FindNewVersionsOperator
 
 # The one declaration of this asset: a second one without the watcher would delete the watcher.
@@ -50,20 +51,18 @@ incoming_versions = Asset(
     dag_id="model_intake",
     dag_display_name="Model intake",
     description="A new version in S3 starts its release; a sweep finds what events lost.",
-    doc_md=__doc__,
     schedule=AssetOrTimeSchedule(
         timetable=CronTriggerTimetable(os.environ.get("SLIPWAY_SWEEP_CRON", "*/10 * * * *"), timezone="UTC"),
         assets=[incoming_versions],
     ),
-    catchup=False,
-    tags=["slipway", "intake"],
-    default_args={
-        "owner": "slipway",
-        "retries": 3,
-        "retry_delay": timedelta(seconds=10),
-        "retry_exponential_backoff": True,
-        "execution_timeout": timedelta(minutes=5),
-    },
+    **header(
+        __doc__,
+        "intake",
+        retries=3,
+        retry_delay=timedelta(seconds=10),
+        retry_exponential_backoff=True,
+        execution_timeout=timedelta(minutes=5),
+    ),
 )
 def model_intake() -> None:
     """Find what is new, start a release for each."""

@@ -25,11 +25,10 @@ To stop a release, mark the run as failed: the rollback still runs. Releases of 
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
-from pathlib import Path
 
 from airflow.sdk import Param, TaskGroup, dag
+from slipway.dag_header import ON_TRAFFIC, OWN_PRIORITY, WAY_BACK, header, model_param, releases_dir
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
@@ -45,13 +44,9 @@ from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 from slipway.pools import STAGING_POOL
 
-from include.model_release.identifiers import list_models
 from include.model_release.spec.conversion.target import LONGEST_CONVERSION_S
 from include.model_release.spec.parts import LONGEST_STARTUP_S
 
-RELEASES_DIR = Path(
-    os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")
-)
 PREPARED = "{{ ti.xcom_pull(task_ids='staging.prepare') | tojson }}"
 # Once the stable version was loaded, or was left out.
 STAGING = "{{ (ti.xcom_pull(task_ids='staging.load_baseline') or ti.xcom_pull(task_ids='staging.prepare')) | tojson }}"
@@ -60,17 +55,10 @@ SHOWN = "ti.xcom_pull(task_ids='rollout.show_candidate')"
 LOAD_TIMEOUT_S = "{{ ti.xcom_pull(task_ids='staging.prepare')['load_timeout_s'] }}"
 # Of all loads together `serving.load_timeout_s`, at most three hours, and as much again for getting ready.
 LOAD_LIMIT = timedelta(hours=6, minutes=15)
-# Which of the tasks that wait for a worker come first: those that take traffic back, then those that hold some.
-WAY_BACK, ON_TRAFFIC = 1000, 100
 BASELINE = "(ti.xcom_pull(task_ids='staging.prepare')['baseline'] or {})"
 
 PARAMS = {
-    "model": Param(
-        type="string",
-        enum=list_models(RELEASES_DIR),
-        title="Model",
-        description="One of the release files in include/releases/.",
-    ),
+    "model": model_param(),
     "version": Param(
         type="integer", minimum=1, title="Version", description="What lies under incoming/MODEL/VERSION/."
     ),
@@ -125,31 +113,28 @@ PARAMS = {
     dag_id="model_release",
     dag_display_name="Model release",
     description="From a trained model in S3 to production traffic on Triton, or back.",
-    doc_md=__doc__,
     schedule=None,
-    catchup=False,
     # A run that waits, for a person, a lock or a canary's bake, holds no worker; Airflow's default of 16 runs would let
     # sixteen approvals hold up every other model.
     max_active_runs=1000,
     # No dagrun_timeout: it would skip the teardowns, and the rollback is one. Each task has its own limit.
     params=PARAMS,
-    tags=["slipway", "release"],
-    default_args={
-        "owner": "slipway",
-        "retries": 2,
-        "retry_delay": timedelta(seconds=10),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": timedelta(minutes=2),
-        "execution_timeout": timedelta(minutes=15),
-        # By default the first tasks of a run would come first, and the way back last.
-        "weight_rule": "absolute",
-    },
+    **header(
+        __doc__,
+        "release",
+        retries=2,
+        retry_delay=timedelta(seconds=10),
+        retry_exponential_backoff=True,
+        max_retry_delay=timedelta(minutes=2),
+        execution_timeout=timedelta(minutes=15),
+        weight_rule=OWN_PRIORITY,
+    ),
 )
 def model_release() -> None:
     """Wire the stages; what each does is its operator's."""
     admit = AdmitReleaseOperator(
         task_id="admit",
-        releases_dir=str(RELEASES_DIR),
+        releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
         execution_timeout=timedelta(hours=12),
         doc_md="Checks what was asked for, takes the model's lock (one release of a model at a time), notes what "

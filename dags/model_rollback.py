@@ -20,11 +20,10 @@ The version that was left needs *Release again* before it can be released anew.
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
-from pathlib import Path
 
 from airflow.sdk import Param, TaskGroup, dag
+from slipway.dag_header import OWN_PRIORITY, WAY_BACK, header, model_param, releases_dir
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.rollback import (
@@ -37,19 +36,8 @@ from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOpera
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
 
-from include.model_release.identifiers import list_models
-
-RELEASES_DIR = Path(
-    os.environ.get("SLIPWAY_RELEASES_DIR", Path(__file__).parent.parent / "include" / "releases")
-)
-
 PARAMS = {
-    "model": Param(
-        type="string",
-        enum=list_models(RELEASES_DIR),
-        title="Model",
-        description="One of the release files in include/releases/.",
-    ),
+    "model": model_param(),
     "version": Param(
         None,
         type=["null", "integer"],
@@ -87,28 +75,26 @@ PREPARED = "ti.xcom_pull(task_ids='staging.prepare')"
     dag_id=DAG_ID,
     dag_display_name="Model rollback",
     description="Back to an earlier version of a model, by hand, with a reason.",
-    doc_md=__doc__,
     schedule=None,
-    catchup=False,
     params=PARAMS,
-    tags=["slipway", "release"],
-    default_args={
-        "owner": "slipway",
+    **header(
+        __doc__,
+        "release",
         # Before whatever else waits for a worker, as the way back in model_release.
-        "weight_rule": "absolute",
-        "priority_weight": 1000,
-        "retries": 10,
-        "retry_delay": timedelta(seconds=5),
-        "retry_exponential_backoff": True,
-        "max_retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=1),
-    },
+        weight_rule=OWN_PRIORITY,
+        priority_weight=WAY_BACK,
+        retries=10,
+        retry_delay=timedelta(seconds=5),
+        retry_exponential_backoff=True,
+        max_retry_delay=timedelta(minutes=1),
+        execution_timeout=timedelta(hours=1),
+    ),
 )
 def model_rollback() -> None:
     """Wire the steps; what each does is its operator's."""
     admit = NameRollbackOperator(
         task_id="admit",
-        releases_dir=str(RELEASES_DIR),
+        releases_dir=str(releases_dir()),
         bucket="{{ var.value.slipway_bucket }}",
         doc_md="Ends a canary that is under way, then names the version to go back to.",
     )

@@ -39,7 +39,7 @@ watched unchanged for as long as it lasts has run out, whatever time is written 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the guard; returns its exit code."""
+    """Run the guard; return its exit code."""
     options = _parser().parse_args(arguments)
     log.set_up(options.log_level)
     stop = threading.Event()
@@ -86,7 +86,7 @@ class _Looker:
             say("api_unavailable", logging.ERROR, found=trouble)
 
     def _touch(self) -> None:
-        """Shows a probe that the loop goes round, with or without an API to look at."""
+        """Show a probe that the loop goes round, with or without an API to look at."""
         if self._alive_file is not None:
             try:
                 self._alive_file.touch()
@@ -95,14 +95,14 @@ class _Looker:
 
 
 def watch(look: Callable[[], Sight | None], terms: Terms, stop: threading.Event) -> int:
-    """Looks until told to stop."""
+    """Look until told to stop."""
     while not stop.wait(_pause_s(look(), terms)):
         pass
     return 0
 
 
 def watch_once(look: Callable[[], Sight | None], terms: Terms, stop: threading.Event) -> int:
-    """Looks for as long as the longest lease lasts, or until no canary is under way. Returns the exit code."""
+    """Look for as long as the longest lease lasts, or until no canary is under way. Return the exit code."""
     began_s, longest_s = time.monotonic(), 0.0
     while True:
         sight = look()

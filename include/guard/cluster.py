@@ -69,7 +69,7 @@ class Cluster:
         return self._objects.create_event(namespace, body)
 
     def _routes(self, services: list[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-        """The routes, where they matter. They show whether users are safe; to make them safe takes none."""
+        """Return the routes, where they matter. They show whether users are safe; to make them safe takes none."""
         if not any(deployment_mode(service) == "Standard" for service in services):
             return ()
         try:

@@ -28,7 +28,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(level: str, stream: TextIO | None = None) -> None:
-    """Sends the guard's log to `stream` (default: stdout), from `level` (`info`, `warning`, `error`) on."""
+    """Send the guard's log to `stream` (default: stdout), from `level` (`info`, `warning`, `error`) on."""
     handler = logging.StreamHandler(stream or sys.stdout)
     handler.setFormatter(JsonLines())
     _log.handlers = [handler]
@@ -37,5 +37,5 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
 
 
 def say(event: str, level: int = logging.INFO, *, exc_info: bool = False, **facts: Any) -> None:
-    """Writes one line: `event` is a word to search for, `facts` are the rest of it."""
+    """Write one line: `event` is a word to search for, `facts` are the rest of it."""
     _log.log(level, event, extra={"facts": facts}, exc_info=exc_info)

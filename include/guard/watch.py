@@ -166,7 +166,7 @@ class Guard:
         self._go_on(observed, end)
 
     def _judge(self, observed: Observed, lease: Lease | None, server_time: datetime | None) -> _End | None:
-        """Whether the canary is to be ended; if so, nobody can renew its lease any more."""
+        """Return whether the canary is to be ended; if so, nobody can renew its lease any more."""
         watch = self._watched(observed, lease)
         reason = watch.why_expired(lease, grace_s=self._terms.grace_s, server_time=server_time)
         if not reason:
@@ -274,14 +274,14 @@ class Guard:
             _say(observed, word, level, **facts)
 
     def _is_new(self, uid: str, word: str, found: object) -> bool:
-        """Whether this is something else than what was last said of the object; it counts as said then."""
+        """Return whether this is something else than what was last said of the object; it counts as said then."""
         is_new = self._told.get(uid) != (word, found)
         self._told[uid] = (word, found)
         return is_new
 
 
 def is_under_way(observed: Observed) -> bool:
-    """Whether a canary of ours has a share of the users. Others' are none of the guard's business.
+    """Return whether a canary of ours has a share of the users. Others' are none of the guard's business.
 
     Where the candidate is the stable version itself, a good version is on its way back.
     """
@@ -291,7 +291,7 @@ def is_under_way(observed: Observed) -> bool:
 
 
 def users_are_safe(action: Action, observed: Observed, goal: RollBack) -> bool:
-    """Whether the traffic that was seen leads nobody to the candidate; `action` is what is due next."""
+    """Return whether the traffic that was seen leads nobody to the candidate; `action` is what is due next."""
     if isinstance(action, Wait):
         return action.users_safe
     return isinstance(action, Done) or (

@@ -11,7 +11,7 @@ Outcome = TypeVar("Outcome")
 
 
 def each(act: Callable[[Thing], Outcome], things: Iterable[Thing], workers: int) -> list[Outcome]:
-    """What comes of each, in the order of the things; `workers` of them are under way at once.
+    """Return what comes of each, in the order of the things; `workers` of them are under way at once.
 
     The first error, in that order, is raised when those under way have ended; what has not begun does not begin.
     """

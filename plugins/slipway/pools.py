@@ -30,9 +30,9 @@ REQUIRED_POOLS = (STAGING_POOL,)
 
 
 def make_missing_pools() -> list[str]:
-    """Makes in Airflow's database the pools that are not there; only for processes that may write to it.
+    """Make in Airflow's database the pools that are not there; only for processes that may write to it.
 
-    :return: the names of those made.
+    :returns: the names of those made.
     """
     from airflow.models.pool import Pool
     from airflow.utils.session import create_session

@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parents[2]
 
 @cache
 def project_commit() -> str:
-    """The git commit, with `-dirty` where files differ from it; empty where nobody knows.
+    """Return the git commit, with `-dirty` where files differ from it; empty where nobody knows.
 
     An image without git history says it by the variable `SLIPWAY_COMMIT`.
     """
@@ -31,7 +31,7 @@ def project_commit() -> str:
 
 @cache
 def project_version() -> str:
-    """The version in pyproject.toml; empty where that file is not beside the code."""
+    """Return the version in pyproject.toml; empty where that file is not beside the code."""
     try:
         project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return str(project["version"])

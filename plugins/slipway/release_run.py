@@ -77,7 +77,7 @@ class ReleaseRun(BaseModel):
         return f"{work}{self.variant}/" if self.variant else work
 
     def of_variant(self, name: str) -> ReleaseRun:
-        """The release run of a task that works on one variant of the conversion."""
+        """Return the release run of a task that works on one variant of the conversion."""
         return self.model_copy(update={"variant": name, "spec": with_variant(self.spec, name)})
 
     @property
@@ -97,7 +97,7 @@ class ReleaseRun(BaseModel):
 
     @classmethod
     def parse(cls, rendered: str | dict[str, Any]) -> ReleaseRun:
-        """Reads what the template of an operator's ``release`` field was rendered to.
+        """Read what the template of an operator's ``release`` field was rendered to.
 
         :raises UserError: it is no admitted release.
         """

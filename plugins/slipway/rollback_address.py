@@ -38,7 +38,7 @@ class RollbackAddress:
 
     @classmethod
     def parse(cls, rendered: str | Mapping[str, Any]) -> RollbackAddress:
-        """Reads the release run as the task was given it.
+        """Read the release run as the task was given it.
 
         :raises InputMissingError: it does not name the model, its version and the bucket.
         """

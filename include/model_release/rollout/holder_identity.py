@@ -43,7 +43,7 @@ class HolderIdentity:
         return cls(found["release"], stage, int(found["attempt"]))
 
     def may_take_over(self, other: HolderIdentity) -> bool:
-        """Whether this one is the same holder, or one that comes after it in the same release."""
+        """Return whether this one is the same holder, or one that comes after it in the same release."""
         return self.release_id == other.release_id and self._order >= other._order
 
     @property

@@ -103,7 +103,7 @@ class Lease:
         return HolderIdentity.parse(self.holder).release_id
 
     def is_held_by(self, holder: str) -> bool:
-        """Whether that holder may still raise a weight."""
+        """Return whether that holder may still raise a weight."""
         return self.holder == holder and not self.is_ended
 
 
@@ -267,14 +267,14 @@ class LeaseWatch:
 
 
 def _renewal_of(lease: Lease | None) -> tuple[object, ...]:
-    """What changes with every renewal, and with nothing that anyone but a holder does."""
+    """Return what changes with every renewal, and with nothing that anyone but a holder does."""
     if lease is None:
         return ()
     return (lease.uid, lease.holder, lease.lease_s, lease.renewed_at)
 
 
 def _last_write(managers: Any) -> datetime | None:
-    """The latest time in `metadata.managedFields`, which the API server dates whenever a value changes."""
+    """Return the latest time in `metadata.managedFields`, which the API server dates whenever a value changes."""
     entries = managers if isinstance(managers, list) else []
     times = [_time(_mapping(entry).get("time")) for entry in entries]
     return max((time for time in times if time is not None), default=None)

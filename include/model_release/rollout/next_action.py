@@ -3,13 +3,13 @@ action, in whichever of KServe's dialects the object speaks.
 
     action = next_action(StartCanary(uri, weight=5), observe(isvc, routes))
 
-The caller performs the action (one merge patch, a wait, ...), observes again and asks again until `Done` or
-`Impossible`. Nothing is remembered between two calls, so a task that died, a duplicate and a guard all go on
-from what is there. Every patch carries the resourceVersion it was decided on; a conflict means: observe
-again. What counts is the traffic observed, never `Ready` alone.
+`reconciler.py` has the loop: observe, act, wait, observe again, until `Done` or `Impossible`. Nothing is remembered
+between two calls, so a task that died, a duplicate and a guard all go on from what is there. Every patch carries the
+resourceVersion it was decided on; a conflict means: observe again. What counts is the traffic observed, never `Ready`
+alone.
 
-Forward lies in `rollout_knative.py` and `rollout_standard.py`, back in `rollback_*.py`, what the fields mean in
-`isvc_observation.py` and `standard_view.py`, and what cannot work at all in `preflight.py`.
+Forward lies in `knative/forward.py` and `standard/forward.py`, back in their `back.py`, what the fields mean in
+`observation.py` and `standard/view.py`, and what cannot work at all in `preflight.py`.
 """
 
 from __future__ import annotations

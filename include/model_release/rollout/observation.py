@@ -186,12 +186,12 @@ class Observed:
         return self.traffic.get(revision, 0) if revision else 0
 
     def alone(self, revision: str) -> bool:
-        """Whether `revision` was seen to get all the traffic."""
+        """Return whether `revision` was seen to get all the traffic."""
         sharing = {name for name, percent in self.traffic.items() if percent > 0}
         return self.traffic_current and bool(revision) and sharing == {revision}
 
     def is_split(self, shares: Mapping[str, int]) -> bool:
-        """Whether the traffic was seen to be exactly `shares`, percent by revision."""
+        """Return whether the traffic was seen to be exactly `shares`, percent by revision."""
         seen = {revision: percent for revision, percent in self.traffic.items() if percent > 0}
         return self.traffic_current and seen == dict(shares)
 
@@ -206,7 +206,7 @@ class Observed:
         return self.annotation(REPLACED_REVISION) if self.annotation(ROLLED_BACK_URI) == storage_uri else ""
 
     def is_shielded_from(self, storage_uri: str) -> bool:
-        """Whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
+        """Return whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
         if self.standard is not None:
             return self.traffic_current and _gives_nothing(self.standard, storage_uri)
         if self.storage_uri != storage_uri:

@@ -26,11 +26,11 @@ class HTTPRouteHook(ClusterObjectHook):
     )
 
     def get(self) -> dict[str, Any] | None:
-        """The route as the API gives it; None where there is none, or no Gateway API."""
+        """Return the route as the API gives it; None where there is none, or no Gateway API."""
         return self._read()
 
     def put(self, manifest: Mapping[str, Any], service: str) -> bool:
-        """Creates the route, or makes one of slipway's like it; False: it has changed since (409), so look again.
+        """Create the route, or make one of slipway's like it; False: it has changed since (409), so look again.
 
         :param service: the InferenceService that it is for.
         :raises ForeignChangeError: somebody else has a route of this name.
@@ -44,7 +44,7 @@ class HTTPRouteHook(ClusterObjectHook):
         return self._patch({"metadata": metadata, "spec": manifest["spec"]}) is not None
 
     def remove(self, service: str) -> None:
-        """Deletes the route if there is one of slipway's for this InferenceService."""
+        """Delete the route if there is one of slipway's for this InferenceService."""
         while (found := self._read()) is not None and is_own(found, service):
             metadata = found["metadata"]
             if self._delete(metadata["uid"], metadata["resourceVersion"]):

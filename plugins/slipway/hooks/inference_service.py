@@ -33,26 +33,26 @@ class KServeHook(ClusterObjectHook):
     )
 
     def get(self) -> dict[str, Any] | None:
-        """The object as the API gives it, or None where there is no such InferenceService."""
+        """Return the object as the API gives it, or None where there is no such InferenceService."""
         return self._read()
 
     def create(self, manifest: Mapping[str, Any]) -> bool:
-        """Creates the InferenceService; False: there is one of this name already."""
+        """Create the InferenceService; False: there is one of this name already."""
         return self._create(manifest) is not None
 
     def patch(self, body: Mapping[str, Any]) -> bool:
-        """Applies a merge patch; False: the object has changed since it was read (409), or is gone: look again.
+        """Apply a merge patch; False: the object has changed since it was read (409), or is gone: look again.
 
         :param body: a mapping with ``metadata.resourceVersion``.
         """
         return self._patch(body) is not None
 
     def delete(self, uid: str, resource_version: str) -> bool:
-        """Deletes the very object that was read; False: it has changed since (409), so look again."""
+        """Delete the very object that was read; False: it has changed since (409), so look again."""
         return self._delete(uid, resource_version)
 
     def routes(self) -> list[dict[str, Any]]:
-        """The HTTPRoutes of the InferenceService in Standard mode, as the API gives them.
+        """Return the HTTPRoutes of the InferenceService in Standard mode, as the API gives them.
 
         KServe makes two, the service's own and its predictor's; the third is slipway's, of a candidate that can be
         tried. One that does not exist is left out, as all are in a cluster without Gateway API.
@@ -69,11 +69,11 @@ class KServeHook(ClusterObjectHook):
         return self._route(route_name(self.name)).put(manifest, self.name)
 
     def conceal(self) -> None:
-        """Takes the candidate's own HTTPRoute away, if there is one."""
+        """Take the candidate's own HTTPRoute away, if there is one."""
         self._route(route_name(self.name)).remove(self.name)
 
     def cluster_config(self) -> ClusterConfig | None:
-        """What KServe's ConfigMap says of routes; None where it cannot be seen, which not everybody may."""
+        """Return what KServe's ConfigMap says of routes; None where it cannot be seen, which not everybody may."""
         found = self.objects.read_config_map(*_CONFIG_MAP)
         return None if found is None else cluster_config(found)
 

@@ -64,7 +64,7 @@ class LeaseHook(ClusterObjectHook):
         self.inference_service = inference_service
 
     def get(self) -> Lease | None:
-        """The lease, or None where there is none."""
+        """Return the lease, or None where there is none."""
         found = self._read()
         return None if found is None else parse_lease(found)
 
@@ -76,9 +76,9 @@ class LeaseHook(ClusterObjectHook):
         candidate_uri: str = "",
         stable_uri: str = "",
     ) -> Lease:
-        """Takes the lease before a canary begins; one that is the release's already (a task run again) is renewed.
+        """Take the lease before a canary begins; one that is the release's already (a task run again) is renewed.
 
-        :return: the lease as stored. One of the release's that was ended meanwhile is returned as it is: see
+        :returns: the lease as stored. One of the release's that was ended meanwhile is returned as it is: see
             `Lease.is_held_by`.
         :raises ReleaseInProgressError: another release has it, alive or not.
         :raises LeaseTakenOverError: a later try of this release has it.
@@ -112,7 +112,7 @@ class LeaseHook(ClusterObjectHook):
         return self._decided(acquired)
 
     def renew(self, lease: Lease, holder: HolderIdentity | None = None) -> Lease | None:
-        """Renews the lease that was seen; None: somebody wrote in between, or it is gone, so look again.
+        """Renew the lease that was seen; None: somebody wrote in between, or it is gone, so look again.
 
         :param holder: takes it over, if it is not the holder already.
         :raises ValueError: what was seen was ended already.
@@ -121,10 +121,10 @@ class LeaseHook(ClusterObjectHook):
         return None if stored is None else parse_lease(stored)
 
     def keep(self, holder: HolderIdentity) -> Lease | None:
-        """Renews the lease if it is still the release's. To be called before every patch that raises a weight, after
+        """Renew the lease if it is still the release's. To be called before every patch that raises a weight, after
         the InferenceService was read, and several times a lease in between.
 
-        :return: the lease as it stands: renewed, or ended by somebody (`Lease.is_ended`) and then left as it is.
+        :returns: the lease as it stands: renewed, or ended by somebody (`Lease.is_ended`) and then left as it is.
             None: there is none any more, or it is another release's. Only `Lease.is_held_by` permits to go on, and
             `Lease.paused` forbids to raise.
         :raises LeaseTakenOverError: a later try of this release holds it.
@@ -139,7 +139,7 @@ class LeaseHook(ClusterObjectHook):
         return self._decided(kept)
 
     def _renewed(self, found: Lease, holder: HolderIdentity) -> Lease:
-        """One of this release's leases, renewed for a holder that may have it; an ended one as it is."""
+        """Return one of this release's leases, renewed for a holder that may have it; an ended one as it is."""
         if not holder.may_take_over(HolderIdentity.parse(found.holder)):
             raise LeaseTakenOverError(
                 f"the canary's lease {found.namespace}/{found.name} is held by a later try of the same release",
@@ -155,17 +155,17 @@ class LeaseHook(ClusterObjectHook):
         return renewed
 
     def end(self, lease: Lease, *, by: str, reason: str) -> Lease | None:
-        """Ends the canary for whoever holds its lease; None: it was renewed or ended in between, so look again."""
+        """End the canary for whoever holds its lease; None: it was renewed or ended in between, so look again."""
         stored = self._patch(ending(lease, by=by, reason=reason, now=datetime.now(UTC)))
         return None if stored is None else parse_lease(stored)
 
     def pause(self, reason: str | None) -> Lease:
-        """Notes that the canary shall stay at its weight, for a reason that people are told; None lets it go on.
+        """Note that the canary shall stay at its weight, for a reason that people are told; None lets it go on.
 
         The note alone stops nobody who renewed the lease before it and has not patched yet: the canary is paused when
         the lease was renewed after the note.
 
-        :return: the lease as stored.
+        :returns: the lease as stored.
         :raises InputMissingError: there is no canary under way.
         """
 
@@ -186,9 +186,9 @@ class LeaseHook(ClusterObjectHook):
         return self._decided(noted)
 
     def release(self, release_id: str) -> Lease | None:
-        """Gives the lease back, ended or not, once the canary is promoted or rolled back.
+        """Give the lease back, ended or not, once the canary is promoted or rolled back.
 
-        :return: the lease as it was when it was deleted, so that the caller learns if it had been ended. None:
+        :returns: the lease as it was when it was deleted, so that the caller learns if it had been ended. None:
             there was none, or it was another release's, which stays.
         """
 
@@ -203,7 +203,7 @@ class LeaseHook(ClusterObjectHook):
         return self._decided(released)
 
     def _decided(self, decide: Callable[[], Outcome]) -> Outcome:
-        """What is decided on a reading that holds until it is carried out.
+        """Return what is decided on a reading that holds until it is carried out.
 
         :raises ClusterUnavailableError: every reading was overtaken.
         """

@@ -23,8 +23,8 @@ from include.model_release.errors import (
     UserError,
 )
 from include.model_release.triton_config.staged_paths import EXTRA as REPOSITORY_PATH
+from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.triton_stream import AnswerStream, request_tensors
-from slipway.lanes import Lane
 
 if TYPE_CHECKING:  # the clients are imported by what uses them: every parse of a DAG would pay for gRPC
     from tritonclient import grpc as triton_grpc
@@ -145,7 +145,7 @@ class TritonHook(BaseHook):
             return
         found = _error_of(text)
         if str(status) in _REFUSALS and _NOT_POLLED in found:
-            await Lane(f"Triton at {self.http_address}", self.timeout_s).run(self.index)
+            await BlockingCalls(f"Triton at {self.http_address}", self.timeout_s).run(self.index)
         raise self._load_failed(model_name, str(status), found)
 
     def _load_failed(self, model_name: str, status: str | None, found: str) -> SlipwayError:

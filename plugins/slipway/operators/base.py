@@ -1,4 +1,4 @@
-"""What the steps of a release share: the release run, the store, the record and how failures are told."""
+"""What the steps of a release share: their parts, their stage in the record, and how failures are told."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from include.model_release.errors import GateInconclusiveError, GateRefusedError
 from include.model_release.record.kinds import StageFinished, StageStarted
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.metrics.source import DEFAULT_METRICS_CONN_ID
+from slipway.release_context import Connections, ReleaseContext
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ReleaseStep:
-    """Mixed into an operator: everything it needs to know about the release it works for.
+    """Mixed into an operator: the parts that it works with.
 
     :param release: the release run, by default what the task ``admit`` returned (templated).
     :param aws_conn_id: the object store's connection.
@@ -31,45 +33,75 @@ class ReleaseStep:
     release: str
     aws_conn_id: str
 
+    @property
+    def connections(self) -> Connections:
+        """The connections that the parts are made from."""
+        return Connections(aws=self.aws_conn_id)
+
+    @cached_property
+    def parts(self) -> ReleaseContext:
+        """The parts; only while the task runs, when the templates have been rendered."""
+        return ReleaseContext(self.release, self.connections)
+
     @cached_property
     def release_run(self) -> ReleaseRun:
-        """The release run; only while the task runs, when the template has been rendered."""
-        return ReleaseRun.parse(self.release)
+        """The release run."""
+        return self.parts.release_run
 
-    @cached_property
+    @property
     def store(self) -> ModelStoreHook:
         """The release's bucket."""
-        encryption = self.release_run.spec.publish.encryption
-        return ModelStoreHook(self.release_run.bucket, self.aws_conn_id, encryption=encryption)
+        return self.parts.store
 
-    @cached_property
+    @property
     def record(self) -> ReleaseRecord:
         """The release's record."""
-        release_run = self.release_run
-        version = release_run.recorded_under or release_run.version
-        return ReleaseRecord(self.store, release_run.model, version, release_run.release_id)
+        return self.parts.record
 
 
 class ReleaseOperator(ReleaseStep, BaseOperator):
-    """One step of a release. A subclass says what it does in `run`."""
+    """One step of a release. A subclass says what it does in `run`, and is not derived from again.
+
+    :param kubernetes_conn_id: the cluster's connection, for a step that looks at, or changes, who serves the users.
+    :param metrics_conn_id: where the judge's numbers come from, for a step that needs them.
+    """
 
     template_fields: Sequence[str] = ("release",)
 
     def __init__(
-        self, *, release: str = RELEASE_RUN_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
+        self,
+        *,
+        release: str = RELEASE_RUN_TEMPLATE,
+        aws_conn_id: str = "aws_default",
+        kubernetes_conn_id: str = "kubernetes_default",
+        metrics_conn_id: str = DEFAULT_METRICS_CONN_ID,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.release = release
         self.aws_conn_id = aws_conn_id
+        self.kubernetes_conn_id = kubernetes_conn_id
+        self.metrics_conn_id = metrics_conn_id
+
+    @property
+    def connections(self) -> Connections:
+        """The connections that the parts are made from."""
+        return Connections(self.aws_conn_id, self.kubernetes_conn_id, self.metrics_conn_id)
 
     def execute(self, context: Context) -> Any:
-        """Runs the step; errors of a person's or of a gate are not tried again."""
+        """Run the step; errors of a person's or of a gate are not tried again."""
         with airflow_failures():
             return self.run(context)
 
     def run(self, context: Context) -> Any:
-        """The step itself."""
+        """Do the step itself."""
         raise NotImplementedError
+
+
+def attempt_of(context: Context) -> int:
+    """Return Airflow's number of this try of the task; it stays while the task is deferred."""
+    task_instance = context.get("ti")
+    return 1 if task_instance is None else int(task_instance.try_number)
 
 
 @contextmanager
@@ -82,7 +114,7 @@ def recorded_stage(
     leaves_out: tuple[type[SlipwayError], ...] = (),
     manifest_sha256: str | None = None,
 ) -> Iterator[None]:
-    """Writes to the record that a stage begins, and how it ended.
+    """Write to the record that a stage begins, and how it ended.
 
     A task that only waits has not ended its stage; it comes back with ``resumed``. One that skips itself has found
     its work done: the stage ends as ``reused``. A gate that could not tell ends it as ``inconclusive``.

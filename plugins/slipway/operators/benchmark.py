@@ -132,7 +132,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
 
     @cached_property
     def _staging(self) -> Staging:
-        return Staging.model_validate_json(self.staging)
+        return Staging.parse(self.staging)
 
     @staticmethod
     def _prefix(release_run: ReleaseRun) -> str:

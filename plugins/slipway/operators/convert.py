@@ -53,7 +53,7 @@ class ConvertModelOperator(ReleasePodOperator):
 
     :param variant: which of its variants; empty where there is just the one. One of several that misses its
         tolerance, or cannot be made within its limits, is left out and fails nothing: `ChooseVariantOperator` sees
-        what is left. A service that cannot be reached is tried again, and then fails the task.
+        what is left. A dependency that does not answer is tried again, and then fails.
     """
 
     kind = "convert"

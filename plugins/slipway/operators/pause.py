@@ -16,6 +16,7 @@ from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, require_k
 from slipway.failures import airflow_failures
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
+from slipway.release_context import make_lease, make_service
 from slipway.traffic.reconciler import observe_service
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ class PauseCanaryOperator(BaseOperator):
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def execute(self, context: Context) -> str:
-        """Notes it on the canary's lease; a pause is confirmed when it holds.
+        """Note it on the canary's lease; a pause is confirmed when it holds.
 
-        :return: what is true now: "paused at 20 %", or that the canary goes on.
+        :returns: what is true now: "paused at 20 %", or that the canary goes on.
         :raises AirflowFailException: the pause came too late; the reason says what happened instead.
         :raises TimedOutError: nobody has said in time that it holds. The note stays.
         """
@@ -56,19 +57,18 @@ class PauseCanaryOperator(BaseOperator):
         with airflow_failures():
             require_known(params, PAUSE_PARAMETERS)
             rollout = load_model_spec(Path(self.releases_dir), str(params["model"])).rollout
-            names = rollout.inference_service, rollout.namespace, self.kubernetes_conn_id
-            lease = LeaseHook(*names)
+            lease = make_lease(rollout, self.kubernetes_conn_id)
             if params["action"] != "pause":
                 told = f"the canary of {lease.pause(None).release_id} goes on"
             else:
                 noted = lease.pause(str(params["reason"])[:TEXT_LIMIT])
-                told = _confirmed(lease, KServeHook(*names), noted).told
+                told = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
         self.log.info(told)
         return told
 
 
 def _confirmed(lease: LeaseHook, service: KServeHook, noted: Lease) -> PauseOutcome:
-    """Waits until the holder of the lease has told that it knows of the pause, or the canary is over."""
+    """Wait until the holder of the lease has told that it knows of the pause, or the canary is over."""
     limit_s = min(noted.lease_s, LONGEST_WAIT_S) + _SPARE_S
     deadline, found = time.monotonic() + limit_s, "the lease was not renewed since"
     while time.monotonic() < deadline:

@@ -10,23 +10,24 @@ from include.model_release.record.kinds import WeightIntended, WeightObserved
 from include.model_release.rollout.next_action import ShowCandidate
 from include.model_release.rollout.observation import Observed
 from slipway.hooks.ingress import Endpoint, IngressHook
-from slipway.operators.base import recorded_stage
-from slipway.operators.traffic import TrafficOperator
+from slipway.operators.base import ReleaseOperator, recorded_stage
+from slipway.traffic.live_service import LiveService
+from slipway.traffic.raise_permit import RaisePermit
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class ShowCandidateOperator(TrafficOperator):
+class ShowCandidateOperator(ReleaseOperator):
     """Brings the candidate up at 0 % and says where it can be tried; nothing where the release asks for no preview.
 
     :param generation: the InferenceService's generation when the release was armed (templated).
     :param ingress_conn_id: by which ingress the services' hosts are reached.
-    :return: ``candidate_url`` and ``stable_url``, addresses that lead to that version alone ("": there is none), and
+    :returns: ``candidate_url`` and ``stable_url``, addresses that lead to that version alone ("": there is none), and
         ``generation``, at which the canary is decided on (None: nothing is live yet).
     """
 
-    template_fields: Sequence[str] = (*TrafficOperator.template_fields, "generation")
+    template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "generation")
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class ShowCandidateOperator(TrafficOperator):
         self.ingress_conn_id = ingress_conn_id
 
     def run(self, context: Context) -> dict[str, Any]:
-        """Opens the preview; a task that is run again finds it open."""
+        """Open the preview; a task that is run again finds it open."""
         release_run = self.release_run
         armed_at = int(self.generation) if self.generation.isdecimal() else None
         if release_run.spec.rollout.preview is None or release_run.stable is None:
@@ -52,7 +53,7 @@ class ShowCandidateOperator(TrafficOperator):
             self.log.info("no preview: %s", why)
             return {"candidate_url": "", "stable_url": "", "generation": armed_at}
         with recorded_stage(self.record, "preview"):
-            self.permit.require(0)
+            RaisePermit(self.store, release_run).require(0)
             self.record.append(
                 WeightIntended(
                     weight=0,
@@ -67,7 +68,7 @@ class ShowCandidateOperator(TrafficOperator):
                 force=release_run.force,
                 generation=armed_at,
             )
-            observed = self.reach(goal).observed
+            observed = LiveService(self.parts).reach(goal).observed
             assert observed is not None  # noqa: S101  Done is only said of what exists
             self.record.append(
                 WeightObserved(weight=0, traffic=dict(observed.traffic), candidate_url=observed.candidate_url)
@@ -81,14 +82,14 @@ class ShowCandidateOperator(TrafficOperator):
         }
 
     def _tell_testers(self, observed: Observed) -> None:
-        """Logs how the candidate is asked, from where this task asks."""
+        """Log how the candidate is asked, from where this task asks."""
         url = observed.candidate_url
         self.log.info("the candidate can be tried at %s; users are not led there", url)
         self.log.info(curl_line(IngressHook(self.ingress_conn_id).endpoint(url), self.release_run.model))
 
 
 def curl_line(endpoint: Endpoint, model: str) -> str:
-    """The command that asks a model's metadata at an endpoint."""
+    """Return the command that asks a model's metadata at an endpoint."""
     needs_host = urlsplit(endpoint.base_url).netloc != endpoint.host
     host = f"-H 'Host: {endpoint.host}' " if needs_host else ""
     return f"curl {host}{endpoint.base_url}/v2/models/{model}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import CanaryPausedError
@@ -11,17 +12,20 @@ from include.model_release.record.kinds import Promoted, WeightObserved
 from include.model_release.rollout.holder_identity import Stage
 from include.model_release.rollout.next_action import Promote
 from slipway.failures import airflow_failures
-from slipway.operators.base import recorded_stage
-from slipway.operators.canary import ShiftTrafficOperator
-from slipway.operators.traffic import attempt_of
+from slipway.operators.base import ReleaseOperator, attempt_of, recorded_stage
+from slipway.operators.canary_watch import CanaryWatch
 from slipway.traffic.lease_holder import LeaseHolder
+from slipway.traffic.live_service import LiveService
+from slipway.traffic.raise_permit import RaisePermit
 from slipway.traffic.reconciler import first_deploy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_STAGE: Stage = "promotion"
 
-class PromoteOperator(ShiftTrafficOperator):
+
+class PromoteOperator(ReleaseOperator):
     """Gives the version all traffic, sees that it has it, and says so in the record.
 
     It asks the record, not Airflow, whether the version has proved itself: a task that was marked as success has not.
@@ -30,17 +34,18 @@ class PromoteOperator(ShiftTrafficOperator):
     promotes when the canary is resumed. It does not fail for a pause, since a failure takes the version back.
 
     :param judge: the judge's state after the last step (templated); without one a new judge watches a paused canary.
+    :param generation: as that of `ShiftTrafficOperator`.
     """
 
-    template_fields: Sequence[str] = (*ShiftTrafficOperator.template_fields, "judge")
-    stage: ClassVar[Stage] = "promotion"
+    template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "generation", "judge")
 
-    def __init__(self, *, judge: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, judge: str = "", generation: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.judge = judge
+        self.generation = generation
 
     def run(self, context: Context) -> None:
-        """Promotes; a task that is run again after that does nothing.
+        """Promote; a task that is run again after that does nothing.
 
         :raises RaiseRefusedError: the record does not show what a promotion needs.
         """
@@ -52,31 +57,35 @@ class PromoteOperator(ShiftTrafficOperator):
             self._promote(context, self._judge())
 
     def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
-        """Writes down what was seen during the pause, and tries again."""
+        """Write down what was seen during the pause, and try again."""
         with airflow_failures(), recorded_stage(self.record, "promote", resumed=True):
-            self._promote(context, self.take_down(event))
+            self._promote(context, self._watch.take_down(event))
+
+    @cached_property
+    def _watch(self) -> CanaryWatch:
+        return CanaryWatch(self.parts, self.connections, _STAGE, self.generation)
 
     def _promote(self, context: Context, judge: CanaryJudge) -> None:
-        self.permit.require(100)
-        release_run, state = self.release_run, self.record.state()
-        lease_holder = LeaseHolder(self.lease, release_run, self.stage, attempt_of(context))
+        release_run, live = self.release_run, LiveService(self.parts)
+        RaisePermit(self.store, release_run).require(100)
+        state = self.record.state()
+        lease_holder = LeaseHolder(self.parts.lease, release_run, _STAGE, attempt_of(context))
         try:
             if release_run.stable is None:
-                reached = self.reach(first_deploy(release_run))
+                reached = live.reach(first_deploy(release_run))
             else:
-                reached = self.reach(Promote(release_run.storage_uri), lease_holder=lease_holder)
+                reached = live.reach(Promote(release_run.storage_uri), lease_holder=lease_holder)
         except CanaryPausedError as paused:
             self.log.info("the promotion waits: %s", paused.in_short())
-            self.watch(
-                context, judge, len(release_run.spec.rollout.steps) - 1, 0.0, hold=True, until_resumed=True
-            )
+            last = len(release_run.spec.rollout.steps) - 1
+            self._watch.go_on(self, context, judge, last, 0.0, hold=True, until_resumed=True)
             return
         traffic = dict(reached.observed.traffic) if reached.observed else {}
         self.record.append(WeightObserved(weight=100, traffic=traffic))
         self.record.append(
             Promoted(storage_uri=release_run.storage_uri, manifest_sha256=state.verified_sha256)
         )
-        self.conceal_candidate(reached.observed)
+        live.conceal_candidate(reached.observed)
         lease_holder.leave()
 
     def _judge(self) -> CanaryJudge:

@@ -41,7 +41,7 @@ from slipway.operators.convert import RESULT_FILE
 from slipway.project import project_commit, project_version
 from slipway.registry.registry import GOLDEN_FILE, ModelRegistry, StoredSource
 from slipway.registry.reuse import recipe_for, require_published
-from slipway.registry.signing import load_signing_key, sign
+from slipway.registry.signing import sign
 from slipway.release_run import ReleaseRun
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ class PublishModelOperator(ReleaseOperator):
         """Builds configuration and manifest, signs, and publishes; the manifest last."""
         release_run = self.release_run
         with recorded_stage(self.record, "publish"):
-            signing = release_run.spec.publish.signing
-            key = None if signing is None else load_signing_key(signing)  # before anything takes long
+            key = self.parts.signing_key  # before anything takes long
             if not self._chosen:
                 published = require_published(self.store, release_run, key)
                 self.log.info("it is what was published before (content %s)", published.content_digest())

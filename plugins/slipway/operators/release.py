@@ -29,9 +29,9 @@ from include.model_release.spec.release_file import ReleaseSpec, apply_overrides
 from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.failures import airflow_failures
-from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
+from slipway.release_context import make_service, make_store
 from slipway.release_record.lock import LockOwner, ReleaseLock
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
@@ -53,7 +53,7 @@ class AdmitReleaseOperator(BaseOperator):
 
     :param releases_dir: the folder with the release files.
     :param bucket: the bucket (templated).
-    :return: the `ReleaseRun` as a mapping, which the other tasks work by.
+    :returns: the `ReleaseRun` as a mapping, which the other tasks work by.
     """
 
     template_fields: Sequence[str] = ("bucket",)
@@ -74,7 +74,7 @@ class AdmitReleaseOperator(BaseOperator):
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def execute(self, context: Context, event: Any = None) -> dict[str, Any]:
-        """Admits the release, or waits in the triggerer while another of the same model is under way."""
+        """Admit the release, or wait in the triggerer while another of the same model is under way."""
         params = context["params"]
         with airflow_failures():
             require_known(params, RELEASE_PARAMETERS)
@@ -85,7 +85,7 @@ class AdmitReleaseOperator(BaseOperator):
                 conf.getfloat("triggerer", "job_heartbeat_sec"),
             )
             version = parse_version(params["version"])
-            store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
+            store = make_store(self.bucket, spec, self.aws_conn_id)
             self._require_landed(store, spec, version)
             owner = LockOwner(context["run_id"], version, context["dag"].dag_id)
             lock = model_lock(store, spec.model, context)
@@ -99,7 +99,7 @@ class AdmitReleaseOperator(BaseOperator):
                 raise
 
     def _spec(self, params: Mapping[str, Any], who: str | None) -> ReleaseSpec:
-        """The release file with what the form changed in it.
+        """Return the release file with what the form changed in it.
 
         :param who: the person who started the run; only those whom the file names may ask for less than it does.
         """
@@ -159,7 +159,7 @@ class AdmitReleaseOperator(BaseOperator):
     def _admit(
         self, store: ModelStoreHook, spec: ReleaseSpec, version: int, context: Context
     ) -> dict[str, Any]:
-        """Opens the record; a task that is run again finds its own release open and goes on."""
+        """Open the record; a task that is run again finds its own release open and goes on."""
         params, release_id = context["params"], context["run_id"]
         record = ReleaseRecord(store, spec.model, version, release_id)
         state = record.state() if record.started() else None
@@ -193,10 +193,8 @@ class AdmitReleaseOperator(BaseOperator):
         return release_run.model_dump(mode="json")
 
     def _stable(self, spec: ReleaseSpec) -> StableVersion | None:
-        """What is live now, from the cluster itself."""
-        rollout = spec.rollout
-        service = KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
-        observed = observe_service(service)
+        """Return what is live now, from the cluster itself."""
+        observed = observe_service(make_service(spec.rollout, self.kubernetes_conn_id))
         if observed is None or not observed.latest_rolledout:
             return None
         uri = observed.stable_uri
@@ -217,7 +215,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
         self.wanted = wanted
 
     def run(self, context: Context) -> None:
-        """Concludes once; a task that is run again finds it done.
+        """Conclude once; a task that is run again finds it done.
 
         :raises RecordError: the record cannot be right. The model's lock was given back all the same.
         """
@@ -237,7 +235,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
         self.log.info(told)
 
     def _concluded(self) -> ReleaseState:
-        """What became of the release, after its last event was written."""
+        """Return what became of the release, after its last event was written."""
         record = self.record
         try:
             state = record.state()
@@ -251,7 +249,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
         return state
 
     def _write_canary_evidence(self) -> None:
-        """Writes the canary's page, its data and the windows to judge again. It holds no release up."""
+        """Write the canary's page, its data and the windows to judge again. It holds no release up."""
         try:
             files = canary_files(self.release_run, self.record.events())
         except SlipwayError as error:
@@ -264,12 +262,12 @@ class ConcludeReleaseOperator(ReleaseOperator):
 
 
 def triggered_by(context: Context) -> str | None:
-    """The name of the person who started the run; None where an event or a schedule did."""
+    """Return the name of the person who started the run; None where an event or a schedule did."""
     return getattr(context.get("dag_run"), "triggering_user_name", None)
 
 
 def canary_files(release_run: ReleaseRun, events: Sequence[Event]) -> dict[str, tuple[str, str]]:
-    """The evidence of a release's canary: content and content type by file name; nothing if there was no canary."""
+    """Return the evidence of a release's canary: content and content type by file name; empty without a canary."""
     if not any(
         isinstance(event.data, WindowJudged) and event.release_id == release_run.release_id
         for event in events
@@ -291,7 +289,7 @@ def canary_files(release_run: ReleaseRun, events: Sequence[Event]) -> dict[str, 
 
 
 def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:
-    """The model's lock; an owner is alive while its DAG run is."""
+    """Return the model's lock; an owner is alive while its DAG run is."""
 
     def is_running(owner: LockOwner) -> bool:
         try:
@@ -305,7 +303,7 @@ def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLo
 
 
 def is_missing_run(error: AirflowRuntimeError) -> bool:
-    """Whether Airflow's API said that there is no such run: it was deleted, so it cannot be under way."""
+    """Return whether Airflow's API said that there is no such run: it was deleted, so it cannot be under way."""
     return (
         isinstance(error.error.detail, dict) and error.error.detail.get("status_code") == HTTPStatus.NOT_FOUND
     )

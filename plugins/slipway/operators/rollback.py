@@ -23,18 +23,19 @@ from include.model_release.rollout.observation import STABLE_URI, Observed
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
 from slipway.failures import airflow_failures
-from slipway.hooks.inference_service import KServeHook
-from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.base import ReleaseOperator
 from slipway.operators.release import model_lock, triggered_by
-from slipway.operators.restore import RestoreStableOperator
 from slipway.registry.registry import ModelRegistry
-from slipway.registry.signing import load_signing_key
+from slipway.registry.signing import signing_key_of
 from slipway.registry.verification import require_published_repository
+from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
+from slipway.traffic.live_service import LiveService
 from slipway.traffic.reconciler import observe_service, reconcile
+from slipway.traffic.rollback import Rollback
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -60,7 +61,7 @@ class NameRollbackOperator(BaseOperator):
 
     :param releases_dir: the folder with the release files.
     :param bucket: the bucket (templated).
-    :return: a `ReleaseRun` of the version to leave, with the version to go back to as the stable one.
+    :returns: a `ReleaseRun` of the version to leave, with the version to go back to as the stable one.
     """
 
     template_fields: Sequence[str] = ("bucket",)
@@ -81,7 +82,7 @@ class NameRollbackOperator(BaseOperator):
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def execute(self, context: Context, event: Any = None, waited: int = 0) -> dict[str, Any]:
-        """Ends the canary and names the way back; then, unless it is an emergency's, waits for the lock and asks."""
+        """End the canary and name the way back; then, but in an emergency, wait for the lock and ask the record."""
         params = context["params"]
         with airflow_failures():
             require_known(params, ROLLBACK_PARAMETERS)
@@ -98,12 +99,12 @@ class NameRollbackOperator(BaseOperator):
             return release_run.model_dump(mode="json")
 
     def _end_canary(self, spec: ReleaseSpec, reason: str) -> tuple[Observed, bool]:
-        """Takes all users off a canary; the release that runs it finds its lease ended, and concludes its own record.
+        """Take all users off a canary; the release that runs it finds its lease ended, and concludes its own record.
 
-        :return: what is live then, and whether there was a canary.
+        :returns: what is live then, and whether there was a canary.
         """
         rollout = spec.rollout
-        service = KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+        service = make_service(rollout, self.kubernetes_conn_id)
         observed = observe_service(service)
         if observed is None:
             raise InputMissingError(
@@ -114,7 +115,7 @@ class NameRollbackOperator(BaseOperator):
             )
         if observed.canary_percent is None:
             return observed, False
-        leases = LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
+        leases = make_lease(rollout, self.kubernetes_conn_id)
         while (lease := leases.get()) is not None and not lease.is_ended:
             leases.end(lease, by=BY, reason=reason)
         reached = reconcile(service, RollBack(observed.stable_uri), timeout_s=rollout.ready_timeout_s)
@@ -133,7 +134,7 @@ class NameRollbackOperator(BaseOperator):
         )
 
     def _target(self, spec: ReleaseSpec, live: Observed, version: int | None) -> str:
-        """The storageUri to go back to: that of the version asked for, else what the InferenceService notes."""
+        """Return the storageUri to go back to: that of the version asked for, else what the InferenceService notes."""
         if version is not None:
             return repository_paths(spec.model, parse_version(version)).storage_uri(self.bucket)
         before = live.annotation(STABLE_URI)
@@ -147,11 +148,11 @@ class NameRollbackOperator(BaseOperator):
         )
 
     def _open(self, context: Context, spec: ReleaseSpec, release_run: ReleaseRun, waited: int) -> None:
-        """Asks whether users may be led to the version, then opens the record of the one to leave, under the lock.
+        """Ask whether users may be led to the version, then open the record of the one to leave, under the lock.
 
         :raises StoreUnavailableError: nobody can be asked.
         """
-        store = ModelStoreHook(self.bucket, self.aws_conn_id, encryption=spec.publish.encryption)
+        store = make_store(self.bucket, spec, self.aws_conn_id)
         try:
             digest = self._require_worthy(store, spec, release_run, context["params"])
             self._lock(context, store, release_run, waited)
@@ -170,7 +171,7 @@ class NameRollbackOperator(BaseOperator):
     def _require_worthy(
         self, store: ModelStoreHook, spec: ReleaseSpec, release_run: ReleaseRun, params: Any
     ) -> str:
-        """Refuses a version to which nobody may be led; returns the digest of its manifest.
+        """Refuse a version to which nobody may be led; return the digest of its manifest.
 
         :raises InputMissingError: it was never published.
         :raises RaiseRefusedError: its record does not show it promoted.
@@ -186,8 +187,7 @@ class NameRollbackOperator(BaseOperator):
         refusal = restore_refusal(_state_of(store, release_run, version), manifest_sha256=digest)
         if refusal is not None:
             raise refusal
-        signing = spec.publish.signing
-        key = None if signing is None else load_signing_key(signing)
+        key = signing_key_of(spec)
         try:
             # Users wait for it, so no file is read: where the store keeps no digest its size is compared.
             unread = require_published_repository(store, release_run.model, version, key, read=False)
@@ -226,7 +226,7 @@ class TryRollbackOperator(BaseOperator):
         self.first_task_id = first_task_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Returns the `ReleaseRun` under which staging tries the version."""
+        """Return the `ReleaseRun` under which staging tries the version."""
         tried = context["ti"].xcom_pull(task_ids="admit", key=TRIED)
         if tried is None:
             self.log.warning("an emergency: the version is not tried on staging first")
@@ -234,30 +234,38 @@ class TryRollbackOperator(BaseOperator):
         return dict(tried)
 
 
-class RollBackVersionOperator(RestoreStableOperator):
+class RollBackVersionOperator(ReleaseOperator):
     """Brings all users to the version that was named. The rollback of a canary, for a version that was promoted.
 
     It asks the record whether that version may have them, but for an emergency's way back to the version before.
     """
 
     def run(self, context: Context) -> None:
-        """Rolls back; a task that is run again finds done what is done.
+        """Roll back; a task that is run again finds done what is done.
 
         :raises RaiseRefusedError: the record does not show what the version needs.
         """
-        release_run, self._context = self.release_run, context
+        release_run = self.release_run
         assert release_run.stable is not None  # noqa: S101  a rollback has a target
-        observed = observe_service(self.service)
+
+        def open_it() -> ReleaseRecord:
+            """Open the record now where the object store was away before."""
+            record = self.parts.record_of_address()
+            open_record(record, release_run, context)
+            return record
+
+        rollback = Rollback(self.parts, open_it, lambda _: (str(context["params"]["reason"]), BY))
+        observed = LiveService(self.parts).observe()
         if observed is None or not is_noted_emergency(release_run, observed, context["params"]):
             state = self.record.state()
             if (state.release_id, state.outcome) == (release_run.release_id, "rolled_back"):
-                self.tidy_up(state)
+                rollback.tidy_up(state)
                 return
             self._require_permitted(release_run, state, release_run.stable.version)
-        self.take_back(RollBack(release_run.stable.storage_uri, release_run.storage_uri), observed)
+        rollback.take_back(RollBack(release_run.stable.storage_uri, release_run.storage_uri), observed)
 
     def _require_permitted(self, release_run: ReleaseRun, state: ReleaseState, version: int) -> None:
-        _, digest = ModelRegistry(self.store).require_with_digest(release_run.model, version)
+        _, digest = self.parts.registry.require_with_digest(release_run.model, version)
         asked = Raise(release_run.release_id, 100, digest)
         refusal = raise_refusal(asked, state) if not state.rolling_back else None
         refusal = refusal or restore_refusal(
@@ -266,19 +274,9 @@ class RollBackVersionOperator(RestoreStableOperator):
         if refusal is not None:
             raise refusal
 
-    def open_record(self) -> ReleaseRecord:
-        """The record, opened by now where the object store was away before."""
-        record = super().open_record()
-        open_record(record, self.release_run, self._context)
-        return record
-
-    def why(self, state: ReleaseState | None) -> tuple[str, str]:
-        """The person's reason."""
-        return str(self._context["params"]["reason"]), BY
-
 
 def is_noted_emergency(release_run: ReleaseRun, live: Observed, params: Any) -> bool:
-    """Whether an emergency leads back to the version that the InferenceService notes as the one before."""
+    """Return whether an emergency leads back to the version that the InferenceService notes as the one before."""
     noted = live.annotation(STABLE_URI)
     target = "" if release_run.stable is None else release_run.stable.storage_uri
     # While it is on its way the object names the target itself.
@@ -286,7 +284,7 @@ def is_noted_emergency(release_run: ReleaseRun, live: Observed, params: Any) -> 
 
 
 def open_record(record: ReleaseRecord, release_run: ReleaseRun, context: Context) -> None:
-    """Opens the record of the version that is left, once, with what the version to go back to must prove."""
+    """Open the record of the version that is left, once, with what the version to go back to must prove."""
     if record.started() and record.state().release_id == release_run.release_id:
         return
     params = context["params"]
@@ -306,7 +304,7 @@ def open_record(record: ReleaseRecord, release_run: ReleaseRun, context: Context
 
 
 def _tried(release_run: ReleaseRun) -> dict[str, Any]:
-    """The release run under which staging tries the version to go back to, told in the record of the one to leave."""
+    """Return the release run under which staging tries the version to go back to; it writes in the other's record."""
     assert release_run.stable is not None  # noqa: S101  a rollback has a target
     tried = release_run.model_copy(
         update={"version": release_run.stable.version, "stable": None, "recorded_under": release_run.version}
@@ -315,5 +313,5 @@ def _tried(release_run: ReleaseRun) -> dict[str, Any]:
 
 
 def _state_of(store: ModelStoreHook, release_run: ReleaseRun, version: int) -> ReleaseState:
-    """What the record says of a version. Raises RecordError where it has none."""
+    """Return what the record says of a version. Raises RecordError where it has none."""
     return ReleaseRecord(store, release_run.model, version, release_run.release_id).state()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from include.model_release.bucket_layout import CONFIG_FILE, Role, staged_key, staged_model, staged_name
 from include.model_release.errors import GateRefusedError, LoadRefusedError, SlipwayError, UserError
@@ -23,7 +23,6 @@ from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.operators.triton import TritonLoadModelOperator
 from slipway.registry.registry import ModelRegistry
-from slipway.registry.signing import load_signing_key
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_FOUND_LIMIT = 300
 # What `PrepareStagingOperator` says of the candidate's manifest, for tasks that are not given the whole `Staging`.
 MANIFEST_TEMPLATE = "{{ ti.xcom_pull(task_ids='staging.prepare')['manifest_sha256'] }}"
 
@@ -74,6 +74,22 @@ class Staging(BaseModel):
     model_names: tuple[str, ...] = ()
     """All of them with their members, in the order in which they are unloaded: who calls goes before the called."""
 
+    @classmethod
+    def parse(cls, rendered: str) -> Staging:
+        """Return what the template of an operator's ``staging`` field was rendered to.
+
+        :raises UserError: it is not what the task that prepares staging returned.
+        """
+        try:
+            return cls.model_validate_json(rendered)
+        except ValidationError as error:
+            raise UserError(
+                "what this task was given is no prepared staging",
+                expected="what the task 'staging.prepare' returned",
+                found=str(error).replace("\n", " ")[:_FOUND_LIMIT],
+                remedy="Clear the tasks of the group staging, so that they are run again.",
+            ) from error
+
 
 class PrepareStagingOperator(ReleaseOperator):
     """Copies the candidate and the stable version into the staging server's model repository.
@@ -83,7 +99,7 @@ class PrepareStagingOperator(ReleaseOperator):
     were replaced, or signed with a key that is not accepted any more. It must not stand in its successor's way.
 
     :param triton_conn_id: the staging server, which may see its repository as files (`TritonHook.repository_path`).
-    :return: a `Staging` as a mapping.
+    :returns: a `Staging` as a mapping.
     """
 
     def __init__(self, *, triton_conn_id: str = TritonHook.default_conn_name, **kwargs: Any) -> None:
@@ -91,7 +107,7 @@ class PrepareStagingOperator(ReleaseOperator):
         self.triton_conn_id = triton_conn_id
 
     def run(self, context: Context) -> dict[str, Any]:
-        """Copies both; the stage goes on when the candidate is loaded.
+        """Copy both; the stage goes on when the candidate is loaded.
 
         :raises SigningRefusedError: a signature is demanded of the candidate, and there is none or it does not hold.
         """
@@ -116,7 +132,7 @@ class PrepareStagingOperator(ReleaseOperator):
         return staging.model_dump(mode="json")
 
     def _place_stable(self, release_run: ReleaseRun) -> tuple[StagedModel | None, str]:
-        """The baseline, or why there is none although a version is live."""
+        """Return the baseline, or why there is none although a version is live."""
         if release_run.stable is None:
             return None, ""
         registry = ModelRegistry(self.store)
@@ -129,7 +145,7 @@ class PrepareStagingOperator(ReleaseOperator):
     def _place(
         self, release_run: ReleaseRun, registry: ModelRegistry, manifest: Manifest, role: Role
     ) -> StagedModel:
-        """Copies one version, checked against its manifest, and pins it in the configurations to load.
+        """Copy one version, checked against its manifest, and pin it in the configurations to load.
 
         Its models get names of their own there, those of an ensemble's members included.
 
@@ -156,7 +172,7 @@ class PrepareStagingOperator(ReleaseOperator):
     def _with_staged_paths(
         self, release_run: ReleaseRun, configs: Configs, names: Mapping[str, str]
     ) -> Configs:
-        """The configurations with the paths in their parameters as the staging server has them."""
+        """Return the configurations with the paths in their parameters as the staging server has them."""
         # Only TensorRT-LLM's conversion may lay its repository elsewhere than KServe does.
         roots = {SERVING_ROOT, getattr(release_run.spec.conversion, "serving_root", SERVING_ROOT)}
         if not names_files(configs, roots):
@@ -165,21 +181,21 @@ class PrepareStagingOperator(ReleaseOperator):
         return on_staging(configs, names, repository_path=path, connection=self.triton_conn_id, roots=roots)
 
     def _require_signed(self, registry: ModelRegistry, manifest: Manifest, role: Role) -> None:
-        """Refuses what the release file's key has not signed, before a server reads any of it.
+        """Refuse what the release file's key has not signed, before a server reads any of it.
 
         The stable version may be older than the key; it serves already.
         """
-        signing = self.release_run.spec.publish.signing
-        if signing is None:
+        key = self.parts.signing_key
+        if key is None:
             return
         if role == "stable" and attachment(manifest, SIGNATURE_FILE) is None:
             self.log.warning("the stable version %s is not signed: older than the key", manifest.version)
             return
-        registry.require_signed(manifest, load_signing_key(signing))
+        registry.require_signed(manifest, key)
 
 
 def leave_out_baseline(step: ReleaseStep, error: SlipwayError) -> str:
-    """Says in the log and in the record that the gates have no stable version to compare with; returns why."""
+    """Say in the log and in the record that the gates have no stable version to compare with; return why."""
     stable = step.release_run.stable
     assert stable is not None  # noqa: S101  there is a baseline to leave out
     reason = f"version {stable.version}, which is live, cannot be on the staging server: {error}"
@@ -218,12 +234,12 @@ class LoadCandidateOperator(StagingLoadOperator):
         self.manifest_sha256 = manifest_sha256
 
     def load(self) -> list[int]:
-        """Loads the candidate and records how that went."""
+        """Load the candidate and record how that went."""
         with self._recorded():
             return super().load()
 
     def load_answered(self, event: dict[str, Any]) -> list[int]:
-        """Goes on when the server has answered the load."""
+        """Go on when the server has answered the load."""
         with self._recorded():
             return super().load_answered(event)
 
@@ -235,7 +251,7 @@ class LoadBaselineOperator(StagingLoadOperator):
     """`TritonLoadModelOperator` for the stable version, which is left out where this server refuses to load it.
 
     :param staging: the `Staging` as JSON (templated).
-    :return: the `Staging` as the gates shall take it, with the baseline or without, as a mapping.
+    :returns: the `Staging` as the gates shall take it, with the baseline or without, as a mapping.
     """
 
     template_fields: Sequence[str] = ("staging", *StagingLoadOperator.template_fields)
@@ -245,17 +261,17 @@ class LoadBaselineOperator(StagingLoadOperator):
         self.staging = staging
 
     def execute(self, context: Context) -> Any:
-        """Loads the stable version."""
+        """Load the stable version."""
         with airflow_failures():
             return self._loaded(self.load)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Goes on when the server has answered the load."""
+        """Go on when the server has answered the load."""
         with airflow_failures():
             return self._loaded(lambda: self.load_answered(event))
 
     def _loaded(self, load: Callable[[], object]) -> dict[str, Any]:
-        staging = Staging.model_validate_json(self.staging)
+        staging = Staging.parse(self.staging)
         try:
             load()
         except LoadRefusedError as error:

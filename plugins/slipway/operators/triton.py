@@ -66,17 +66,17 @@ class TritonLoadModelOperator(BaseOperator):
         self.deferrable = deferrable
 
     def execute(self, context: Context) -> list[int]:
-        """Loads; returns the versions of the model that are ready."""
+        """Load; return the versions of the model that are ready."""
         with airflow_failures():
             return self.load()
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> list[int]:
-        """Goes on when the server has answered the loads."""
+        """Go on when the server has answered the loads."""
         with airflow_failures():
             return self.load_answered(event)
 
     def load(self) -> list[int]:
-        """Asks for the loads and waits, here or in the triggerer."""
+        """Ask for the loads and wait, here or in the triggerer."""
         models = self._models()
         if not models:
             raise AirflowSkipException("there is nothing to load")
@@ -93,7 +93,7 @@ class TritonLoadModelOperator(BaseOperator):
         return self._verified(models)
 
     def load_answered(self, event: dict[str, Any]) -> list[int]:
-        """Waits, after the trigger's event, for the versions to get ready."""
+        """Wait, after the trigger's event, for the versions to get ready."""
         if event["error"] is not None:
             raise SlipwayError.from_dict(event["error"])
         return self._verified(self._models())
@@ -103,14 +103,14 @@ class TritonLoadModelOperator(BaseOperator):
         return float(self.timeout_s)  # a template renders to text
 
     def _models(self) -> list[tuple[str, dict[str, Any]]]:
-        """Names and configurations in the order of their loads, the model itself last; empty for nothing."""
+        """Return names and configurations in the order of their loads, the model itself last; empty for nothing."""
         config, members = _parsed(self.config), _parsed(self.members) or []
         if config is None:
             return []
         return [*((member["name"], member["config"]) for member in members), (self.model_name, config)]
 
     def _verified(self, models: Sequence[tuple[str, dict[str, Any]]]) -> list[int]:
-        """Waits until all are ready and holds the server's configurations against those asked for."""
+        """Wait until all are ready and hold the server's configurations against those asked for."""
         hook, ready = TritonHook(self.triton_conn_id, self._limit_s), list[int]()
         deadline = time.monotonic() + self._limit_s
         for name, config in models:
@@ -128,7 +128,7 @@ class TritonLoadModelOperator(BaseOperator):
         return ready
 
     def _await_ready(self, hook: TritonHook, name: str, config: dict[str, Any], deadline: float) -> list[int]:
-        """Waits for the pinned versions, which an index may show a moment after the load's answer."""
+        """Wait for the pinned versions, which an index may show a moment after the load's answer."""
         wanted = {int(version) for version in config["version_policy"]["specific"]["versions"]}
         while not wanted <= (ready := hook.ready_versions(name)):
             if time.monotonic() > deadline:
@@ -168,7 +168,7 @@ class TritonUnloadModelOperator(BaseOperator):
         self.timeout_s = timeout_s
 
     def execute(self, context: Context) -> None:
-        """Unloads each of the models."""
+        """Unload each of the models."""
         hook = TritonHook(self.triton_conn_id, self.timeout_s)
         with airflow_failures():
             known = {entry["name"] for entry in hook.index()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -57,7 +56,7 @@ class ValidateModelOperator(ReleaseOperator):
     def run(self, context: Context) -> None:
         """Signature first, then answers, then the suite; the report is written whatever it says."""
         release_run = self.release_run
-        staging = Staging.model_validate(json.loads(self.staging))
+        staging = Staging.parse(self.staging)
         with recorded_stage(self.record, "validate", manifest_sha256=staging.manifest_sha256):
             hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
             self._check_signature(release_run, hook, staging)

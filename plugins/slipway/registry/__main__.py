@@ -20,7 +20,7 @@ from include.model_release.errors import SlipwayError, UnknownModelError
 from include.model_release.identifiers import parse_version
 from include.model_release.spec.release_file import load_model_spec
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.registry.signing import SigningKey, load_signing_key
+from slipway.registry.signing import SigningKey, signing_key_of
 from slipway.registry.verification import verify_version
 
 BUCKET_VARIABLE = "slipway_bucket"
@@ -66,10 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _key(releases: Path, model: str) -> SigningKey | None:
     """Return the key that the model's release file names; none where the model has no release file any more."""
     try:
-        signing = load_model_spec(releases, model).publish.signing
+        spec = load_model_spec(releases, model)
     except UnknownModelError:
         return None
-    return None if signing is None else load_signing_key(signing)
+    return signing_key_of(spec)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from include.model_release.publishing.signed_statement import (
     statement_differences,
     subject_name,
 )
-from include.model_release.spec.release_file import Signing
+from include.model_release.spec.release_file import ReleaseSpec, Signing
 from slipway.registry.envelope import signed_payload
 
 if TYPE_CHECKING:
@@ -51,8 +51,17 @@ class SigningKey:
     accepted: tuple[bytes, ...] = ()
 
 
+def signing_key_of(spec: ReleaseSpec) -> SigningKey | None:
+    """Return the key that a release file demands; None: it demands no signature.
+
+    :raises UserError: one is not there, or is no elliptic-curve key.
+    """
+    signing = spec.publish.signing
+    return None if signing is None else load_signing_key(signing)
+
+
 def load_signing_key(signing: Signing) -> SigningKey:
-    """Read the key that a release file names, and those that it accepts beside it.
+    """Return the key that a release file names, with those that it accepts beside it.
 
     :raises UserError: one is not there, or is no elliptic-curve key.
     """

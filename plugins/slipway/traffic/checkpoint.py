@@ -13,8 +13,8 @@ from include.model_release.document_form import form_of
 from include.model_release.errors import SlipwayError, TimedOutError
 from include.model_release.metrics.samples import Reading
 from include.model_release.record.events import PendingEvent
+from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.lanes import Lane
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class JournalKeeper:
 
     def __init__(self, journal: CanaryJournal, limit_s: float = 5.0) -> None:
         self._journal = journal
-        self._lane = Lane("the object store", limit_s)
+        self._calls = BlockingCalls("the object store", limit_s)
         self._newest: WatchState | None = None
         self._saving: asyncio.Task[None] | None = None
         self._hangs = False
@@ -122,7 +122,7 @@ class JournalKeeper:
     async def load(self) -> WatchState | None:
         """The state that was saved last; None where there is none, or the store does not give it in time."""
         try:
-            return await self._lane.run(self._journal.load)
+            return await self._calls.run(self._journal.load)
         except TimedOutError as error:
             log.warning("the canary's journal cannot be read, the step is watched anew: %s", error.in_short())
             return None
@@ -145,7 +145,7 @@ class JournalKeeper:
     async def _save_newest(self) -> None:
         while (state := self._newest) is not None:
             try:
-                saved = await self._lane.run(lambda: self._journal.save(state))
+                saved = await self._calls.run(lambda: self._journal.save(state))
             except TimedOutError as error:
                 log.warning("the canary's journal cannot be written: %s", error.in_short())
                 saved, self._hangs = False, True

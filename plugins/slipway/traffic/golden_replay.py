@@ -21,8 +21,8 @@ from include.model_release.gates.validation.request_options import is_decoupled
 from include.model_release.metrics.samples import Sample, Window
 from include.model_release.spec.rollout.golden_replay import GoldenReplaySettings
 from include.model_release.tensors import ModelSignature
+from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.ingress import Endpoint, IngressHook
-from slipway.lanes import Lane
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
@@ -91,8 +91,8 @@ class GoldenReplay:
     def __init__(self, release_run: ReleaseRun, registry: ModelRegistry, ingress: IngressHook) -> None:
         self._release_run, self._registry, self._ingress = release_run, registry, ingress
         self._settings = release_run.spec.rollout.golden_replay
-        self._store = Lane("the object store, for golden requests", _LOAD_LIMIT_S)
-        self._lookups = Lane("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
+        self._store = BlockingCalls("the object store, for golden requests", _LOAD_LIMIT_S)
+        self._lookups = BlockingCalls("Airflow, for the way to the revisions", _LOOK_UP_LIMIT_S)
         self._loading: asyncio.Task[list[GoldenRequest]] | None = None
         self._endpoints: dict[str, Endpoint] = {}
         self.obstacle = ""

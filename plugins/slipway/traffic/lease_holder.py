@@ -33,7 +33,7 @@ class LeaseHolder:
         self.paused = ""
 
     def take(self, *, to_raise: bool = False) -> None:
-        """Takes the lease before the candidate gets its first percent; one that is this release's is renewed.
+        """Take the lease before the candidate gets its first percent; one that is this release's is renewed.
 
         :raises ReleaseInProgressError: another release holds it.
         :raises LeaseTakenOverError: a later try of this release holds it.
@@ -49,11 +49,11 @@ class LeaseHolder:
         self._require(lease, to_raise=to_raise)
 
     def take_to_raise(self) -> None:
-        """Takes the lease for a patch that raises a weight; see `take` and `keep_to_raise`."""
+        """Take the lease for a patch that raises a weight; see `take` and `keep_to_raise`."""
         self.take(to_raise=True)
 
     def keep(self, *, to_raise: bool = False) -> None:
-        """Renews the lease, and learns of a pause.
+        """Renew the lease, and learn of a pause.
 
         :raises LeaseTakenOverError: a later try of this release holds it.
         :raises CanaryEndedError: somebody ended the canary, or took its lease away.
@@ -61,7 +61,7 @@ class LeaseHolder:
         self._require(self._hook.keep(self._holder), to_raise=to_raise)
 
     def keep_to_raise(self) -> None:
-        """Renews the lease for a patch that raises a weight. To be called between looking at the InferenceService and
+        """Renew the lease for a patch that raises a weight. To be called between looking at the InferenceService and
         patching it: a pause that is noted later meets a holder that has patched, or whose next renewal tells of it.
 
         :raises CanaryPausedError: a person wants the canary to stay at its weight; the renewal has told that it does.
@@ -70,7 +70,7 @@ class LeaseHolder:
         self.keep(to_raise=True)
 
     def keep_if_due(self) -> None:
-        """Renews the lease when it is time to; for whoever waits and raises nothing."""
+        """Renew the lease when it is time to; for whoever waits and raises nothing."""
         if self.is_due:
             self.keep()
 
@@ -80,7 +80,7 @@ class LeaseHolder:
         return time.monotonic() >= self._due_s
 
     def require_not_ended(self) -> None:
-        """Looks whether somebody ended this release's canary.
+        """Look whether somebody ended this release's canary.
 
         :raises CanaryEndedError: somebody did.
         """
@@ -89,7 +89,7 @@ class LeaseHolder:
             self._require(lease, to_raise=False)
 
     def leave(self) -> None:
-        """Gives the lease back: the canary is over, and one version has all traffic."""
+        """Give the lease back: the canary is over, and one version has all traffic."""
         self._hook.release(self._release_run.release_id)
 
     def _require(self, lease: Lease | None, *, to_raise: bool) -> None:

@@ -20,7 +20,7 @@ class RaisePermit:
         self._release_run = release_run
 
     def require(self, weight: int) -> None:
-        """Returns where the version may get `weight` percent of the traffic.
+        """Return where the version may get `weight` percent of the traffic.
 
         :raises RaiseRefusedError: the record does not show what that needs.
         :raises RecordError: the record cannot be right.

@@ -35,8 +35,8 @@ from include.model_release.rollout.reconciler import (
     Saw,
     Waited,
 )
+from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
-from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
 
 POLL_INTERVAL_S = 0.25
@@ -171,8 +171,8 @@ async def _nothing() -> None:
     """Do what most do between two observations."""
 
 
-async def reconcile_in_lane(
-    lane: Lane,
+async def reconcile_async(
+    calls: BlockingCalls,
     hook: KServeHook,
     goal: Goal,
     *,
@@ -196,9 +196,9 @@ async def reconcile_in_lane(
     async def carry_out(step: Observe | Act | Pause) -> Event:
         match step:
             case Observe():
-                return Saw(await lane.run(lambda: observe_service(hook)))
+                return Saw(await calls.run(lambda: observe_service(hook)))
             case Act():
-                return Acted(await lane.run(lambda: perform(hook, step.action, permit)))
+                return Acted(await calls.run(lambda: perform(hook, step.action, permit)))
             case Pause():
                 await asyncio.sleep(step.seconds)
                 if step.after is not None:

@@ -40,7 +40,7 @@ class RollbackNotes:
         self._pending.append(PendingEvent.now(data))
 
     def write(self) -> None:
-        """Writes what is not written yet. What keeps it from that is logged, and raised by `finish`."""
+        """Write what is not written yet. What keeps it from that is logged, and raised by `finish`."""
         try:
             record = self._record = self._record or self._begin()
             while self._pending:
@@ -53,7 +53,7 @@ class RollbackNotes:
             self._unwritten = None
 
     def finish(self) -> None:
-        """Writes the rest.
+        """Write the rest.
 
         :raises Exception: what kept it from writing; users are safe, and the task is to be run again.
         :raises RecordError: all is written, but what stood in the record before cannot be right.
@@ -65,7 +65,7 @@ class RollbackNotes:
             raise self._malformed
 
     def _begin(self) -> ReleaseRecord:
-        """Opens the record; says first that and why a rollback has begun, unless that is known."""
+        """Open the record; say first that and why a rollback has begun, unless that is known."""
         record = self._open_record()
         state: ReleaseState | None = None
         try:

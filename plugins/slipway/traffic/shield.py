@@ -6,10 +6,10 @@ import logging
 
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import Observed, RollBack
+from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
-from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
-from slipway.traffic.reconciler import observe_service, reconcile_in_lane
+from slipway.traffic.reconciler import observe_service, reconcile_async
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +30,12 @@ class CanaryShield:
     def __init__(self, release_run: ReleaseRun, service: KServeHook) -> None:
         self._release_run = release_run
         self._service = service
-        self._lane = Lane("the cluster's API, to shield users", _CALL_LIMIT_S)
+        self._calls = BlockingCalls("the cluster's API, to shield users", _CALL_LIMIT_S)
 
     async def prepare(self) -> None:
-        """Looks up the connection, while Airflow can be asked for it: later it might hang."""
+        """Look up the connection, while Airflow can be asked for it: later it might hang."""
         try:
-            await self._lane.run(lambda: observe_service(self._service), limit_s=5.0)
+            await self._calls.run(lambda: observe_service(self._service), limit_s=5.0)
         except SlipwayError as error:
             log.warning("the way back could not be tried out: %s", error.in_short())
 
@@ -49,8 +49,8 @@ class CanaryShield:
         """
         release_run = self._release_run
         stable_uri = "" if release_run.stable is None else release_run.stable.storage_uri
-        reached = await reconcile_in_lane(
-            self._lane,
+        reached = await reconcile_async(
+            self._calls,
             self._service,
             RollBack(stable_uri, release_run.storage_uri),
             timeout_s=SHIELD_TIMEOUT_S,
@@ -59,5 +59,5 @@ class CanaryShield:
         return reached.observed
 
     def _is_done(self, observed: Observed | None) -> bool:
-        """Whether the spec gives the candidate nothing, and no traffic was seen on its revision."""
+        """Return whether the spec gives the candidate nothing, and no traffic was seen on its revision."""
         return observed is None or observed.is_shielded_from(self._release_run.storage_uri)

@@ -22,11 +22,11 @@ from include.model_release.rollout.next_action import (
     StartCanary,
     next_action,
 )
+from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.inference_service import KServeHook
-from slipway.lanes import Lane
 from slipway.release_run import ReleaseRun
 from slipway.traffic.lease_holder import LeaseHolder
-from slipway.traffic.reconciler import observe_service, reconcile_in_lane
+from slipway.traffic.reconciler import observe_service, reconcile_async
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class CanaryCluster:
         self._step, self._weight = step, weight
         self._service, self._lease_holder = service, lease_holder
         self._generation = generation
-        self._lane = Lane("the cluster's API", _CALL_LIMIT_S)
+        self._calls = BlockingCalls("the cluster's API", _CALL_LIMIT_S)
         self._asking: asyncio.Task[None] | None = None
         self._look_wanted = self._renewal_wanted = False
         self._has_answered = True
@@ -96,7 +96,7 @@ class CanaryCluster:
                 await asyncio.sleep(PAUSED_POLL_S)
             except UserError:
                 # What looks like another's change may be the end of the canary by its guard.
-                await self._lane.run(self._lease_holder.require_not_ended)
+                await self._calls.run(self._lease_holder.require_not_ended)
                 raise
 
     async def _reach_weight(self) -> Observed:
@@ -107,8 +107,8 @@ class CanaryCluster:
             hold = (
                 self._lease_holder.take if await self._has_more_users() else self._lease_holder.take_to_raise
             )
-        reached = await reconcile_in_lane(
-            self._lane,
+        reached = await reconcile_async(
+            self._calls,
             self._service,
             self._goal(),
             timeout_s=self._release_run.spec.rollout.ready_timeout_s,
@@ -121,7 +121,7 @@ class CanaryCluster:
 
     async def _has_more_users(self) -> bool:
         try:
-            observed = await self._lane.run(lambda: observe_service(self._service))
+            observed = await self._calls.run(lambda: observe_service(self._service))
         except TransientError:
             return False
         return observed is not None and (observed.canary_percent or 0) > self._weight
@@ -160,7 +160,7 @@ class CanaryCluster:
             self._asking = asyncio.create_task(self._ask())
 
     async def answers(self, limit_s: float, *, renew: bool) -> bool:
-        """Whether the cluster answers a look that begins now, and a renewal where `renew` says so, within the limit.
+        """Return whether the cluster answers a look that begins now, within the limit, and a renewal where asked for.
         For a decision that a pause, an end or another's change would forbid.
 
         :raises CanaryEndedError: somebody ended the canary.
@@ -188,16 +188,16 @@ class CanaryCluster:
     async def _renew(self, *, boots: bool = False) -> None:
         """The first step begins the canary; later on it is under way, or over."""
         try:
-            await self._lane.run(self._lease_holder.take if boots else self._lease_holder.keep)
+            await self._calls.run(self._lease_holder.take if boots else self._lease_holder.keep)
         except TransientError as error:
             self._has_answered = False
             log.warning("the canary's lease could not be renewed: %s", error.in_short())
 
     async def _require_as_planned(self) -> None:
-        """Notices what others do to the InferenceService; it is never overwritten here."""
+        """Notice what others do to the InferenceService; it is never overwritten here."""
         goal = ShiftWeight(self._weight, self._release_run.storage_uri)
         try:
-            observed = await self._lane.run(lambda: observe_service(self._service))
+            observed = await self._calls.run(lambda: observe_service(self._service))
         except TransientError as error:
             self._has_answered = False
             log.warning("the InferenceService could not be looked at: %s", error.in_short())
@@ -206,7 +206,7 @@ class CanaryCluster:
             self.urls = observed.urls
         action = next_action(goal, observed)
         if isinstance(action, Patch | Impossible):
-            await self._lane.run(self._lease_holder.require_not_ended)
+            await self._calls.run(self._lease_holder.require_not_ended)
             raise ForeignChangeError(
                 f"someone else changed the InferenceService {self._service.namespace}/{self._service.name}",
                 expected=f"{self._release_run.storage_uri} at {self._weight} %",
@@ -215,6 +215,6 @@ class CanaryCluster:
             )
 
     def stop(self) -> None:
-        """Waits for no answer any more."""
+        """Wait for no answer any more."""
         if self._asking is not None and not self._asking.cancel() and not self._asking.cancelled():
             self._asking.exception()

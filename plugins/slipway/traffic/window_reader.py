@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from include.model_release.errors import MetricsUnavailableError, TimedOutError
 from include.model_release.metrics.samples import Reading, Window, window_between
-from slipway.lanes import Lane
+from slipway.blocking_calls import BlockingCalls
 from slipway.metrics.source import MetricsSource
 from slipway.traffic.checkpoint import Readings
 
@@ -53,7 +53,7 @@ class WindowReader:
         self._interval_s = max(READING_INTERVAL_S, metrics.interval_s)
         lag_s = max(_INTERVALS_OF_LAG * self._interval_s, metrics.lag_s)
         self._longest_s = LONGEST_WINDOWS * window_s + lag_s
-        self._lane = Lane("the metrics source", limit_s)
+        self._calls = BlockingCalls("the metrics source", limit_s)
         self._on_reading, self._on_unwatched = on_reading, on_unwatched
         self._stable = self._candidate = ""
         self._last: Readings | None = None
@@ -71,11 +71,9 @@ class WindowReader:
         self._last = self.readings
 
     async def window(self) -> Window | None:
-        """Return the next window, which ends when there is new data at its end.
+        """Return the next window. Read within it too, to date the first bad answer, until there is new data at its end.
 
-        It is read within as well, to date the first bad answer.
-
-        :return: None where there is none to be judged, for the reason in `no_data_reason`.
+        :returns: None where there is none to be judged, for the reason in `no_data_reason`.
         """
         ends = time.monotonic() + self._window_s
         while True:
@@ -108,7 +106,7 @@ class WindowReader:
     def _take(self, reading: Readings) -> tuple[bool, bool]:
         """Take note of a reading.
 
-        :return: whether a window begins with it, and whether that is because nobody has watched since the last one.
+        :returns: whether a window begins with it, and whether that is because nobody has watched since the last one.
         """
         if _errors(reading, self._candidate) > _errors(self._last, self._candidate):
             self.first_bad_at = self.first_bad_at or datetime.now(UTC)
@@ -134,9 +132,9 @@ class WindowReader:
         return window_between(before, after, stable=self._stable, candidate=self._candidate)
 
     async def _read(self) -> Readings | None:
-        """Return one reading of both revisions, with what the last one remembers; None: it could not be read."""
+        """Return a reading of both revisions, with what the last one remembers; None: the source could not be read."""
         try:
-            found = await self._lane.run(lambda: self._metrics.read([self._stable, self._candidate]))
+            found = await self._calls.run(lambda: self._metrics.read([self._stable, self._candidate]))
         except (MetricsUnavailableError, TimedOutError) as error:
             self.no_data_reason = error.in_short()
             return None

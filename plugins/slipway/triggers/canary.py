@@ -9,13 +9,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.holder_identity import Stage
-from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.ingress import IngressHook
-from slipway.hooks.lease import LeaseHook
-from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.source import metrics_source
-from slipway.registry.registry import ModelRegistry
-from slipway.release_run import ReleaseRun
+from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
 from slipway.traffic.golden_replay import GoldenReplay
 from slipway.traffic.lease_holder import LeaseHolder
@@ -82,7 +77,7 @@ class CanaryStepTrigger(BaseTrigger):
         self._running: StepWatch | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the triggerer needs to make this trigger again."""
+        """Return what the triggerer needs to make this trigger again."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -101,7 +96,7 @@ class CanaryStepTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watches the step and yields what came of it."""
+        """Watch the step and yield what came of it."""
         pace, failure, decision = Pace(), None, "failed"
         watch = self._running = self._watch()
         try:
@@ -124,9 +119,14 @@ class CanaryStepTrigger(BaseTrigger):
         await (self._running or self._watch()).shield()
 
     def _watch(self) -> StepWatch:
-        release_run = ReleaseRun.parse(self.release)
-        rollout = release_run.spec.rollout
-        plan = rollout.plan
+        parts = ReleaseContext(
+            self.release, Connections(self.aws_conn_id, self.kubernetes_conn_id, self.metrics_conn_id)
+        )
+        release_run = parts.release_run
+        plan = release_run.spec.rollout.plan
+        journal = CanaryJournal(
+            parts.make_store(STORE_TIMEOUT_S), f"{release_run.evidence_prefix}canary-watch.json"
+        )
         return StepWatch(
             release_run,
             plan,
@@ -136,34 +136,14 @@ class CanaryStepTrigger(BaseTrigger):
                 release_run,
                 self.step,
                 plan.steps[self.step].weight,
-                service=self._service(release_run),
-                lease_holder=LeaseHolder(
-                    LeaseHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
-                    release_run,
-                    self.stage,
-                    self.attempt,
-                ),
+                service=parts.service,
+                lease_holder=LeaseHolder(parts.lease, release_run, self.stage, self.attempt),
                 generation=self.generation,
             ),
-            shield=CanaryShield(release_run, self._service(release_run)),
-            metrics=metrics_source(release_run.spec, self.metrics_conn_id),
-            journal=JournalKeeper(
-                CanaryJournal(
-                    self._store(release_run, STORE_TIMEOUT_S),
-                    f"{release_run.evidence_prefix}canary-watch.json",
-                )
-            ),
-            replay=GoldenReplay(release_run, ModelRegistry(self._store(release_run)), IngressHook()),
+            shield=CanaryShield(release_run, parts.make_service()),
+            metrics=parts.make_metrics(),
+            journal=JournalKeeper(journal),
+            replay=GoldenReplay(release_run, parts.registry, IngressHook()),
             hold=self.hold,
             until_resumed=self.until_resumed,
-        )
-
-    def _service(self, release_run: ReleaseRun) -> KServeHook:
-        rollout = release_run.spec.rollout
-        return KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id)
-
-    def _store(self, release_run: ReleaseRun, timeout_s: float | None = None) -> ModelStoreHook:
-        encryption = release_run.spec.publish.encryption
-        return ModelStoreHook(
-            release_run.bucket, self.aws_conn_id, encryption=encryption, answer_limit_s=timeout_s
         )

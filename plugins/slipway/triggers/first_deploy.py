@@ -8,10 +8,9 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import SlipwayError
-from slipway.hooks.inference_service import KServeHook
-from slipway.lanes import Lane
-from slipway.release_run import ReleaseRun
-from slipway.traffic.reconciler import first_deploy, reconcile_in_lane
+from slipway.blocking_calls import BlockingCalls
+from slipway.release_context import Connections, ReleaseContext
+from slipway.traffic.reconciler import first_deploy, reconcile_async
 from slipway.triggers.timing import Pace
 
 # A server takes seconds to come up, and nobody serves users better for seeing it sooner.
@@ -36,23 +35,23 @@ class FirstDeployTrigger(BaseTrigger):
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the triggerer needs to make this trigger again."""
+        """Return what the triggerer needs to make this trigger again."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {"release": self.release, "kubernetes_conn_id": self.kubernetes_conn_id},
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Looks and acts in a thread, since the Kubernetes client blocks; between two looks it holds none."""
-        pace, release_run = Pace(), ReleaseRun.parse(self.release)
-        rollout = release_run.spec.rollout
+        """Look and act in a thread, since the Kubernetes client blocks; between two looks it holds none."""
+        pace = Pace()
+        parts = ReleaseContext(self.release, Connections(kubernetes=self.kubernetes_conn_id))
         event: dict[str, Any] = {"traffic": {}, "error": None}
         try:
-            reached = await reconcile_in_lane(
-                Lane("the cluster's API", _CALL_LIMIT_S),
-                KServeHook(rollout.inference_service, rollout.namespace, self.kubernetes_conn_id),
-                first_deploy(release_run),
-                timeout_s=rollout.ready_timeout_s,
+            reached = await reconcile_async(
+                BlockingCalls("the cluster's API", _CALL_LIMIT_S),
+                parts.service,
+                first_deploy(parts.release_run),
+                timeout_s=parts.release_run.spec.rollout.ready_timeout_s,
                 poll_s=POLL_S,
             )
         except SlipwayError as error:

@@ -38,7 +38,7 @@ class LockFreedTrigger(BaseTrigger):
         self.aws_conn_id = aws_conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the triggerer needs to make this trigger again."""
+        """Return what the triggerer needs to make this trigger again."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -50,7 +50,7 @@ class LockFreedTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Looks now and then."""
+        """Look now and then."""
         store, deadline = ModelStoreHook(self.bucket, self.aws_conn_id), time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
             await asyncio.sleep(POLL_INTERVAL_S)
@@ -64,7 +64,7 @@ class LockFreedTrigger(BaseTrigger):
         yield TriggerEvent(None)
 
     def _is_holders(self, body: bytes) -> bool:
-        """Whether the lock still names the holder; what is no lock is for the worker to tell."""
+        """Return whether the lock still names the holder; what is no lock is for the worker to tell."""
         try:
             return LockOwner.from_bytes(body).release_id == self.holder
         except ValueError:

@@ -16,5 +16,5 @@ class Pace:
         self._began = time.monotonic()
 
     async def until_due(self) -> None:
-        """Waits until the trigger may fire."""
+        """Wait until the trigger may fire."""
         await asyncio.sleep(max(0.0, SHORTEST_S - (time.monotonic() - self._began)))

@@ -32,7 +32,7 @@ class TritonLoadModelTrigger(BaseTrigger):
         self.timeout_s = timeout_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """What the triggerer needs to make this trigger again."""
+        """Return what the triggerer needs to make this trigger again."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
@@ -43,7 +43,7 @@ class TritonLoadModelTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Loads without a thread: a load may take minutes, and many may wait at once."""
+        """Load without a thread: a load may take minutes, and many may wait at once."""
         pace, hook, failure = Pace(), TritonHook(self.triton_conn_id, self.timeout_s), None
         try:
             for name, config in self.models:

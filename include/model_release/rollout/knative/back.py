@@ -101,7 +101,7 @@ def _bad_is_named(goal: RollBack, observed: Observed) -> Action:
 
 
 def _shield_works(observed: Observed, safe: str) -> bool:
-    """Whether percent 0 can lead users to the good revision.
+    """Return whether percent 0 can lead users to the good revision.
 
     In a canary the rest goes to the rolled out revision. After a promotion percent 0 leads to the one rolled
     out before.
@@ -112,7 +112,7 @@ def _shield_works(observed: Observed, safe: str) -> bool:
 
 
 def _shield_is_futile(observed: Observed, safe: str) -> bool:
-    """Whether percent 0 will never lead to the good revision, so that waiting for it would only prolong the
+    """Return whether percent 0 will never lead to the good revision, so that waiting for it would only prolong the
     harm.
     """
     rolled_out = observed.latest_rolledout
@@ -126,7 +126,7 @@ def _shield_is_futile(observed: Observed, safe: str) -> bool:
 
 
 def _canary_may_still_appear(observed: Observed, safe: str) -> bool:
-    """Whether the canary's revision may not have been created yet, so that its name cannot be noted.
+    """Return whether the canary's revision may not have been created yet, so that its name cannot be noted.
 
     Its name is the only proof, later, that the latest revision is not the bad one: the generation in the status may
     run ahead (kserve#6081). With percent 0 set, to wait leads nobody there.
@@ -180,7 +180,7 @@ def _good_is_named(goal: RollBack, observed: Observed) -> Action:
 
 
 def _latest_is_good(goal: RollBack, observed: Observed) -> bool:
-    """Whether the latest ready revision serves the good version that the spec names.
+    """Return whether the latest ready revision serves the good version that the spec names.
 
     Proof is that the newest revision is ready and is not the one that the good version replaced, or that it
     is the very one that was stable. Where no name was noted (someone else was at work), the rest of the

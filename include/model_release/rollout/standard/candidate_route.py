@@ -39,7 +39,7 @@ def route_name(service: str) -> str:
 
 
 def is_own(route: Mapping[str, Any], service: str) -> bool:
-    """Whether a route is slipway's for this InferenceService."""
+    """Return whether a route is slipway's for this InferenceService."""
     metadata = mapping(route.get("metadata"))
     key, value = _MANAGED_BY
     return metadata.get("name") == route_name(service) and texts(metadata.get("labels")).get(key) == value

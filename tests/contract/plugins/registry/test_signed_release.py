@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from cryptography.hazmat.primitives.asymmetric import ec
+from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.restore import ArmRollbackOperator
 from slipway.operators.staging import LoadCandidateOperator, PrepareStagingOperator
-from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, load_signing_key, sign
 from slipway.registry.verification import verify_version
@@ -202,8 +202,9 @@ def service(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDo
     model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": uri.storage_uri}}}})
     model.settle()
     double = ServiceDouble(model)
-    monkeypatch.setattr(TrafficOperator, "service", double)
-    monkeypatch.setattr(TrafficOperator, "lease", LeaseDouble())
+    lease = LeaseDouble()
+    monkeypatch.setattr(release_context, "KServeHook", lambda *arguments: double)
+    monkeypatch.setattr(release_context, "LeaseHook", lambda *arguments: lease)
     return double
 
 

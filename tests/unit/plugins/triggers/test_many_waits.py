@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
+from slipway import release_context
 from slipway.hooks.inference_service import KServeHook
 from slipway.release_run import ReleaseRun
-from slipway.triggers import first_deploy
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.triton import TritonLoadModelTrigger
 
@@ -52,7 +52,7 @@ def never_live(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         def get(self) -> dict[str, Any] | None:
             return None if self.model is None else self.model.as_object()
 
-    monkeypatch.setattr(first_deploy, "KServeHook", lambda *_: cast(KServeHook, NeverLive(None)))
+    monkeypatch.setattr(release_context, "KServeHook", lambda *_: cast(KServeHook, NeverLive(None)))
     return
 
 
@@ -107,8 +107,8 @@ async def test_a_shield_has_a_thread_while_every_other_call_of_its_watch_hangs(
     try:
         await until(lambda: bool(watched.events))
         cluster, journal = cast(Any, watched._cluster), cast(Any, watched._journal)
-        for lane in (watched._reader._lane, cluster._lane, journal._lane):
-            asyncio.get_running_loop().create_task(lane.run(lambda: hang(), 20)).add_done_callback(
+        for calls in (watched._reader._calls, cluster._calls, journal._calls):
+            asyncio.get_running_loop().create_task(calls.run(lambda: hang(), 20)).add_done_callback(
                 lambda done: done.exception()
             )
         await until(lambda: calls == 3)

@@ -10,6 +10,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.preview import ShowCandidateOperator
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
+from slipway.traffic.live_service import LiveService
 from slipway.traffic.raise_permit import RaisePermit
 
 from include.model_release.errors import CanaryRefusedError
@@ -39,7 +40,7 @@ def test_candidate_that_does_not_come_up_is_refused(
             "the candidate does not come up", found="the container ends with exit code 1"
         )
 
-    monkeypatch.setattr(ShowCandidateOperator, "reach", reach)
+    monkeypatch.setattr(LiveService, "reach", reach)
     monkeypatch.setattr(RaisePermit, "require", lambda self, weight: None)
     operator = ShowCandidateOperator(task_id="show", release=release_run.model_dump_json())
     with pytest.raises(AirflowFailException, match="exit code 1"):

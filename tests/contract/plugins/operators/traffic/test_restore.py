@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.source import EnvoyMetricsHook
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.restore import RestoreStableOperator
-from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
@@ -58,8 +58,9 @@ def service(release_run: ReleaseRun, store: ModelStoreHook, monkeypatch: pytest.
     )
     model.settle()
     double = ServiceDouble(model)
-    monkeypatch.setattr(TrafficOperator, "service", double)
-    monkeypatch.setattr(TrafficOperator, "lease", LeaseDouble())
+    monkeypatch.setattr(release_context, "KServeHook", lambda *arguments: double)
+    lease = LeaseDouble()
+    monkeypatch.setattr(release_context, "LeaseHook", lambda *arguments: lease)
     record(store).append(ReleaseStarted(stable_storage_uri=release_run.stable.storage_uri))
     record(store).append(
         WeightIntended(

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.source import EnvoyMetricsHook
-from slipway.operators.traffic import TrafficOperator
+from slipway.operators.base import ReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun, StableVersion
 
@@ -48,7 +49,7 @@ def service(release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch) -> Service
     model.create({"metadata": {}, "spec": {"predictor": {"model": {"storageUri": stable_uri(release_run)}}}})
     model.settle()
     double = ServiceDouble(model)
-    monkeypatch.setattr(TrafficOperator, "service", double)
+    monkeypatch.setattr(release_context, "KServeHook", lambda *arguments: double)
     return double
 
 
@@ -57,7 +58,7 @@ def lease(release_run: ReleaseRun, monkeypatch: pytest.MonkeyPatch) -> LeaseDoub
     """The canary's lease, which this release holds."""
     double = LeaseDouble()
     double.acquire(release_run.release_id, lease_s=60, candidate_uri="", stable_uri="")
-    monkeypatch.setattr(TrafficOperator, "lease", double)
+    monkeypatch.setattr(release_context, "LeaseHook", lambda *arguments: double)
     return double
 
 
@@ -78,7 +79,7 @@ def _metrics(monkeypatch: pytest.MonkeyPatch) -> None:
 def operate(release_run: ReleaseRun, service: ServiceDouble) -> Operate:
     """Executes an operator for the release."""
 
-    def execute(operator: type[TrafficOperator]) -> Any:
+    def execute(operator: type[ReleaseOperator]) -> Any:
         return operator(task_id="task", release=release_run.model_dump_json()).execute({})
 
     return execute

@@ -189,7 +189,6 @@ async def test_a_first_version_goes_live_alone_and_a_stopped_one_is_withdrawn(
     first = release_run.model_copy(update={"stable": None, "release_id": "the first"})
     admitted(store, first)
     gates_passed(store, first)
-    monkeypatch.setattr("slipway.triggers.first_deploy.KServeHook", lambda *arguments: service)
     operator = ShiftTrafficOperator(task_id="task", release=first.model_dump_json())
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute({})

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators import rollback as operators
 from slipway.operators.rollback import NameRollbackOperator
-from slipway.operators.traffic import TrafficOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 from slipway.traffic.reconciler import reconcile
@@ -33,17 +32,15 @@ def service(store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch) -> ServiceDo
     double = ServiceDouble(model)
     reconcile(double, StartCanary(uri(store, 2), 50, release_id="digits-2", version=2), timeout_s=5)  # type: ignore[arg-type]
     reconcile(double, Promote(uri(store, 2)), timeout_s=5)  # type: ignore[arg-type]
-    monkeypatch.setattr(TrafficOperator, "service", double)
-    monkeypatch.setattr(operators, "KServeHook", lambda *arguments: double)
+    monkeypatch.setattr(release_context, "KServeHook", lambda *arguments: double)
     return double
 
 
 @pytest.fixture(autouse=True)
 def lease(monkeypatch: pytest.MonkeyPatch) -> LeaseDouble:
-    """Nobody is at the wheel of a canary."""
+    """Nobody holds a canary."""
     double = LeaseDouble()
-    monkeypatch.setattr(TrafficOperator, "lease", double)
-    monkeypatch.setattr(operators, "LeaseHook", lambda *arguments: double)
+    monkeypatch.setattr(release_context, "LeaseHook", lambda *arguments: double)
     return double
 
 

@@ -8,8 +8,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import rollback as operators
+from slipway.operators.base import ReleaseOperator
 from slipway.operators.rollback import TryRollbackOperator
-from slipway.operators.traffic import TrafficOperator
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
@@ -49,7 +49,7 @@ def test_staging_tries_the_version_and_tells_the_record_of_the_one_to_leave(
     begin = TryRollbackOperator(task_id="begin", first_task_id="staging.prepare")
     tried = ReleaseRun.parse(begin.execute(run.context))
     assert (tried.version, tried.stable, tried.recorded_under) == (1, None, 2)
-    step = TrafficOperator(task_id="step", release=tried.model_dump_json())
+    step = ReleaseOperator(task_id="step", release=tried.model_dump_json())
     step.record.append(StageStarted(stage="validate"))
     assert [stage.name for stage in ReleaseRecord(store, "digits", 2, RUN).state().stages] == ["validate"]
 

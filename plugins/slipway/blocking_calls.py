@@ -1,9 +1,9 @@
-"""Blocking calls of a canary's watch, each with a thread of its own and a limit to the waiting.
+"""Calls that block, from a coroutine: each in a thread of its own, with a limit to how long it is waited for.
 
 asyncio's default pool has `min(32, cpu + 4)` threads, and everything in a triggerer shares it: a few calls that hang
-leave none for the call that protects users. A lane starts a thread for each call, and lets at most one call of its own
-hang; so a watch has as many threads as it has lanes, whatever the others do. The threads are daemons: one that hangs
-does not keep its process from ending.
+leave none for the call that protects users. `BlockingCalls` starts a thread for each call, and lets at most one call to
+its dependency hang; so a watch has as many threads as it has dependencies, whatever the others do. The threads are
+daemons: one that hangs does not keep its process from ending.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from include.model_release.errors import TimedOutError
 Result = TypeVar("Result")
 
 
-class Lane:
+class BlockingCalls:
     """Calls to one dependency, one at a time.
 
     :param name: what is called, for people: "the object store".
@@ -39,9 +39,9 @@ class Lane:
         return self._call is not None and not self._call.done()
 
     async def run(self, call: Callable[[], Result], limit_s: float | None = None) -> Result:
-        """What the call returns or raises.
+        """Return what the call returns or raises.
 
-        :param limit_s: instead of the lane's own.
+        :param limit_s: instead of that for all calls.
         :raises TimedOutError: the call, or one before it that was given up, has not ended within the limit. It goes on
             in its thread, and what it does then is done; its result is dropped.
         """
@@ -72,7 +72,7 @@ async def _is_done_by(future: asyncio.Future[Any], deadline: float) -> bool:
 
 
 def _started(call: Callable[[], Result], name: str) -> asyncio.Future[Result]:
-    """Starts the call in a thread; the future is the running loop's."""
+    """Start the call in a thread; the future is the running loop's."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
     # An error that nobody waits for any more is nobody's.

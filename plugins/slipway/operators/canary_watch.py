@@ -1,0 +1,128 @@
+"""What the tasks that drive a canary have in common: they hand it to the trigger, and write down what it saw."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from include.model_release.canary.judge import CanaryJudge
+from include.model_release.errors import (
+    CanaryEndedError,
+    CanaryRefusedError,
+    GateRefusedError,
+    SlipwayError,
+)
+from include.model_release.rollout.holder_identity import Stage
+from slipway.operators.base import attempt_of
+from slipway.release_context import Connections, ReleaseContext
+from slipway.release_run import ReleaseRun
+from slipway.traffic.checkpoint import WatchState
+from slipway.triggers.canary import CanaryStepTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+
+log = logging.getLogger(__name__)
+
+# What a trigger may take beyond the step's own limits before Airflow gives it up.
+DEFER_GRACE_S = 300
+
+
+class CanaryWatch:
+    """The canary of one release, as one of its tasks has it watched.
+
+    :param stage: the stage of the release that the task is.
+    :param generation: the InferenceService's when the canary was decided on, as text; empty: whatever is there.
+    """
+
+    def __init__(
+        self, parts: ReleaseContext, connections: Connections, stage: Stage, generation: str
+    ) -> None:
+        self._parts = parts
+        self._connections = connections
+        self._stage: Stage = stage
+        self._generation = int(generation) if generation.isdecimal() else None
+
+    def go_on(
+        self,
+        operator: BaseOperator,
+        context: Context,
+        judge: CanaryJudge,
+        step: int,
+        elapsed_s: float,
+        *,
+        hold: bool = False,
+        until_resumed: bool = False,
+    ) -> None:
+        """Defer the task to the trigger, with a judge as it stands; Airflow calls `resume` with what it saw.
+
+        :param hold: only watch; the step is over and shall not end for its time.
+        :param until_resumed: only watch while a person has paused the canary.
+        """
+        release_run = self._parts.release_run
+        rollout = release_run.spec.rollout
+        # A name of its own: a task that is run again must not take over what its predecessor has judged.
+        state = WatchState(secrets.token_hex(8), judge.to_json(), elapsed_s)
+        operator.defer(
+            trigger=CanaryStepTrigger(
+                release=release_run.model_dump(mode="json"),
+                step=step,
+                hold=hold,
+                state=state.to_dict(),
+                generation=self._generation,
+                aws_conn_id=self._connections.aws,
+                kubernetes_conn_id=self._connections.kubernetes,
+                metrics_conn_id=self._connections.metrics,
+                stage=self._stage,
+                attempt=attempt_of(context),
+                until_resumed=until_resumed,
+            ),
+            method_name="resume",
+            kwargs={"step": step},
+            timeout=timedelta(seconds=rollout.ready_timeout_s + rollout.max_bake_s + DEFER_GRACE_S),
+        )
+
+    def take_down(self, event: dict[str, Any]) -> CanaryJudge:
+        """Write what a trigger saw into the record, and return the judge as it stands.
+
+        :raises CanaryRefusedError: the judge has had the candidate taken back.
+        :raises CanaryEndedError: somebody else has.
+        :raises SlipwayError: what the trigger met.
+        """
+        for told in event["events"]:
+            self._write_down(told)
+        if event["error"] is not None:
+            raise SlipwayError.from_dict(event["error"])
+        if event["decision"] == "roll_back":
+            raise _refused(self._parts.release_run, event)
+        return CanaryJudge.from_json(event["judge"])
+
+    def _write_down(self, told: dict[str, Any]) -> None:
+        """Append what the trigger saw, under the time at which it saw it."""
+        data = dict(told["data"])
+        if data.get("first_bad_at"):
+            data["first_bad_at"] = datetime.fromisoformat(data["first_bad_at"])
+        self._parts.record.append(told["kind"], at=datetime.fromisoformat(told["at"]), **data)
+        log.info("%s: %s", told["kind"], data.get("verdict") or data)
+
+
+def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError:
+    """That the canary is over: by the judge, whose numbers are in the record, or by somebody else, who had a reason."""
+    started = [told["data"] for told in event["events"] if told["kind"] == "rollback_started"]
+    reason, by = (started[-1]["reason"], started[-1]["by"]) if started else ("no reason was told", "judge")
+    canary = f"the canary of {release_run.model!r} version {release_run.version}"
+    if by == "judge":
+        return CanaryRefusedError(
+            f"{canary} was ended by the judge",
+            expected="no evidence that it does worse than the stable version",
+            found=reason,
+            remedy="every window and verdict is in the record; mend the model and release a new version",
+        )
+    return CanaryEndedError(
+        f"{canary} was ended by {by}",
+        expected="a canary that its release holds until it is decided on",
+        found=reason,
+        remedy="it says nothing against the version: mend what ended it, then release it again with `force`",
+    )

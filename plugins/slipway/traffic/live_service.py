@@ -1,0 +1,91 @@
+"""The InferenceService that serves a model's users, as the tasks of a release change it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from include.model_release.errors import SlipwayError
+from include.model_release.rollout.next_action import Goal, RollBack
+from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.reconciler import Reconciliation
+from slipway.release_context import ReleaseContext
+from slipway.traffic.lease_holder import LeaseHolder
+from slipway.traffic.reconciler import observe_service, reconcile
+
+log = logging.getLogger(__name__)
+
+
+class LiveService:
+    """A release's InferenceService; it needs nothing but the cluster."""
+
+    def __init__(self, parts: ReleaseContext) -> None:
+        self._parts = parts
+
+    def observe(self) -> Observed | None:
+        """Return what is there; None: no InferenceService."""
+        return observe_service(self._parts.service)
+
+    def reach(
+        self,
+        goal: Goal,
+        on_progress: Callable[[Reconciliation], None] | None = None,
+        lease_holder: LeaseHolder | None = None,
+        observed: Observed | None = None,
+    ) -> Reconciliation:
+        """Bring the InferenceService to a goal, at most as long as a revision may take to come up.
+
+        :param on_progress: is told of what was done; None: it is logged.
+        :param lease_holder: the hold on the canary that raising a weight needs; going back needs none.
+        :param observed: what was observed a moment ago; None: observe first.
+        :raises CanaryPausedError: the canary is held, and a person has paused it.
+        """
+        service, timeout_s = self._parts.service, self._parts.address.ready_timeout_s
+        on_progress = on_progress or tell
+        if lease_holder is None:
+            return reconcile(service, goal, timeout_s=timeout_s, on_progress=on_progress, observed=observed)
+        return reconcile(
+            service,
+            goal,
+            timeout_s=timeout_s,
+            on_progress=on_progress,
+            observed=observed,
+            permit=lease_holder.keep_to_raise,
+            while_waiting=lease_holder.keep_if_due,
+        )
+
+    def take_back_canary(self, candidate_uri: str = "") -> None:
+        """Take a canary that is under way, if one is, back to what its own annotations name as stable."""
+        observed = self.observe()
+        if observed is not None and observed.canary_percent is not None:
+            log.warning("a canary is under way; taking it back to %s", observed.stable_uri)
+            self.reach(RollBack(observed.stable_uri, candidate_uri))
+        self.conceal_candidate(observed)
+        # Also one that a release which died has left; the model's lock says that no other release lives.
+        lease = self._parts.lease.get()
+        if lease is not None:
+            self._parts.lease.release(lease.release_id)
+
+    def conceal_candidate(self, observed: Observed | None) -> None:
+        """Take the candidate's own route away, which only the Standard dialect has.
+
+        It leads nowhere once the candidate is gone and goes with the InferenceService; so it holds nothing up.
+        """
+        if observed is None or observed.dialect != "Standard":
+            return
+        try:
+            self._parts.service.conceal()
+        except SlipwayError as error:
+            log.warning("the candidate's own HTTPRoute stays: %s", error)
+
+    def leave_lease(self) -> None:
+        """Give the lease of this release's canary back."""
+        lease = self._parts.lease.get()
+        if lease is not None and lease.release_id == self._parts.address.release_id:
+            self._parts.lease.release(lease.release_id)
+
+
+def tell(reconciliation: Reconciliation) -> None:
+    """Log what is being done to the InferenceService, and why."""
+    action = reconciliation.action
+    log.info("%s: %s", type(action).__name__.lower(), action.reason)
