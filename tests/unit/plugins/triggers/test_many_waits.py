@@ -96,11 +96,11 @@ async def test_a_shield_has_a_thread_while_every_other_call_of_its_watch_hangs(
     """A person stops a release whose journal, metrics and lease all hang: its users are brought back all the same."""
     hangs, model = threading.Event(), live()
     watched, service, _ = watch(release_run, model, HEALTHY, plan=LONG)
-    calls = 0
+    hanging = 0
 
     def hang(*_: object) -> None:
-        nonlocal calls
-        calls += 1
+        nonlocal hanging
+        hanging += 1
         hangs.wait(30)
 
     running = asyncio.create_task(watched.run())
@@ -111,7 +111,7 @@ async def test_a_shield_has_a_thread_while_every_other_call_of_its_watch_hangs(
             asyncio.get_running_loop().create_task(calls.run(lambda: hang(), 20)).add_done_callback(
                 lambda done: done.exception()
             )
-        await until(lambda: calls == 3)
+        await until(lambda: hanging == 3)
         async with asyncio.timeout(20):
             await watched.shield()
         assert model.share(CANDIDATE_URI) == 0

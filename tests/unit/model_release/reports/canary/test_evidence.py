@@ -190,7 +190,7 @@ def test_a_record_without_sources_is_one_of_users() -> None:
     story = good()
     for event in (one for one in story.events if one.kind == "window_judged"):
         del event.data.verdict["window"]["source"]
-    run = only_run(story)
+    (run,) = document_of(story)["runs"]
     assert {window["source"] for window in run["windows"]} == {"users"}
     assert run["recomputed"]["agrees"]
 
@@ -288,7 +288,7 @@ def test_a_rollback_by_others_tells_when_weight_0_was_seen() -> None:
     story = Story()
     story.canary(Traffic(), windows=3)
     story.restore("cancellation", "the run was stopped")
-    run = only_run(story)
+    (run,) = document_of(story)["runs"]
     told = {decision["kind"]: decision for decision in run["decisions"]}
     assert told["rollback_started"]["words"] == "A rollback was begun: the run was stopped"
     assert told["rollback_started"]["by"] == "cancellation"
