@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from benchmarks import dag_parse, demo, idle_memory, intake, long_canary, overhead, publishing, setup
+from benchmarks import dag_parse, demo, idle_memory, long_canary, overhead, setup
 from benchmarks.figure import Figure
+from benchmarks.intake.measure import measure as measure_intake
 from benchmarks.live import rollback, weight_changes
+from benchmarks.publishing.measure import measure_1_file, measure_200_files, measure_peak
 
 FIGURES: Mapping[str, Callable[[], Figure]] = {
     "dag_parse_s": dag_parse.measure,
     "idle_mib": idle_memory.measure,
     "overhead_per_task_s": overhead.measure,
-    "intake_requests_per_sweep": intake.measure,
-    "publish_1_file": publishing.measure_1_file,
-    "publish_200_files": publishing.measure_200_files,
-    "publish_peak_mib": publishing.measure_peak,
+    "intake_requests_per_sweep": measure_intake,
+    "publish_1_file": measure_1_file,
+    "publish_200_files": measure_200_files,
+    "publish_peak_mib": measure_peak,
     "conclude_s_26000_events": long_canary.measure,
     **{
         f"rollback_s_at_{percent}_percent": partial(rollback.measure_seconds, percent)

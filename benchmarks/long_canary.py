@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.figure import Figure
 from benchmarks.processes import run
-from benchmarks.publishing import object_store
+from benchmarks.publishing.measure import object_store
 
 _LIMIT_S = 60
 

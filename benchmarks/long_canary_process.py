@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from benchmarks.publishing_process import BUCKET, airflow
+from benchmarks.publishing.process import BUCKET, airflow
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.verdict import Verdict
 from include.model_release.metrics.samples import Sample, Window

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import intake
-from benchmarks.intake_store import page_of
+from benchmarks.intake import measure
+from benchmarks.intake.store import page_of
 
 _NAMES = st.lists(st.text("ab/", min_size=1, max_size=6), max_size=12, unique=True).map(sorted)
 _PREFIXES = st.sampled_from(["", "a", "a/", "a/b", "b/"])
@@ -33,8 +33,8 @@ def test_pages_add_up_to_what_lies_below(names: list[str], prefix: str, delimite
 def test_requests_of_a_sweep_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The figure counts the requests of a sweep, and tells its seconds and what an event costs."""
     for name, value in (("MODELS", 4), ("VERSIONS", 3), ("EVENTS", 5)):
-        monkeypatch.setattr(intake, name, value)
-    figure = intake.measure()
+        monkeypatch.setattr(measure, name, value)
+    figure = measure.measure()
     assert (figure.name, figure.unit, figure.value) == (
         "intake_requests_per_sweep",
         "requests",

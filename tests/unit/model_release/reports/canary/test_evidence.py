@@ -24,7 +24,7 @@ from include.model_release.record.kinds import (
 from include.model_release.reports.canary.document import CanaryEvidence, Recomputed, Run
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.recording import recordings, windows_jsonl
-from include.model_release.reports.canary.timeline import LEAST_REQUESTS, TimeAxis, points_of
+from include.model_release.reports.canary.timeline import TimeAxis, points_of
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.plan import RolloutStep
 from include.sandbox.lab.simulation.recorded_canary import STABLE_URI, STEPS, Story, Traffic
@@ -378,30 +378,3 @@ def test_a_step_that_saw_no_window_yet_is_told() -> None:
     (run,) = document_of(story)["runs"]
     assert [(step["weight"], step["bake_s"], step["verdict"]) for step in run["steps"]] == [(5, None, None)]
     assert run["windows"] == []
-
-
-# --- points, for drawing ---
-
-
-@pytest.mark.parametrize("rps", [0.0, 2.0, 500.0])
-def test_points_hold_every_request_once(rps: float) -> None:
-    """Windows taken together lose nothing, hold enough requests where the stretch has them, and stay in it."""
-    story = Story()
-    story.canary(
-        Traffic(rps=rps, no_data_s=[(300, 340)]),
-        [RolloutStep(weight=5, bake_s=1500), RolloutStep(weight=20, bake_s=1500)],
-        max_no_data_windows=9,
-        max_bake_s=3600.0,
-    )
-    run = only_run(story)
-    axis = TimeAxis.of(run)
-    points, pooled = points_of(run.windows, axis)
-    assert pooled
-    assert len(points) <= 160 + 3
-    for revision in ("stable", "candidate"):
-        counted = sum(getattr(point, revision).requests for point in points)
-        assert counted == getattr(run.totals, f"{revision}_requests")
-    edges = [*axis.marks_s[1:], *(began for began, _ in axis.blind_s)]
-    assert all(not point.began_s < edge < point.ended_s for point in points for edge in edges)
-    few = [point for point in points if point.fewest < LEAST_REQUESTS]
-    assert len(few) <= (3 if rps == 0 else 0)

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.figure import Figure
 from benchmarks.processes import run, s3_client, server
-from benchmarks.publishing_process import BUCKET, GOLDEN
+from benchmarks.publishing.process import BUCKET, GOLDEN
 from benchmarks.sandbox import PROJECT_ROOT
 from include.sandbox.host.settings import LOOPBACK
 
@@ -113,7 +113,7 @@ def _peers() -> Path:
 
 def _side(side: str, *arguments: str) -> dict[str, float]:
     """Return one side of a publication, in a process of its own: how long it took, and its peak memory."""
-    command = [sys.executable, "-m", "benchmarks.publishing_process", side, *arguments]
+    command = [sys.executable, "-m", "benchmarks.publishing.process", side, *arguments]
     outcome: dict[str, float] = json.loads(run(command).splitlines()[-1])
     return outcome
 
@@ -158,7 +158,7 @@ def object_store() -> Iterator[str]:
 @contextmanager
 def _sink() -> Iterator[str]:
     """Give the address of a server that takes every byte and keeps none."""
-    with server([sys.executable, "-m", "benchmarks.sink"]) as endpoint:
+    with server([sys.executable, "-m", "benchmarks.publishing.sink"]) as endpoint:
         yield endpoint
 
 

@@ -1,6 +1,6 @@
 """An object store that takes every byte and keeps none: for measuring the sender alone.
 
-    python -m benchmarks.sink
+    python -m benchmarks.publishing.sink
 
 It prints its port, and answers as much of S3's protocol as an upload in parts needs.
 """

@@ -1,6 +1,6 @@
 """An S3 with the history of years in it: models, versions of each, events of each release; one version is new.
 
-    python -m benchmarks.intake_store MODELS VERSIONS EVENTS
+    python -m benchmarks.intake.store MODELS VERSIONS EVENTS
 
 It prints its port and serves until its standard input ends. It is moto's server but for two things that moto does not
 bear at this size. An object of moto's takes 3.5 KiB, five gigabytes in all: here the events are names only, and become

@@ -1,7 +1,7 @@
 """One side of a publication, in a process of its own, as in a release: `upload` is the pod's, `publish` the worker's.
 
-    python -m benchmarks.publishing_process upload ENDPOINT FOLDER
-    python -m benchmarks.publishing_process publish ENDPOINT
+    python -m benchmarks.publishing.process upload ENDPOINT FOLDER
+    python -m benchmarks.publishing.process publish ENDPOINT
 
 Each prints {"seconds", "peak_mib"} as its last line.
 """

@@ -1,6 +1,6 @@
 """One run of `find_new_versions` in a process of its own, as a task.
 
-    python -m benchmarks.intake_process ENDPOINT BUCKET
+    python -m benchmarks.intake.process ENDPOINT BUCKET
 
 Prints {"seconds", "requests": {…}, "started"} as its last line; with one message or more on its standard input, a line
 each, it is a run that these have started, otherwise a sweep.
@@ -15,7 +15,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from benchmarks.publishing_process import airflow
+from benchmarks.publishing.process import airflow
 
 
 def main() -> None:

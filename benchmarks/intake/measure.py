@@ -1,7 +1,7 @@
 """`intake_requests_per_sweep`: what a sweep for new versions costs in a bucket with the history of years.
 
 100 models, 50 versions of each, 300 events of each release, and one version that is new. S3 is
-benchmarks/intake_store.py in a process of its own, the task another; the start of its interpreter is not counted.
+benchmarks/intake/store.py in a process of its own, the task another; the start of its interpreter is not counted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.intake_store import BUCKET
+from benchmarks.intake.store import BUCKET
 from benchmarks.processes import run, server
 
 MODELS, VERSIONS, EVENTS = 100, 50, 300
@@ -22,7 +22,7 @@ def measure() -> Figure:
     size = [str(number) for number in (MODELS, VERSIONS, EVENTS)]
     key = f"incoming/model-{MODELS // 2:03}/{VERSIONS + 1}/ready.json"
     record = {"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": BUCKET}, "object": {"key": key}}}
-    with server([sys.executable, "-m", "benchmarks.intake_store", *size]) as endpoint:
+    with server([sys.executable, "-m", "benchmarks.intake.store", *size]) as endpoint:
         sweep, event = _run(endpoint), _run(endpoint, json.dumps({"Records": [record]}))
     if (sweep["started"], event["started"]) != (1, 1):
         raise MeasureError(f"The new version was to be found; the sweep has {sweep}, its event {event}.")
@@ -37,6 +37,6 @@ def measure() -> Figure:
 
 def _run(endpoint: str, message: str = "") -> dict[str, Any]:
     """Return what one run of the task says of itself."""
-    said = run([sys.executable, "-m", "benchmarks.intake_process", endpoint, BUCKET], message)
+    said = run([sys.executable, "-m", "benchmarks.intake.process", endpoint, BUCKET], message)
     outcome: dict[str, Any] = json.loads(said.splitlines()[-1])
     return outcome
