@@ -74,7 +74,7 @@ lint: $(VENV)/slipway.stamp ## Format, lint, types, and the arrows between modul
 	@echo '── ruff format'; $(BIN)/ruff format --check .
 	@echo '── ruff check'; $(BIN)/ruff check .
 	@echo '── mypy'; $(BIN)/mypy
-	@echo '── import-linter'; $(BIN)/lint-imports
+	@echo '── import-linter'; PYTHONPATH="$$PYTHONPATH:include/pod_scripts" $(BIN)/lint-imports
 
 format: $(VENV)/slipway.stamp ## Format and mend what can be mended
 	@$(BIN)/ruff format .

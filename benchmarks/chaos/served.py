@@ -12,7 +12,7 @@ from include.model_release.record.events import Event
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import Observed, observe
 from include.model_release.rollout.observation import Dialect
-from include.model_release.rollout.standard.view import backend_name, predictor_name
+from include.model_release.rollout.standard_view import backend_name, predictor_name
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.lab.models import publish, requests
 from include.sandbox.lab.serving_stack import Lab

@@ -52,7 +52,7 @@ from include.model_release.rollout.fields import (
     whole,
 )
 from include.model_release.rollout.preflight import preflight
-from include.model_release.rollout.standard.view import (
+from include.model_release.rollout.standard_view import (
     CanaryEntry,
     StandardView,
     backend_name,

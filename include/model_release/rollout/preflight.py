@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from include.model_release.rollout.fields import condition_is_true, deployment_mode, mapping, texts
-from include.model_release.rollout.standard.view import StandardView, standard_view
+from include.model_release.rollout.standard_view import StandardView, standard_view
 
 _VISIBILITY = "networking.kserve.io/visibility"
 _STOP = "serving.kserve.io/stop"

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from include.model_release.errors import ModelInvalidError
 from include.model_release.triton_config.canonical import BACKENDS, MODEL_FILES, model_file
-from include.model_release.triton_config.checks.case import Case, Contradiction
+from include.model_release.triton_config.case import Case, Contradiction
 from include.model_release.value_types import RelativePath
 
 WARMUP_FOLDER = "warmup"

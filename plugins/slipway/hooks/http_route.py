@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from include.kubernetes_objects import ObjectKind
 from include.model_release.errors import ForeignChangeError
-from include.model_release.rollout.standard.candidate_route import API_GROUP, API_VERSION, is_own
+from include.model_release.rollout.candidate_route import API_GROUP, API_VERSION, is_own
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 
 

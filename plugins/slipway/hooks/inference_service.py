@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from include.kubernetes_objects import ObjectKind
+from include.model_release.rollout.candidate_route import route_name
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
-from include.model_release.rollout.standard.candidate_route import route_name
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 

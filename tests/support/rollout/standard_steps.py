@@ -13,7 +13,7 @@ from include.model_release.rollout.next_action import (
     StartCanary,
     next_action,
 )
-from include.model_release.rollout.standard.view import backend_name, predictor_name
+from include.model_release.rollout.standard_view import backend_name, predictor_name
 from include.sandbox.lab.simulation.cluster_model import futures
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 

@@ -45,7 +45,7 @@ from include.model_release.rollout.actions import (
 from include.model_release.rollout.fields import CANDIDATE_URI, RELEASE, STABLE_URI, STABLE_VERSION, VERSION
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.standard.patch import promoted, with_new_entry, with_percent, without_entry
-from include.model_release.rollout.standard.view import CanaryEntry, StandardView, predictor_name, version_in
+from include.model_release.rollout.standard_view import CanaryEntry, StandardView, predictor_name, version_in
 
 
 def roll_back(goal: RollBack, observed: Observed, view: StandardView) -> Action:

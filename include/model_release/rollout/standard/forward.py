@@ -44,7 +44,7 @@ from include.model_release.rollout.fields import (
 )
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.standard.patch import promoted, with_new_entry, with_percent
-from include.model_release.rollout.standard.view import (
+from include.model_release.rollout.standard_view import (
     UNKNOWN,
     CanaryEntry,
     StandardView,

@@ -19,7 +19,7 @@ from typing import Any
 
 from include.model_release.rollout.fields import STABLE_MIN_REPLICAS, mapping
 from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.standard.view import CanaryEntry, StandardView, predictor_name
+from include.model_release.rollout.standard_view import CanaryEntry, StandardView, predictor_name
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from include.model_release.errors import ModelInvalidError
 from include.model_release.tensors import ModelSignature
-from include.model_release.triton_config.checks.case import Case, Contradiction, EngineProfile
+from include.model_release.triton_config.case import Case, Contradiction, EngineProfile
 from include.model_release.triton_config.checks.engine import profile_contradictions
 from include.model_release.triton_config.checks.tensors import (
     tensor_contradictions,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from include.model_release.triton_config.checks.case import Case, Contradiction, EngineProfile
+from include.model_release.triton_config.case import Case, Contradiction, EngineProfile
 
 
 def profile_contradictions(case: Case) -> Iterator[Contradiction]:

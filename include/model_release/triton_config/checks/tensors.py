@@ -7,7 +7,7 @@ from typing import Any
 
 from include.model_release.identifiers import nearest
 from include.model_release.tensors import TensorSpec
-from include.model_release.triton_config.checks.case import Case, Contradiction
+from include.model_release.triton_config.case import Case, Contradiction
 
 
 def unnamed_contradictions(case: Case) -> Iterator[Contradiction]:

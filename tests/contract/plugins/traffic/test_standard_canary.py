@@ -20,7 +20,7 @@ from include.model_release.rollout.next_action import (
     next_action,
 )
 from include.model_release.rollout.preflight import ClusterConfig, preflight
-from include.model_release.rollout.standard.view import backend_name, predictor_name
+from include.model_release.rollout.standard_view import backend_name, predictor_name
 from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, BROKEN, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest

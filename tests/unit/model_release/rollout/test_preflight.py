@@ -8,7 +8,7 @@ import pytest
 
 from include.model_release.rollout.next_action import Impossible, StartCanary, next_action, observe
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config, preflight
-from include.model_release.rollout.standard.view import backend_name, predictor_name, read_routes, version_in
+from include.model_release.rollout.standard_view import backend_name, predictor_name, read_routes, version_in
 from include.sandbox.lab.simulation.knative_model import live_model
 from include.sandbox.lab.simulation.standard_model import standard_live
 

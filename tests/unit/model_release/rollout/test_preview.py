@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from include.model_release.rollout.candidate_route import candidate_route, is_own, route_name
 from include.model_release.rollout.next_action import (
     Done,
     Expose,
@@ -20,8 +21,7 @@ from include.model_release.rollout.next_action import (
     Wait,
     next_action,
 )
-from include.model_release.rollout.standard.candidate_route import candidate_route, is_own, route_name
-from include.model_release.rollout.standard.view import backend_name, predictor_name
+from include.model_release.rollout.standard_view import backend_name, predictor_name
 from include.sandbox.lab.simulation.cluster_model import futures, worst_share
 from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live

@@ -18,7 +18,7 @@ from include.model_release.rollout.next_action import (
     next_action,
     observe,
 )
-from include.model_release.rollout.standard.view import predictor_name
+from include.model_release.rollout.standard_view import predictor_name
 from include.sandbox.lab.simulation.standard_model import standard_live
 from tests.support.rollout.standard_steps import (
     CANDIDATE,

@@ -27,6 +27,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from include.model_release.rollout.candidate_route import (
+    CandidateRoute,
+    candidate_route,
+    read_candidate_route,
+)
 from include.model_release.rollout.fields import (
     CANDIDATE_URI,
     condition_is_true,
@@ -37,11 +42,6 @@ from include.model_release.rollout.fields import (
     text,
     texts,
     whole,
-)
-from include.model_release.rollout.standard.candidate_route import (
-    CandidateRoute,
-    candidate_route,
-    read_candidate_route,
 )
 
 _VERSION_IN_URI = re.compile(r"/([0-9]{1,12})/repository/?$")
