@@ -11,18 +11,16 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.gates.benchmark import BenchmarkResult, judge_benchmark, require_benchmark
-from include.model_release.spec.release_file import Benchmark, TextGeneration
+from include.model_release.spec.release_file import TextGeneration
 from slipway.hooks.triton import TritonHook
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
+from slipway.pods.description import ReleasePod
 from slipway.registry.registry import GOLDEN_FILE
 from slipway.release_run import ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-# Tells the pod of a later measurement from those before it.
-_ATTEMPT_LABEL = "slipway.dev/attempt"
 
 
 class BenchmarkModelOperator(ReleasePodOperator):
@@ -34,8 +32,6 @@ class BenchmarkModelOperator(ReleasePodOperator):
     :param staging: the `Staging` as JSON (templated).
     :param triton_conn_id: the staging server; the pod is given its gRPC address.
     """
-
-    kind = stage = "benchmark"
 
     template_fields: Sequence[str] = ("staging", *ReleasePodOperator.template_fields)
 
@@ -57,16 +53,20 @@ class BenchmarkModelOperator(ReleasePodOperator):
         self._attempt = int(event.get("attempt", 1))
         super().trigger_reentry(context, event)
 
-    def proves_manifest(self) -> str:
-        """That of the staged candidate."""
-        return self._staging.manifest_sha256
+    def describe(self, release_run: ReleaseRun) -> ReleasePod:
+        """Return the load generator's pod; a later measurement has one of its own."""
+        return ReleasePod(
+            kind="benchmark",
+            stage="benchmark",
+            settings=release_run.spec.benchmark,
+            command=lambda: self._command(release_run),
+            result_key=f"{self._attempt_prefix(release_run)}result.json",
+            manifest_sha256=self._staging.manifest_sha256,
+            attempt=self._attempt,
+        )
 
-    def pod_spec(self, release_run: ReleaseRun) -> Benchmark:
-        """The release file's ``benchmark``."""
-        return release_run.spec.benchmark
-
-    def arguments_for(self, release_run: ReleaseRun) -> list[str]:
-        """``benchmark_GENERATOR.py`` with the server, both versions and the load."""
+    def _command(self, release_run: ReleaseRun) -> list[str]:
+        """Return ``benchmark_GENERATOR.py`` with the server, both versions and the load."""
         benchmark = release_run.spec.benchmark
         candidate, baseline = self._staging.candidate, self._staging.baseline
         arguments = [
@@ -99,10 +99,6 @@ class BenchmarkModelOperator(ReleasePodOperator):
             release_run.uri(f"{repository_paths(release_run.model, release_run.version).root}{GOLDEN_FILE}"),
         ]
 
-    def result_key(self, release_run: ReleaseRun) -> str:
-        """The pod's result, beside the generator's own exports."""
-        return f"{self._attempt_prefix(release_run)}result.json"
-
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Holds the measurements against the release file's limits, or has them made again."""
         benchmark = release_run.spec.benchmark
@@ -121,14 +117,6 @@ class BenchmarkModelOperator(ReleasePodOperator):
             pause = TimeDeltaTrigger(timedelta(seconds=benchmark.attempt_pause_s))
             self.defer(trigger=pause, method_name="execute", kwargs={"attempt": self._attempt + 1})
         require_benchmark(verdict, release_run.model, release_run.version, measured=self._attempt)
-
-    def _describe_pod(self, release_run: ReleaseRun) -> None:
-        super()._describe_pod(release_run)
-        # The event that ends the wait for the pod brings this back.
-        self.trigger_kwargs = {"attempt": self._attempt}
-        if self._attempt > 1:
-            self.name = f"{self.name}-{self._attempt}"
-            self.labels = {**self.labels, _ATTEMPT_LABEL: str(self._attempt)}
 
     @cached_property
     def _staging(self) -> Staging:

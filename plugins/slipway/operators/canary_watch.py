@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from include.model_release.canary.judge import CanaryJudge
@@ -14,6 +14,8 @@ from include.model_release.errors import (
     GateRefusedError,
     SlipwayError,
 )
+from include.model_release.record.events import PendingEvent
+from include.model_release.record.kinds import RollbackStarted
 from include.model_release.rollout.holder_identity import Stage
 from slipway.operators.base import attempt_of
 from slipway.release_context import Connections, ReleaseContext
@@ -91,27 +93,30 @@ class CanaryWatch:
         :raises CanaryEndedError: somebody else has.
         :raises SlipwayError: what the trigger met.
         """
-        for told in event["events"]:
-            self._write_down(told)
+        for seen in _seen(event):
+            self._write_down(seen)
         if event["error"] is not None:
             raise SlipwayError.from_dict(event["error"])
         if event["decision"] == "roll_back":
             raise _refused(self._parts.release_run, event)
         return CanaryJudge.from_json(event["judge"])
 
-    def _write_down(self, told: dict[str, Any]) -> None:
+    def _write_down(self, seen: PendingEvent) -> None:
         """Append what the trigger saw, under the time at which it saw it."""
-        data = dict(told["data"])
-        if data.get("first_bad_at"):
-            data["first_bad_at"] = datetime.fromisoformat(data["first_bad_at"])
-        self._parts.record.append(told["kind"], at=datetime.fromisoformat(told["at"]), **data)
-        log.info("%s: %s", told["kind"], data.get("verdict") or data)
+        self._parts.record.append(seen.data, at=seen.at)
+        document = seen.data.to_document()
+        log.info("%s: %s", seen.kind, document.get("verdict") or document)
+
+
+def _seen(event: dict[str, Any]) -> list[PendingEvent]:
+    """Return what the trigger saw and did, for the record."""
+    return [PendingEvent.from_document(document) for document in event["events"]]
 
 
 def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError:
-    """That the canary is over: by the judge, whose numbers are in the record, or by somebody else, who had a reason."""
-    started = [told["data"] for told in event["events"] if told["kind"] == "rollback_started"]
-    reason, by = (started[-1]["reason"], started[-1]["by"]) if started else ("no reason was told", "judge")
+    """Return the error by which the canary is over: the judge ended it, or somebody else who had a reason."""
+    started = [seen.data for seen in _seen(event) if isinstance(seen.data, RollbackStarted)]
+    reason, by = (started[-1].reason, started[-1].by) if started else ("no reason was told", "judge")
     canary = f"the canary of {release_run.model!r} version {release_run.version}"
     if by == "judge":
         return CanaryRefusedError(

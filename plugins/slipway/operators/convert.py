@@ -25,9 +25,9 @@ from include.model_release.publishing.variants import (
     variant_names,
 )
 from include.model_release.spec.conversion.target import Places
-from include.model_release.spec.release_file import Conversion
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.pod import ReleasePodOperator
+from slipway.pods.description import ReleasePod
 from slipway.registry.reuse import already_published
 from slipway.release_run import ReleaseRun
 
@@ -56,58 +56,39 @@ class ConvertModelOperator(ReleasePodOperator):
         what is left. A dependency that does not answer is tried again, and then fails.
     """
 
-    kind = "convert"
-
     def __init__(self, *, variant: str = ONLY, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.variant = variant
-        # One stage of the record for each variant.
-        self.stage = f"convert-{variant}" if variant else "convert"
-        self.leaves_out = (GateRefusedError, UserError) if variant else ()
 
     @cached_property
     def release_run(self) -> ReleaseRun:
         """The release run, about this variant."""
         return ReleaseRun.parse(self.release).of_variant(self.variant)
 
-    def needless(self, release_run: ReleaseRun) -> str | None:
-        """Whether this very version, made of the same files in the same way, is published."""
-        return already_published(self.store, ReleaseRun.parse(self.release))
-
-    def pod_spec(self, release_run: ReleaseRun) -> Conversion:
-        """The release file's ``conversion``."""
-        return release_run.spec.conversion
-
-    def arguments_for(self, release_run: ReleaseRun) -> list[str]:
-        """Return the command of the target, with the places of this version's files."""
-
-        def incoming(name: str) -> str:
-            return release_run.uri(release_run.incoming_prefix + name)
-
-        source = release_run.spec.source
-        places = Places(
-            source=incoming(source.location),
-            golden=incoming(source.golden_file),
-            destination=release_run.uri(release_run.work_prefix),
-            model=release_run.model,
-            version=release_run.version,
-            uri=incoming,
+    def describe(self, release_run: ReleaseRun) -> ReleasePod:
+        """Return the converter's pod; each variant is a stage of the record, and its failure leaves it out."""
+        return ReleasePod(
+            kind="convert",
+            stage=f"convert-{self.variant}" if self.variant else "convert",
+            settings=release_run.spec.conversion,
+            command=lambda: release_run.spec.conversion.command(_places(release_run)),
+            result_key=f"{release_run.work_prefix}{RESULT_FILE}",
+            leaves_out=(GateRefusedError, UserError) if self.variant else (),
+            needless=lambda: already_published(self.store, ReleaseRun.parse(self.release)),
         )
-        return release_run.spec.conversion.command(places)
 
-    def result_key(self, release_run: ReleaseRun) -> str:
-        """The converter's result, beside the converted model."""
-        return f"{release_run.work_prefix}{RESULT_FILE}"
+    def conclude(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
+        """Keep the converter's result as evidence, whatever comes of it, then judge it.
 
-    def keep(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
-        """Keeps the converter's result, its parity table included, as evidence."""
+        :raises UserError: the converter ran out of time; tried again it would do so again.
+        """
         self.store.write_json(evidence_key(release_run), result)
-
-    def as_final(self, error: SlipwayError) -> SlipwayError:
-        """Return an error that is not tried again where the converter ran out of time: it would do so again."""
-        if not isinstance(error, TimedOutError):
-            return error
-        return UserError(error.what, expected=error.expected, found=error.found, remedy=error.remedy)
+        try:
+            super().conclude(release_run, result)
+        except TimedOutError as error:
+            raise UserError(
+                error.what, expected=error.expected, found=error.found, remedy=error.remedy
+            ) from error
 
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Requires that every output was compared and passes; the converter's own word is not enough.
@@ -120,8 +101,26 @@ class ConvertModelOperator(ReleasePodOperator):
         try:
             require_parity(parse_parity(result.get("parity")), release_run.model, answered=answered)
         except SlipwayError as error:
-            self.keep(release_run, {**result, "outcome": "refused", "error": error.to_dict()})
+            told = {**result, "outcome": "refused", "error": error.to_dict()}
+            self.store.write_json(evidence_key(release_run), told)
             raise
+
+
+def _places(release_run: ReleaseRun) -> Places:
+    """Return where the converter finds its source and golden set, and where it leaves what it made."""
+
+    def incoming(name: str) -> str:
+        return release_run.uri(release_run.incoming_prefix + name)
+
+    source = release_run.spec.source
+    return Places(
+        source=incoming(source.location),
+        golden=incoming(source.golden_file),
+        destination=release_run.uri(release_run.work_prefix),
+        model=release_run.model,
+        version=release_run.version,
+        uri=incoming,
+    )
 
 
 def evidence_key(release_run: ReleaseRun) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kubernetes.client import models as k8s
 from pydantic import BaseModel, ConfigDict
 
 from include.model_release.errors import MirrorInconclusiveError
@@ -26,8 +25,10 @@ from include.model_release.spec.release_file import MirrorComparison
 from slipway.failures import airflow_failures
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.mirror_comparison import MirrorComparisonHook
+from slipway.operators.base import recorded_stage
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import MANIFEST_TEMPLATE
+from slipway.pods.description import ReleasePod
 from slipway.release_run import ReleaseRun
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 PREVIEW_TEMPLATE = "{{ ti.xcom_pull(task_ids='rollout.show_candidate') | tojson }}"
 # By which a Service finds the pod, and the router the Service.
 MIRROR_LABEL = "slipway.dev/mirror"
+# That nothing could be compared is in the record with its reason; where it is required, it is a refusal.
+_LEAVES_OUT = (MirrorInconclusiveError,)
 
 
 class Preview(BaseModel):
@@ -58,10 +61,6 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
     :param ingress_conn_id: the way to the revisions' own hosts, see `IngressHook`.
     :param mirror_conn_id: where the pod listens, see `MirrorComparisonHook`.
     """
-
-    kind = stage = "mirror"
-    # That nothing could be compared is in the record with its reason; where it is required, it is a refusal.
-    leaves_out = (MirrorInconclusiveError,)
 
     template_fields: Sequence[str] = ("preview", "manifest_sha256", *ReleasePodOperator.template_fields)
 
@@ -91,31 +90,39 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
             self.log.info("no candidate is shown beside a stable version: nothing to compare")
             return
         if not (shown.candidate_url and shown.stable_url):
-            with airflow_failures(), self._recorded():
-                self._conclude(
-                    release_run, not_compared("the routes give the revisions no addresses of their own"), None
-                )
+            why = "the routes give the revisions no addresses of their own"
+            stage = recorded_stage(
+                self.record, "mirror", leaves_out=_LEAVES_OUT, manifest_sha256=self.manifest_sha256
+            )
+            with airflow_failures(), stage:
+                self._keep(release_run, not_compared(why), None)
         else:
             super().execute(context)
 
-    def proves_manifest(self) -> str:
-        """Return the digest of the staged candidate's manifest: that candidate is the one that is shown."""
-        return self.manifest_sha256
-
-    def pod_spec(self, release_run: ReleaseRun) -> MirrorComparison:
-        """Return the release file's ``rollout.mirror_comparison``."""
-        mirror = release_run.spec.rollout.mirror_comparison
-        assert mirror is not None  # noqa: S101  execute has looked
-        return mirror
-
-    def arguments_for(self, release_run: ReleaseRun) -> list[str]:
-        """Return the command: the program, both versions' own addresses, the tolerances and where to listen."""
-        mirror, limits, shown = self.pod_spec(release_run), self._limits(release_run), self._shown()
-        assert shown is not None  # noqa: S101  execute has looked
-        ingress, listening = (
-            IngressHook(self.ingress_conn_id),
-            MirrorComparisonHook(self.mirror_conn_id).listening(),
+    def describe(self, release_run: ReleaseRun) -> ReleasePod:
+        """Return the comparer's pod, which a Service finds by the model's name."""
+        return ReleasePod(
+            kind="mirror",
+            stage="mirror",
+            settings=_settings(release_run),
+            command=lambda: self._command(release_run),
+            result_key=f"{self._prefix(release_run)}result.json",
+            manifest_sha256=self.manifest_sha256,
+            labels={MIRROR_LABEL: release_run.model},
+            ports=self._ports,
+            leaves_out=_LEAVES_OUT,
         )
+
+    def _ports(self) -> dict[str, int]:
+        listening = MirrorComparisonHook(self.mirror_conn_id).listening()
+        return {"http": listening.port, "grpc": listening.grpc_port}
+
+    def _command(self, release_run: ReleaseRun) -> list[str]:
+        """Return the program, both versions' own addresses, the tolerances and where to listen."""
+        mirror, limits, shown = _settings(release_run), self._limits(release_run), self._shown()
+        assert shown is not None  # noqa: S101  execute has looked
+        ingress = IngressHook(self.ingress_conn_id)
+        listening = MirrorComparisonHook(self.mirror_conn_id).listening()
         stable, candidate = ingress.endpoint(shown.stable_url), ingress.endpoint(shown.candidate_url)
         return [
             "mirror_comparison.py",
@@ -151,16 +158,12 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
             release_run.uri(self._prefix(release_run)),
         ]
 
-    def result_key(self, release_run: ReleaseRun) -> str:
-        """Return the key of the pod's report."""
-        return f"{self._prefix(release_run)}result.json"
-
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Check the report against the release file's limits."""
         report = MirrorReport.from_json(result)
-        self._conclude(release_run, judge_mirror(report, self._limits(release_run)), report)
+        self._keep(release_run, judge_mirror(report, self._limits(release_run)), report)
 
-    def _conclude(self, release_run: ReleaseRun, verdict: MirrorVerdict, report: MirrorReport | None) -> None:
+    def _keep(self, release_run: ReleaseRun, verdict: MirrorVerdict, report: MirrorReport | None) -> None:
         """Keep the evidence, then refuse the release, or leave the stage out, where the verdict asks for that."""
         assert release_run.stable is not None  # noqa: S101  execute has looked
         limits = self._limits(release_run)
@@ -181,26 +184,21 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
         self.log.info("%s: %s (%s)", verdict.status, verdict.reason, release_run.uri(f"{prefix}mirror.html"))
         require_mirror(verdict, limits, release_run.model, release_run.version)
 
-    def pod_labels(self, release_run: ReleaseRun) -> dict[str, str]:
-        """Add the label by which the mirror's Service finds the pod."""
-        return {**super().pod_labels(release_run), MIRROR_LABEL: release_run.model}
-
-    def _describe_pod(self, release_run: ReleaseRun) -> None:
-        super()._describe_pod(release_run)
-        listening = MirrorComparisonHook(self.mirror_conn_id).listening()
-        self.ports = [
-            k8s.V1ContainerPort(name="http", container_port=listening.port),
-            k8s.V1ContainerPort(name="grpc", container_port=listening.grpc_port),
-        ]
-
     def _shown(self) -> Preview | None:
         """Return the addresses, or None where no candidate is shown."""
         value = json.loads(self.preview)
         return None if value is None else Preview.model_validate(value)
 
     def _limits(self, release_run: ReleaseRun) -> MirrorLimits:
-        return mirror_limits(release_run.spec, self.pod_spec(release_run))
+        return mirror_limits(release_run.spec, _settings(release_run))
 
     @staticmethod
     def _prefix(release_run: ReleaseRun) -> str:
         return f"{release_run.evidence_prefix}mirror/"
+
+
+def _settings(release_run: ReleaseRun) -> MirrorComparison:
+    """Return the release file's ``rollout.mirror_comparison``."""
+    mirror = release_run.spec.rollout.mirror_comparison
+    assert mirror is not None  # noqa: S101  execute has looked
+    return mirror

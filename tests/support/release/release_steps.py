@@ -77,7 +77,8 @@ class Release:
             task_id="convert", release=self.rendered, namespace="models", variant=variant
         )
         release_run = operator.release_run
-        program, *arguments = operator.arguments_for(release_run)
+        pod = operator.describe(release_run)
+        program, *arguments = pod.command()
         image = build_image(image_name(release_run.spec.conversion.image))
         subprocess.run(
             [program, *arguments],
@@ -90,10 +91,9 @@ class Release:
             check=False,
             timeout=_CONVERSION_LIMIT_S,
         )
-        result = self.store.read_json(operator.result_key(release_run))
-        operator.keep(release_run, result)
+        result = self.store.read_json(pod.result_key)
         assert result["error"] is None, result["error"]
-        operator.judge(release_run, result)
+        operator.conclude(release_run, result)
         return dict(result)
 
     def publish(self, variants: Sequence[str] = ()) -> Manifest:

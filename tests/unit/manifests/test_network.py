@@ -13,7 +13,8 @@ from kubernetes.client import ApiClient
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
-from slipway.operators.pod import ReleasePodOperator
+from slipway.operators.pod import ReleasePodOperator, labels_of
+from slipway.operators.staging import StagedModel, Staging
 from slipway.release_run import ReleaseRun
 
 from include.model_release.spec.release_file import parse_release_spec
@@ -29,12 +30,17 @@ RELEASE_RUN = ReleaseRun(
     model="ranker",
     version=3,
     bucket="models",
-    spec=parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml"),
+    spec=parse_release_spec(
+        "model: ranker\nsource: {}\nrollout: {preview: {}, mirror_comparison: {}}\n", "ranker.yaml"
+    ),
     stable=None,
+)
+STAGING = Staging(
+    candidate=StagedModel(name="ranker", version=3, config={}), baseline=None, manifest_sha256="ab"
 )
 OPERATORS: list[ReleasePodOperator] = [
     ConvertModelOperator(task_id="convert", variant="half"),
-    BenchmarkModelOperator(task_id="benchmark", staging=""),
+    BenchmarkModelOperator(task_id="benchmark", staging=STAGING.model_dump_json()),
     RunMirrorComparisonOperator(task_id="run_mirror_comparison"),
 ]
 METADATA_SERVICE = ip_address("169.254.169.254")
@@ -63,12 +69,13 @@ def test_every_kind_of_pod_that_a_release_starts_is_known_here() -> None:
     assert {type(one) for one in OPERATORS} == set(ReleasePodOperator.__subclasses__())
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda one: str(one.kind))
+@pytest.mark.parametrize("operator", OPERATORS, ids=lambda one: str(one.task_id))
 def test_each_kind_of_pod_has_one_policy_by_the_labels_that_its_operator_sets(
     operator: ReleasePodOperator,
 ) -> None:
     """The policy of a pod's stage, and no other, selects it; a variant of the conversion is a conversion."""
-    assert selecting(operator.pod_labels(RELEASE_RUN)) == [operator.kind]
+    pod = operator.describe(RELEASE_RUN)
+    assert selecting(labels_of(pod, RELEASE_RUN)) == [pod.kind]
 
 
 @pytest.mark.parametrize("name", ["deployment", "cronjob"])

@@ -255,7 +255,7 @@ async def test_a_bad_mirror_touches_no_user(
 
 async def test_the_example_of_an_envoy_with_a_mirror_is_valid() -> None:
     """Envoy itself takes the example as it stands."""
-    example = PROJECT_ROOT / "include" / "manifests" / "mirror" / "envoy.yaml"
+    example = PROJECT_ROOT / "include" / "manifests" / "mirror-comparison" / "envoy.yaml"
     process = await asyncio.create_subprocess_exec(
         *(str(envoy_program()), "--mode", "validate", "--config-path", str(example), "--log-level", "error"),
         stdout=asyncio.subprocess.PIPE,

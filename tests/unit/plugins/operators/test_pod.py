@@ -46,7 +46,7 @@ def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str
     operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json())
     # Only asked whether it is inside the cluster, and for the namespace.
     operator.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: "slipway")
-    operator._describe_pod(release_run)
+    operator._fill_in(operator.describe(release_run), release_run)
     pod = KubernetesPodOperator.build_pod_request_obj(operator)
     manifest: dict[str, Any] = ApiClient().sanitize_for_serialization(pod)
     return manifest
@@ -161,7 +161,7 @@ def test_the_operator_waits_as_long_for_the_pod_to_begin_as_the_release_file_say
         spec=apply_overrides(_SPEC, {"conversion": {"startup_timeout_s": 900}}, "the test"),
     )  # fmt: skip
     operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json())
-    operator._describe_pod(release_run)
+    operator._fill_in(operator.describe(release_run), release_run)
     assert (operator.startup_timeout_seconds, operator.schedule_timeout_seconds) == (900, 900)
 
 
@@ -198,8 +198,9 @@ def test_a_variant_has_a_pod_and_a_place_of_its_own() -> None:
     pods = {}
     for name in ("whole", "quick"):
         operator = ConvertModelOperator(task_id="convert", variant=name, release=release)
-        operator._describe_pod(operator.release_run)
-        pods[name] = (operator.name, operator.stage, operator.active_deadline_seconds)
+        pod = operator.describe(operator.release_run)
+        operator._fill_in(pod, operator.release_run)
+        pods[name] = (operator.name, pod.stage, operator.active_deadline_seconds)
         arguments = operator.arguments
         assert arguments[arguments.index("--destination") + 1] == f"s3://models/work/ranker/3/convert/{name}/"
         assert arguments[arguments.index("--precision") + 1] == {"whole": "fp32", "quick": "int8"}[name]

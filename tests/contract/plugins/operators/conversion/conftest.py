@@ -25,7 +25,7 @@ def pods(monkeypatch: pytest.MonkeyPatch, store: ModelStoreHook) -> Pods:
             ran.append(operator.variant)
             result = result_of(operator)
             if result is not None:
-                store.write_json(operator.result_key(operator.release_run), result)
+                store.write_json(operator.describe(operator.release_run).result_key, result)
             if result is None or result["error"] is not None:
                 raise AirflowException("Pod returned a failure.")
 
