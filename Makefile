@@ -64,7 +64,7 @@ chaos: setup ## Releases under live traffic while everything dies, 200 seeded ru
 fuzz: $(VENV)/slipway.stamp ## Hostile inputs to everything that is parsed, two minutes (or ARGS="--inputs 100000 --seed 7")
 	@$(BIN)/python -m benchmarks.fuzz $(ARGS)
 
-bench: setup ## Measure the README's figures (or ONLY=name,…)
+bench: setup ## Measure the figures of docs/figures.md (or ONLY=name,…)
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 bench-judge: $(VENV)/slipway.stamp ## Measure how often the judge of a canary errs (or ARGS=--quick)

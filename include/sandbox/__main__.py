@@ -15,14 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from include.sandbox import lifecycle
+from include.sandbox.host.images import IMAGES_VARIABLE
 from include.sandbox.host.progress import Steps
-from include.sandbox.host.settings import (
-    IMAGES_VARIABLE,
-    MARKER,
-    SandboxSettings,
-    SettingsError,
-    sandbox_root,
-)
+from include.sandbox.host.settings import MARKER, SandboxSettings, SettingsError, sandbox_root
 from include.sandbox.host.supervise import Supervisor, SupervisorError
 from include.sandbox.lifecycle import LifecycleError
 from include.sandbox.services.airflow import AirflowError, read_health
@@ -32,11 +27,11 @@ INTERRUPTED = 130
 
 def _setup(options: argparse.Namespace, _rest: Sequence[str]) -> int:
     from include.model_release.errors import SlipwayError
-    from include.sandbox.host.images import ImageError
-    from include.sandbox.setup import images_dir_from, set_up
+    from include.sandbox.host.images import ImageError, images_dir
+    from include.sandbox.setup import set_up
 
     try:
-        set_up(images_dir_from(os.environ), Steps(), for_tests=options.for_tests)
+        set_up(images_dir(), Steps(), for_tests=options.for_tests)
     except (ImageError, SlipwayError) as error:
         raise LifecycleError(str(error)) from error
     return 0

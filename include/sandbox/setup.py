@@ -6,13 +6,11 @@ The pods' environments, Triton's server folder, the empty database.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from include.sandbox.host.images import build_image, is_built
 from include.sandbox.host.progress import Steps
-from include.sandbox.host.settings import IMAGES_VARIABLE, PROJECT_ROOT
 from include.sandbox.services.airflow import database_template
 from include.sandbox.services.triton_install import TritonInstall
 
@@ -40,9 +38,3 @@ def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:
         with steps.step("Airflow's empty database"):
             database.result()
     steps.say(f"Set up in {time.monotonic() - started:.0f} s.")
-
-
-def images_dir_from(environment: Mapping[str, str]) -> Path:
-    """Return where the images lie: `SLIPWAY_IMAGES_DIR`, or `.sandbox/images` in the project."""
-    named = environment.get(IMAGES_VARIABLE)
-    return Path(named).resolve() if named else PROJECT_ROOT / ".sandbox" / "images"

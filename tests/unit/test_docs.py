@@ -14,8 +14,9 @@ from benchmarks.figures import FIGURES
 from include.model_release.intake import IncomingVersion, parse_ready
 from include.model_release.publishing.variants import variant_names, with_variant
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
+from include.sandbox.host.images import IMAGES_VARIABLE
 from include.sandbox.host.preflight import PORT_VARIABLES
-from include.sandbox.host.settings import IMAGES_VARIABLE, ROOT_VARIABLE
+from include.sandbox.host.settings import ROOT_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

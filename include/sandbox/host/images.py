@@ -21,14 +21,22 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 IMAGE_SOURCES = PROJECT_ROOT / "include" / "images"
-DEFAULT_ROOT = Path(os.environ.get("SLIPWAY_IMAGES_DIR") or PROJECT_ROOT / ".sandbox" / "images").resolve()
+IMAGES_VARIABLE = "SLIPWAY_IMAGES_DIR"
+
+
+def images_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where the environments of images lie: `SLIPWAY_IMAGES_DIR`, or `.sandbox/images` in the project."""
+    return Path(environment.get(IMAGES_VARIABLE) or PROJECT_ROOT / ".sandbox" / "images").resolve()
+
+
+DEFAULT_ROOT = images_dir()
 # Changes when the way an environment is built changes, so that older ones are built anew.
 RECIPE = 2
 STAMP = "slipway-image.json"

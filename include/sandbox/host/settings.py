@@ -18,13 +18,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from include.sandbox.host.files import replace_file
+from include.sandbox.host.images import IMAGES_VARIABLE, images_dir
 from include.sandbox.host.preflight import PORT_VARIABLES, port_is_free
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 LOOPBACK = "127.0.0.1"
 MARKER = "SLIPWAY_SANDBOX"
 ROOT_VARIABLE = "SLIPWAY_SANDBOX_ROOT"
-IMAGES_VARIABLE = "SLIPWAY_IMAGES_DIR"
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
 # Below the range from which the kernel takes ports for outgoing connections, so that none is taken before
@@ -229,10 +229,9 @@ class SandboxSettings:
             last: SandboxSettings | None = SandboxSettings.load(root)
         except SettingsError:
             last = None
-        images = environment.get(IMAGES_VARIABLE)
         return SandboxSettings(
             root=root,
-            images_dir=Path(images).resolve() if images else PROJECT_ROOT / ".sandbox" / "images",
+            images_dir=images_dir(environment),
             ports=choose_ports(environment, last.ports if last else None),
             secrets=last.secrets if last else Secrets.generate(),
         )

@@ -15,9 +15,9 @@ from include.model_release.errors import SlipwayError
 from include.sandbox import lifecycle
 from include.sandbox.host import processes
 from include.sandbox.host.child_process import end_with_parent
+from include.sandbox.host.images import IMAGES_VARIABLE
 from include.sandbox.host.progress import Steps, WaitFailedError
 from include.sandbox.host.settings import (
-    IMAGES_VARIABLE,
     PROJECT_ROOT,
     SandboxSettings,
     connection_environment,

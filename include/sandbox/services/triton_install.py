@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from include.model_release.errors import SlipwayError
+from include.sandbox.host.images import image_home
 from include.sandbox.host.settings import PROJECT_ROOT
 
 BACKENDS = Path(__file__).resolve().parent / "backends"
@@ -38,13 +39,13 @@ class TritonInstall:
     def prepare(cls, root: Path | None = None, venv: Path | None = None) -> TritonInstall:
         """Build the folder under `root` unless it is there, check that it can start, and return it.
 
-        `root` defaults to `.sandbox/triton`, `venv` to `.sandbox/images/triton`. The folder is named by what went
-        into it, so a change of the wheel or of a backend never touches the files of a running server.
+        `root` defaults to `.sandbox/triton`, `venv` to the environment of the image `triton`. The folder is named by
+        what went into it, so a change of the wheel or of a backend never touches the files of a running server.
 
         :raises SlipwayError: the environment, its libpython or a library is missing.
         """
         root = root or PROJECT_ROOT / ".sandbox" / "triton"
-        venv = venv or PROJECT_ROOT / ".sandbox" / "images" / "triton"
+        venv = venv or image_home("triton")
         interpreter = _interpreter(venv)
         site = Path(interpreter["site"])
         source = site / "pytriton" / "tritonserver"
