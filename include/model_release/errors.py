@@ -1,6 +1,6 @@
 """Everything that can go wrong in a release, as one tree.
 
-The four branches answer the one question that matters to whoever reads the log: *whose move is it?*
+The four branches say who has to act: a person, nobody, somebody later, or Airflow by trying again.
 
 SlipwayError
   + UserError                     a person must change something; trying again changes nothing
@@ -30,7 +30,7 @@ SlipwayError
   + GateInconclusiveError         it cannot be told whether this version may go on: release it again, later
   |   - BenchmarkInconclusiveError  the stable version misses the limits as well
   |   - MirrorInconclusiveError     too few copies of users' requests could be compared
-  + TransientError                the world was away; trying again may help
+  + TransientError                a dependency did not answer; trying again may help
       - StoreUnavailableError       S3 or SQS
       - ClusterUnavailableError     the Kubernetes API
       - ServerUnavailableError      Triton
@@ -234,15 +234,15 @@ class MirrorInconclusiveError(GateInconclusiveError):
 
 
 class TransientError(SlipwayError):
-    """The world was away; trying again may help."""
+    """A dependency did not answer; trying again may help."""
 
 
 class StoreUnavailableError(TransientError):
-    """S3 or SQS could not be reached, or asked to be left alone for a while."""
+    """S3 or SQS could not be reached, or refuses more requests for a while."""
 
 
 class ClusterUnavailableError(TransientError):
-    """The Kubernetes API could not be reached, or asked to be left alone for a while."""
+    """The Kubernetes API could not be reached, or refuses more requests for a while."""
 
 
 class ServerUnavailableError(TransientError):

@@ -1,4 +1,4 @@
-"""JSON that others wrote: what is none is told as an error of the project."""
+"""JSON that others wrote: a text that is no JSON is told as an error of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the project's errors become Airflow's: whose move it is decides whether a task is tried again."""
+"""How the project's errors become Airflow's: who has to act decides whether a task is tried again."""
 
 from __future__ import annotations
 
