@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from benchmarks.processes import peak_mib
 from benchmarks.publishing.process import BUCKET, airflow
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.verdict import Verdict
@@ -139,7 +139,7 @@ def conclude(endpoint: str) -> dict[str, Any]:
             "seconds": seconds,
             "parts": parts,
             "page_kib": len(page) / 1024,
-            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "peak_mib": peak_mib(),
         }
 
 

@@ -74,3 +74,13 @@ def s3_client(endpoint: str) -> Any:
         aws_access_key_id=_CREDENTIALS["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
     )
+
+
+def peak_mib() -> float:
+    """Return the most memory that this process has held, in MiB.
+
+    From `VmHWM`, see proc(5): `ru_maxrss` of a process that was started by a larger one is that one's.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024

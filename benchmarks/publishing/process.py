@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from benchmarks.processes import peak_mib
 
 BUCKET = "bench"
 MODEL = "bench"
@@ -29,8 +30,7 @@ def main() -> None:
     """Do what the command line says."""
     side, endpoint = sys.argv[1], sys.argv[2]
     seconds = upload(endpoint, Path(sys.argv[3])) if side == "upload" else publish(endpoint)
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "peak_mib": peak_mib}))
+    print(json.dumps({"seconds": seconds, "peak_mib": peak_mib()}))
 
 
 def upload(endpoint: str, folder: Path) -> float:
