@@ -126,7 +126,7 @@ def test_time_limit_keeps_what_was_measured(
     perf_pod: Pod, triton: TritonServer, golden: str, prefix: str
 ) -> None:
     """When time is up the load generator is gone, and the rounds that were finished are still told."""
-    run = measure(perf_pod, triton, golden, prefix, "--rounds", "100", "--timeout-s", "2.5")
+    run = measure(perf_pod, triton, golden, prefix, "--rounds", "100", "--timeout-s", "6")
     assert run.exit_code == 75
     assert run.error["kind"] == "TimedOutError"
     assert run.result is not None
