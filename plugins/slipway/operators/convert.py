@@ -83,12 +83,11 @@ class ConvertModelOperator(ReleasePodOperator):
         :raises UserError: the converter ran out of time; tried again it would do so again.
         """
         self.store.write_json(evidence_key(release_run), result)
-        try:
-            super().conclude(release_run, result)
-        except TimedOutError as error:
-            raise UserError(
-                error.what, expected=error.expected, found=error.found, remedy=error.remedy
-            ) from error
+        if result["error"] is not None:
+            error = SlipwayError.from_dict(result["error"])
+            if isinstance(error, TimedOutError):
+                raise UserError(error.what, expected=error.expected, found=error.found, remedy=error.remedy)
+        super().conclude(release_run, result)
 
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Requires that every output was compared and passes; the converter's own word is not enough.

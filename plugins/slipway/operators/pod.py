@@ -142,6 +142,8 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
         try:
             self.conclude(release_run, result)
         except SlipwayError as error:
+            if failure is None:
+                raise
             raise error from failure
 
     def _silent_end(self, pod: ReleasePod, failure: AirflowException | None) -> SlipwayError:
