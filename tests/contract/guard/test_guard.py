@@ -126,7 +126,7 @@ def test_a_canary_without_a_lease_is_ended_after_the_time_that_is_given(
         gone_s = time.monotonic()
         assert stage.wait_for_weight_0(2 + SLACK_S) - gone_s >= 1.5
         guard.wait_for("users_safe")
-        assert len(stage.events()) == 1
+        assert len(wait_until(stage.events, "an event")) == 1
         assert stage.lease() is None
 
 
