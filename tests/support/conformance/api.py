@@ -95,6 +95,12 @@ class Api:
         found: list[Object] = self.must("GET", path)["items"]
         return found
 
+    def lines(self, path: str) -> Iterator[bytes]:
+        """Yield the lines of an answer that goes on, as a watch does, until the server ends it."""
+        with self._session.get(self.url + path, stream=True, timeout=_TIMEOUT_S * 10) as answer:
+            answer.raise_for_status()
+            yield from answer.iter_lines(chunk_size=1)
+
     def merge(self, path: str, body: Mapping[str, Any]) -> Object:
         """Merge-patch one object."""
         return self.must("PATCH", path, dict(body), content=MERGE_PATCH)

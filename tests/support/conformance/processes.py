@@ -15,7 +15,7 @@ import requests
 from include.sandbox.host.child_process import end_with_parent
 
 _LOG_TAIL_CHARACTERS = 3000
-_END_GRACE_S = 10.0
+_END_GRACE_S = 5.0
 _POLL_S = 0.05
 
 

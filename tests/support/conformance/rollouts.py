@@ -1,4 +1,4 @@
-"""Rollouts of one InferenceService on the real cluster, by the project's own driver, with the rights of docs/cluster.md."""
+"""Rollouts of one InferenceService on the real cluster, by our own driver, with the rights of docs/cluster.md."""
 
 from __future__ import annotations
 
