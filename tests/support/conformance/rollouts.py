@@ -17,6 +17,7 @@ from include.model_release.rollout.inference_service import inference_service_ma
 from include.model_release.rollout.next_action import FirstDeploy, Goal, Observed, Wait
 from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
+from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.api import Object
 from tests.support.conformance.real_cluster import RealCluster
 from tests.support.conformance.rights import AIRFLOW, documented_rules, grant
@@ -101,6 +102,13 @@ class Rollouts:
         if told.users_safe_s is None:
             told.users_safe_s = time.monotonic()
         return reached
+
+    def until_served(self, shares: Mapping[str, int]) -> None:
+        """Wait until the ingress leads users so: percent by revision."""
+        behaviour = self.cluster.gateway.of(self.namespace)
+        wait_until(
+            lambda: behaviour.served.get(f"{NAME}-predictor") == dict(shares), f"the ingress serves {shares}"
+        )
 
     def observed(self) -> Observed:
         """Return what the driver sees."""
