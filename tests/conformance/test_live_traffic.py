@@ -83,7 +83,7 @@ def test_no_request_is_lost_while_a_canary_goes_up_and_back(live: Live) -> None:
     assert set(live.answers_of(50)) == {"http 2", "grpc 2", "http 3", "grpc 3"}
     live.bring(RollBack(DOUBLES, TREBLES))
     assert set(live.answers_of(50)) == {"http 2", "grpc 2"}
-    assert live.load.failures == []
+    assert not Counter(live.load.failures)
 
 
 def test_no_request_is_lost_while_a_candidate_is_promoted(live: Live) -> None:
@@ -92,7 +92,7 @@ def test_no_request_is_lost_while_a_candidate_is_promoted(live: Live) -> None:
     live.bring(ShiftWeight(99, TREBLES))
     live.bring(Promote(TREBLES))
     assert set(live.answers_of(50)) == {"http 3", "grpc 3"}
-    assert live.load.failures == []
+    assert not Counter(live.load.failures)
 
 
 def test_users_notice_nothing_of_a_candidate_that_does_not_load(live: Live) -> None:
@@ -101,4 +101,4 @@ def test_users_notice_nothing_of_a_candidate_that_does_not_load(live: Live) -> N
         live.bring(StartCanary(BROKEN, 20, version=3))
     live.bring(RollBack(DOUBLES, BROKEN))
     assert set(live.answers_of(20)) == {"http 2", "grpc 2"}
-    assert live.load.failures == []
+    assert not Counter(live.load.failures)
