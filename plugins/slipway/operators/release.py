@@ -12,8 +12,9 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
+from include.model_release.admission import require_newer, require_unreleased
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError, SlipwayError, UserError
+from include.model_release.errors import ReleaseInProgressError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
 from include.model_release.record.events import Event, Outcome, RecordError
@@ -165,8 +166,8 @@ class AdmitReleaseOperator(BaseOperator):
         state = record.state() if record.started() else None
         stable = self._stable(spec)
         if not params.get("force"):
-            _require_unreleased(state, spec.model, version)
-            _require_newer(stable, spec.model, version)
+            require_unreleased(spec.model, version, state)
+            require_newer(spec.model, version, live=None if stable is None else stable.version)
         release_run = ReleaseRun(
             release_id=release_id,
             model=spec.model,
@@ -319,28 +320,3 @@ def _conclusion(state: ReleaseState) -> tuple[Outcome, str | None, str | None]:
     if failed is not None:
         return "failed", None, failed.reason
     return "cancelled", None, "the run was stopped before the release had ended"
-
-
-def _require_unreleased(state: ReleaseState | None, model: str, version: int) -> None:
-    """A version that users have met is released again only where that is asked for; what came later changes nothing."""
-    if state is None:
-        return
-    met = state.outcome if state.outcome in ("promoted", "rolled_back") else state.standing
-    if met:
-        raise AlreadyReleasedError(
-            f"version {version} of {model!r} was released before",
-            expected="a version that was never promoted or rolled back",
-            found=f"{met}; its newest run is {state.release_id}, which ended as {state.outcome}",
-            remedy="release a new version, or tick `Release again` (force)",
-        )
-
-
-def _require_newer(stable: StableVersion | None, model: str, version: int) -> None:
-    """Releases that queue may come out of order; an old one must not take the users back behind a newer one."""
-    if stable is not None and stable.version > version:
-        raise AlreadyReleasedError(
-            f"a newer version of {model!r} than {version} is live",
-            expected=f"a version above {stable.version}",
-            found=f"version {version}",
-            remedy="release a newer version, or tick `Release again` (force) to go back to this one",
-        )

@@ -11,10 +11,11 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
+from include.model_release.admission import require_older, restore_refusal
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.errors import InputMissingError, SignedWithoutIdentityError, StoreUnavailableError
 from include.model_release.identifiers import parse_version
-from include.model_release.raise_permission import Raise, raise_refusal, require_older, restore_refusal
+from include.model_release.raise_permission import Raise, raise_refusal
 from include.model_release.record.kinds import CandidateVerified, ReleaseStarted
 from include.model_release.record.requirements import Requirements
 from include.model_release.record.state import ReleaseState
