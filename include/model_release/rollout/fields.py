@@ -31,6 +31,8 @@ ROLLED_BACK_URI = ANNOTATION_PREFIX + "rolled-back-uri"
 PREVIEW_GENERATION = ANNOTATION_PREFIX + "preview-generation"
 # Likewise of the patch that began a canary in Standard mode, where pods come up before the first percent.
 START_GENERATION = ANNOTATION_PREFIX + "start-generation"
+# A rollback took the canary to percent 0 before the controller had noted any other: its note of 0 proves nothing then.
+UNNOTED_RAISE = ANNOTATION_PREFIX + "unnoted-raise"
 TRANSFORMER = ANNOTATION_PREFIX + "transformer"
 NO_TRANSFORMER = "none"
 

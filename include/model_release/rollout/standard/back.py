@@ -15,8 +15,10 @@ they do not follow within seconds, slipway writes their weights itself (`routes.
 waits for no pod: users are better off with too few pods of the good version than with the bad one.
 
 Phase 2 waits for the controller's echo of percent 0 as well: until then a reconciliation that has read the old
-percent may yet write it into the route. No echo at all means that no reconciliation with this canary was ever
-finished, so that it cannot be in a route, and that KServe may not be able to finish one while it is there.
+percent may yet write it into the route. Where it had echoed none but 0 when the rollback began, that proves nothing,
+because every canary begins at 0; a note in the entry says so, and then time must do. No echo at all means that no
+reconciliation with this canary was ever finished, so that it cannot be in a route, and that KServe may not be able to
+finish one while it is there.
 
 Where the bad version was promoted, KServe has deleted the good one's Deployment, and the bad one keeps what it
 has until the good one answers, because there is no other:
@@ -49,7 +51,14 @@ from include.model_release.rollout.actions import (
     RollBack,
     Wait,
 )
-from include.model_release.rollout.fields import CANDIDATE_URI, RELEASE, STABLE_URI, STABLE_VERSION, VERSION
+from include.model_release.rollout.fields import (
+    CANDIDATE_URI,
+    RELEASE,
+    STABLE_URI,
+    STABLE_VERSION,
+    UNNOTED_RAISE,
+    VERSION,
+)
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.standard.capacity import missing, replicas_before, unseen
 from include.model_release.rollout.standard.patch import (
@@ -86,7 +95,9 @@ def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> A
     if entry is None:
         return _await_stable(observed, view)
     if entry.percent != 0:
-        body = with_percent(observed, view, entry, 0)
+        echo = view.echo(entry)
+        notes = {UNNOTED_RAISE: "true"} if echo is None or echo.percent == 0 else {}
+        body = with_percent(observed, view, entry, 0, notes)
         return Patch(body, "Take all users off the bad revision.", SHIELD)
     safe = observed.traffic_current and observed.share(view.backend(entry)) == 0
     if safe and (observed.is_preview or observed.is_start):
@@ -99,8 +110,8 @@ def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> A
             fallback=leading_away(view, off=view.backend(entry), to=view.stable_backend, phase=SHIELD),
         )
     echo = view.echo(entry)
-    is_noted = echo.percent == 0 if echo is not None else goal.unnoted_may_go
-    if not is_noted:
+    is_noted = echo is not None and echo.percent == 0 and UNNOTED_RAISE not in entry.notes
+    if not is_noted and not goal.unnoted_may_go:
         # Until then it may still act on what it has read: a canary that was removed meanwhile would get users.
         return Wait("Waiting for the controller to take note of percent 0.", SHIELD, users_safe=True)
     return Patch(without_entry(observed, view, entry), "No user is led there: remove the canary.", RESTORE)

@@ -84,9 +84,20 @@ def with_replicas(observed: Observed, view: StandardView, entry: CanaryEntry, re
     return _patch(observed, [grown if one is entry else _copied(one) for one in view.canaries], changed)
 
 
-def with_percent(observed: Observed, view: StandardView, entry: CanaryEntry, percent: int) -> Json:
-    """Return the patch that gives one canary another weight."""
+def with_percent(
+    observed: Observed,
+    view: StandardView,
+    entry: CanaryEntry,
+    percent: int,
+    notes: Mapping[str, str] | None = None,
+) -> Json:
+    """Return the patch that gives one canary another weight.
+
+    :param notes: what is noted in it beside; that restarts its pods.
+    """
     changed = {**_copied(entry), "trafficPercent": percent}
+    if notes:
+        changed["predictor"] = {**changed["predictor"], "annotations": {**entry.notes, **notes}}
     return _patch(observed, [changed if one is entry else _copied(one) for one in view.canaries], {})
 
 

@@ -57,6 +57,10 @@ class StandardModel:
     taken: tuple[standard.Backend, ...] = ()
     taken_generation: int = 0
 
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> StandardModel:
+        """Return a copy that goes its own way: everything in it is replaced and never changed, but the routes."""
+        return replace(self, own_routes=dict(self.own_routes))
+
     # --- the API ---
 
     def create(self, manifest: Json) -> None:
@@ -241,5 +245,5 @@ def standard_live(**settings: Any) -> StandardModel:
     if replicas is not None:
         predictor["minReplicas"] = replicas
     model.create({"metadata": {}, "spec": {"predictor": predictor}})
-    model.settle(rounds=8)
+    model.settle(rounds=8 + (replicas or 1))
     return model
