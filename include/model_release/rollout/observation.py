@@ -38,6 +38,7 @@ from include.model_release.rollout.fields import (
     STABLE_REVISION,
     STABLE_URI,
     STABLE_VERSION,
+    START_GENERATION,
     TRANSFORMER,
     VERSION,
     condition_is_true,
@@ -156,7 +157,27 @@ class Observed:
 
         Whoever rolls back changes the spec, and with it the generation that was noted when the preview began.
         """
-        return self.canary_percent == 0 and self.annotation(PREVIEW_GENERATION) == str(self.generation)
+        return self._is_as_begun(PREVIEW_GENERATION)
+
+    @property
+    def is_start(self) -> bool:
+        """Whether percent 0 is that of a canary whose pods come up before its first users; likewise."""
+        return self._is_as_begun(START_GENERATION)
+
+    @property
+    def begun_at(self) -> int:
+        """The generation over which a preview or a start was laid that nobody has changed."""
+        return self.generation - 1 - self._growths
+
+    def _is_as_begun(self, key: str) -> bool:
+        noted = self.annotation(key)
+        return self.canary_percent == 0 and noted == str(self.generation - self._growths)
+
+    @property
+    def _growths(self) -> int:
+        """How many patches of ours have changed nothing but the candidate's replicas since it began at percent 0."""
+        own = None if self.standard is None else self.standard.own
+        return int(own is not None and own.has_grown)
 
     @property
     def transformer_changed(self) -> bool:
@@ -224,15 +245,19 @@ def _gives_nothing(view: StandardView, storage_uri: str) -> bool:
     return view.stable_uri != storage_uri and not wanted and not seen
 
 
-def observe(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]] = ()) -> Observed:
+def observe(
+    isvc: Mapping[str, Any],
+    routes: Iterable[Mapping[str, Any]] = (),
+    deployments: Iterable[Mapping[str, Any]] | None = None,
+) -> Observed:
     """Read an InferenceService (v1beta1, as the API returns it); a missing status reads as "nothing happened
     yet".
 
-    `routes` are its HTTPRoutes, among others perhaps; only the Standard mode looks at them. Where no mode is
-    named it is Knative.
+    `routes` are its HTTPRoutes and `deployments` its Deployments (None: they could not be read), among others perhaps;
+    only the Standard mode looks at them. Where no mode is named it is Knative.
     """
     if deployment_mode(isvc) == "Standard":
-        return _observe_standard(isvc, list(routes))
+        return _observe_standard(isvc, list(routes), deployments)
     metadata, spec, status = (mapping(isvc.get(part)) for part in ("metadata", "spec", "status"))
     predictor = mapping(spec.get("predictor"))
     component = mapping(mapping(status.get("components")).get("predictor"))
@@ -278,8 +303,12 @@ def _common(isvc: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _observe_standard(isvc: Mapping[str, Any], routes: list[Mapping[str, Any]]) -> Observed:
-    view = standard_view(isvc, routes)
+def _observe_standard(
+    isvc: Mapping[str, Any],
+    routes: list[Mapping[str, Any]],
+    deployments: Iterable[Mapping[str, Any]] | None,
+) -> Observed:
+    view = standard_view(isvc, routes, deployments)
     own, stable = view.own, view.stable_backend
     model_status = mapping(mapping(isvc.get("status")).get("modelStatus"))
     candidate_is_up = own is not None and (echo := view.echo(own)) is not None and echo.ready

@@ -145,6 +145,7 @@ def _predictor(view: StandardView) -> Iterator[str]:
         yield "`minReplicas: 0` leaves no replica that a canary may have, nor a warm one to go back to: set 1."
     if replicas and replicas > 1 and 0 < view.max_replicas < 2 * replicas and view.own is None:
         yield (
-            f"A ready canary takes its replicas from stable's minReplicas ({replicas}); to keep them all, it must "
-            f"be doubled for that time, but maxReplicas is {view.max_replicas}. Raise it to {2 * replicas}."
+            f"A ready canary takes its replicas from stable's minReplicas ({replicas}); for stable to keep them all, "
+            f"that is raised by as many, up to {2 * replicas} before the promotion, but maxReplicas is "
+            f"{view.max_replicas}. Raise it to {2 * replicas}."
         )

@@ -59,7 +59,8 @@ class KServeSettings:
     stays that has no part in the traffic; `unpropagated_annotations` is inferenceservice-config's list of
     annotations that do not reach the revision template, `gateway_api` its enableGatewayApi, `gateway` the
     Gateway (NAMESPACE/NAME) that HTTPRoutes name, and `gateway_lag_s` how long that takes to act on one. `mirror`
-    gets copies of users' requests while a candidate without users is shown.
+    gets copies of users' requests while a candidate without users is shown. In Standard mode the autoscalers look each
+    `autoscaler_period_s` (Kubernetes': 15), and each further pod of a Deployment takes `pod_start_s` to come up.
     """
 
     state_dir: Path
@@ -74,6 +75,8 @@ class KServeSettings:
     gateway_api: bool = True
     gateway: str = "kserve/kserve-ingress-gateway"
     gateway_lag_s: float = 0.1
+    autoscaler_period_s: float = 0.5
+    pod_start_s: float = 0.2
     mirror: Mirror | None = None
     run_policy: RunPolicy = field(default_factory=RunPolicy)
 
@@ -83,14 +86,15 @@ class KServeSettings:
         here.
 
         Under "kserve": router_dir, router_admin_url, domain; optional: triton_dir, scale_down_grace_s,
-        service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s, mirror ({"http_port", "grpc_port"}).
+        service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s, autoscaler_period_s, pod_start_s, mirror
+        ({"http_port", "grpc_port"}).
         Raises `SlipwayError` that names a missing key.
         """
         base = base or Path.cwd()
         try:
             kserve = config["kserve"]
             optional: dict[str, Any] = {}
-            for seconds in ("scale_down_grace_s", "gateway_lag_s"):
+            for seconds in ("scale_down_grace_s", "gateway_lag_s", "autoscaler_period_s", "pod_start_s"):
                 if seconds in kserve:
                     optional[seconds] = float(kserve[seconds])
             if "service_annotation_disallowed_list" in kserve:

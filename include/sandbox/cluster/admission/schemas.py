@@ -310,6 +310,11 @@ HTTP_ROUTE = Record(
     },
     required=("spec",),
 )
+# The emulator's controllers alone write it.
+DEPLOYMENT = Record(
+    {"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": OBJECT, "status": OBJECT},
+    required=("spec",),
+)
 LEASE_SPEC = Record(
     {
         "holderIdentity": STRING,

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from include.model_release.rollout.actions import PatchRoutes
 from include.model_release.rollout.next_action import (
     Action,
     Done,
@@ -21,9 +22,12 @@ from include.model_release.rollout.next_action import (
     ShiftWeight,
     ShowCandidate,
     StartCanary,
+    Wait,
     next_action,
 )
 from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.reconciler import Act, Acted, Limits, Reached, Reconciler, Saw
+from include.model_release.rollout.replicas import needed
 from include.sandbox.lab.simulation.cluster_model import ClusterModel, ConflictError, futures, worst_share
 from include.sandbox.lab.simulation.knative_model import live_model
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
@@ -233,6 +237,11 @@ class RolledBackCanary(RuleBasedStateMachine):
     def expose(self, action: Expose) -> None:
         """Lay an HTTPRoute into the cluster; only one dialect has any."""
 
+    def send(self, action: Action | PatchRoutes) -> None:
+        """Carry an action of the rollback out."""
+        if isinstance(action, Patch):
+            self.model.patch(dict(action.body))
+
     @invariant()
     def bad_share_never_rises(self) -> None:
         """The share of users on the bad version is never above what it could be when last looked."""
@@ -240,14 +249,17 @@ class RolledBackCanary(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Left alone with the rollback, it ends with the good version alone, and stays there."""
-        for _ in range(60):
-            action = next_action(BACK, self.model.read())
-            if isinstance(action, Done):
+        limits = Limits(poll_s=1.0, unnoted_after_s=20.0)
+        reconciler = Reconciler(BACK, limits, name="models/digits", began_s=0.0)
+        for second in range(60):
+            step = reconciler.next(Saw(self.model.read()), float(second))
+            if isinstance(step, Reached):
                 break
-            if isinstance(action, Patch):
-                self.model.patch(dict(action.body))
+            if isinstance(step, Act):
+                self.send(step.action)
+                reconciler.next(Acted(accepted=True), float(second))
             self.model.settle(rounds=2)
-        assert isinstance(action, Done), action
+        assert isinstance(step, Reached), step
         assert all(one.users() == {GOOD: 100} for one in futures(self.model))
         observed = self.model.read()
         assert (observed.storage_uri, observed.canary_percent) == (GOOD, None)
@@ -268,9 +280,14 @@ class KnativeRollback(RolledBackCanary):
 
 
 class StandardRollback(RolledBackCanary):
-    """In the Standard dialect; here nobody's request may lead to pods that are gone, or to too few, either."""
+    """In the Standard dialect; here nobody's request may lead to pods that are gone, or to too few, either.
+
+    But pods of the stable predictor may be lost, and KServe leave the routes as they are for it: at least one of the
+    good version's stays, and each of the bad one's may go.
+    """
 
     model: StandardModel
+    is_lossless = True
 
     @initialize(
         unloadable=st.sampled_from([frozenset(), frozenset({BAD})]),
@@ -286,16 +303,38 @@ class StandardRollback(RolledBackCanary):
         """Lay an HTTPRoute into the cluster."""
         self.model.expose(dict(action.body))
 
+    @rule(pods=st.integers(1, 3))
+    def stable_loses_pods(self, pods: int) -> None:
+        """Pods of whatever is stable crash, and go on crashing."""
+        stable = self.model.state.workload(self.model.state.stable)
+        assert stable is not None
+        is_good = stable.newest.storage_uri == GOOD
+        self.model.lose(stable.name, min(pods, self.replicas - is_good))
+        self.is_lossless = False
+
+    @rule()
+    def routes_are_written(self) -> None:
+        """Somebody has waited in vain for KServe to write a rollback's weights."""
+        action = next_action(BACK, self.model.read())
+        if isinstance(action, Wait) and action.fallback is not None:
+            self.send(action.fallback)
+
+    def send(self, action: Action | PatchRoutes) -> None:
+        """Carry an action of the rollback out."""
+        if isinstance(action, PatchRoutes):
+            self.model.patch_routes(action)
+        super().send(action)
+
     def _step(self, name: str) -> None:
         super()._step(name)
         self.nobody_is_led_nowhere()
 
     @invariant()
     def nobody_is_led_nowhere(self) -> None:
-        """Whatever has users has pods that answer, as many as stable had."""
+        """Whatever has users has the pods that carry them: its share of as many as stable had."""
         for name, percent in self.model.led_to().items():
-            workload = self.model.state.workload(name)
-            assert not percent or (workload and workload.serving and workload.replicas >= self.replicas)
+            carrying = self.model.available(name)
+            assert not percent or not self.is_lossless or carrying >= needed(self.replicas, percent)
 
     def teardown(self) -> None:
         """Stable's own number of replicas is what it was, too."""
