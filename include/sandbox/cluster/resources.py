@@ -24,6 +24,8 @@ class Resource:
     persistent: bool = True
     # A type of Kubernetes' own outside the core group; others with a group are custom resources.
     built_in: bool = False
+    # `metadata.generation` counts the changes of what is asked for.
+    has_generation: bool = True
     # `metadata.managedFields` tells when it was last written, by the server's clock.
     tells_last_write: bool = False
 
@@ -53,10 +55,12 @@ class Resource:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
-NAMESPACES = Resource("namespaces", "Namespace", short_names=("ns",), namespaced=False, has_status=True)
+NAMESPACES = Resource(
+    "namespaces", "Namespace", short_names=("ns",), namespaced=False, has_status=True, has_generation=False
+)
 PODS = Resource("pods", "Pod", short_names=("po",), has_status=True)
-CONFIG_MAPS = Resource("configmaps", "ConfigMap", short_names=("cm",))
-EVENTS = Resource("events", "Event", short_names=("ev",), persistent=False)
+CONFIG_MAPS = Resource("configmaps", "ConfigMap", short_names=("cm",), has_generation=False)
+EVENTS = Resource("events", "Event", short_names=("ev",), persistent=False, has_generation=False)
 INFERENCE_SERVICES = Resource(
     "inferenceservices",
     "InferenceService",
@@ -65,7 +69,14 @@ INFERENCE_SERVICES = Resource(
     short_names=("isvc",),
     has_status=True,
 )
-LEASES = Resource("leases", "Lease", group="coordination.k8s.io", built_in=True, tells_last_write=True)
+LEASES = Resource(
+    "leases",
+    "Lease",
+    group="coordination.k8s.io",
+    built_in=True,
+    has_generation=False,
+    tells_last_write=True,
+)
 HTTP_ROUTES = Resource("httproutes", "HTTPRoute", group="gateway.networking.k8s.io", has_status=True)
 RESOURCES: tuple[Resource, ...] = (
     NAMESPACES,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from include.model_release.errors import SlipwayError
+from include.sandbox.cluster.settings import DEFAULT_DEPLOYMENT_MODE
 from include.sandbox.kserve.annotations import UNPROPAGATED_ANNOTATIONS
 from include.sandbox.kserve.revisions import RunPolicy
 from include.sandbox.services.routing import Mirror
@@ -59,7 +60,8 @@ class KServeSettings:
     stays that has no part in the traffic; `unpropagated_annotations` is inferenceservice-config's list of
     annotations that do not reach the revision template, `gateway_api` its enableGatewayApi, `gateway` the
     Gateway (NAMESPACE/NAME) that HTTPRoutes name, and `gateway_lag_s` how long that takes to act on one. `mirror`
-    gets copies of users' requests while a candidate without users is shown.
+    gets copies of users' requests while a candidate without users is shown. `default_deployment_mode` is
+    inferenceservice-config's defaultDeploymentMode.
     """
 
     state_dir: Path
@@ -75,6 +77,7 @@ class KServeSettings:
     gateway: str = "kserve/kserve-ingress-gateway"
     gateway_lag_s: float = 0.1
     mirror: Mirror | None = None
+    default_deployment_mode: str = DEFAULT_DEPLOYMENT_MODE
     run_policy: RunPolicy = field(default_factory=RunPolicy)
 
     @classmethod
@@ -83,7 +86,8 @@ class KServeSettings:
         here.
 
         Under "kserve": router_dir, router_admin_url, domain; optional: triton_dir, scale_down_grace_s,
-        service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s, mirror ({"http_port", "grpc_port"}).
+        service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s, mirror ({"http_port", "grpc_port"}),
+        default_deployment_mode.
         Raises `SlipwayError` that names a missing key.
         """
         base = base or Path.cwd()
@@ -97,6 +101,8 @@ class KServeSettings:
                 optional["unpropagated_annotations"] = tuple(kserve["service_annotation_disallowed_list"])
             if "enable_gateway_api" in kserve:
                 optional["gateway_api"] = bool(kserve["enable_gateway_api"])
+            if "default_deployment_mode" in kserve:
+                optional["default_deployment_mode"] = str(kserve["default_deployment_mode"])
             if "mirror" in kserve:
                 ports = kserve["mirror"]
                 optional["mirror"] = Mirror(int(ports["http_port"]), int(ports["grpc_port"]))

@@ -10,7 +10,13 @@ from kubernetes.client.rest import ApiException
 
 from tests.support.cluster.emulator import KSERVE, NAMESPACE, inference_service
 
-MODEL = {"modelFormat": {"name": "triton"}, "storageUri": "s3://models/digits/2/repository"}
+# As KServe's webhook leaves it, so that what is stored is what was sent.
+MODEL = {
+    "modelFormat": {"name": "triton"},
+    "name": "",
+    "resources": {},
+    "storageUri": "s3://models/digits/2/repository",
+}
 ROUTES = ("gateway.networking.k8s.io", "v1", NAMESPACE, "httproutes")
 
 
@@ -95,8 +101,12 @@ def test_an_http_route_keeps_its_weights_and_counts_its_generations(
     custom: client.CustomObjectsApi, name: str
 ) -> None:
     """Known fields are kept, a weight that is none is refused, and only the spec makes a new generation."""
+    backend = {"group": "", "kind": "Service", "port": 80}
     rules = [
-        {"backendRefs": [{"name": "a", "port": 80, "weight": 80}, {"name": "b", "port": 80, "weight": 20}]}
+        {
+            "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+            "backendRefs": [{**backend, "name": "a", "weight": 80}, {**backend, "name": "b", "weight": 20}],
+        }
     ]
     body = {
         "apiVersion": "gateway.networking.k8s.io/v1",
