@@ -13,7 +13,9 @@ from tests.support.cluster.questions.known_differences import (
     KNOWN_DIFFERENCES,
     KNOWN_STATUS_DIFFERENCES,
     KNOWN_WORD_DIFFERENCES,
+    KnownStatusDifference,
 )
+from tests.support.cluster.questions.recorded_conditions import situations
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "emulator-differences.md"
 
@@ -31,7 +33,7 @@ def tables() -> Mapping[str, str]:
                 (
                     one.mode,
                     f"`{one.place}`",
-                    ", ".join(one.situations),
+                    _when(one),
                     one.real,
                     one.emulated,
                     one.reason,
@@ -47,6 +49,12 @@ def tables() -> Mapping[str, str]:
             ),
         ),
     }
+
+
+def _when(known: KnownStatusDifference) -> str:
+    """Return in which situations, in words."""
+    every = {one.name for one in situations() if one.mode == known.mode}
+    return "always" if set(known.situations) == every else ", ".join(known.situations)
 
 
 def with_tables(page: str) -> str:

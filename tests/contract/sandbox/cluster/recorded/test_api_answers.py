@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from include.sandbox.kserve.finalizer import Finalizers
 from tests.support.cluster.questions.asking import ApiServer, ask_all
 from tests.support.cluster.questions.known_differences import KNOWN_DIFFERENCES
 from tests.support.cluster.questions.question import NAMESPACE
-from tests.support.cluster.questions.recorded import differences, line_of, read_answers
+from tests.support.cluster.questions.recorded import RECORDINGS, differences, line_of, read_answers
 from tests.support.cluster.questions.table import QUESTIONS
 
 _TOKEN = "emulated"
@@ -62,6 +63,14 @@ def test_every_known_difference_is_about_a_question() -> None:
     names = [question.name for question in QUESTIONS]
     assert set(_KNOWN) <= set(names)
     assert len(_KNOWN) == len(KNOWN_DIFFERENCES)
+
+
+def test_the_recordings_are_small_and_name_no_machine() -> None:
+    """What was recorded says nothing of where, and is no burden to the repository."""
+    files = [path for path in RECORDINGS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 500_000
+    text = "".join(path.read_text(encoding="utf-8") for path in files)
+    assert re.findall(r"/home/|/root/|/tmp/|localhost|127\.0\.0\.1|[\w.-]+@[\w-]+", text) == []
 
 
 @pytest.mark.parametrize("question", [question.name for question in QUESTIONS])
