@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,6 @@ def line_of(question: Question, answer: Answer) -> dict[str, Any]:
         "warnings": list(answer.warnings),
         "body": plain(answer.body),
     }
-
-
-def write_answers(lines: Iterable[Mapping[str, Any]], path: Path = ANSWERS) -> None:
-    """Write the recordings anew."""
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    path.write_text(text, encoding="utf-8")
 
 
 def read_answers(path: Path = ANSWERS) -> dict[str, dict[str, Any]]:

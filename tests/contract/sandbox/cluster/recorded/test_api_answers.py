@@ -15,10 +15,11 @@ from include.sandbox.cluster.api.server import build_app
 from include.sandbox.cluster.node.pod_logs import PodLogs
 from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.kserve.finalizer import Finalizers
-from tests.support.cluster.questions.asking import ApiServer, ask_all
+from tests.support.cluster.questions.asking import ApiServer
 from tests.support.cluster.questions.known_differences import KNOWN_DIFFERENCES
 from tests.support.cluster.questions.question import NAMESPACE
-from tests.support.cluster.questions.recorded import RECORDINGS, differences, line_of, read_answers
+from tests.support.cluster.questions.record import record
+from tests.support.cluster.questions.recorded import RECORDINGS, differences, read_answers
 from tests.support.cluster.questions.table import QUESTIONS
 
 _TOKEN = "emulated"
@@ -36,7 +37,9 @@ def recorded() -> dict[str, dict[str, Any]]:
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """The answers of an emulated API server, with what KServe's controller does to every InferenceService."""
 
-    async def run() -> dict[str, dict[str, Any]]:
+    path = tmp_path_factory.mktemp("answers") / "answers.jsonl"
+
+    async def run() -> None:
         admission = functools.partial(admit, default_deployment_mode="Standard")
         store = ObjectStore(namespaces=(NAMESPACE, "default"), admission=admission)
         app = build_app(store, PodLogs(tmp_path_factory.mktemp("logs")), _TOKEN)
@@ -44,12 +47,12 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         try:
             async with TestServer(app) as server:
                 address = ApiServer(str(server.make_url("")).rstrip("/"), _TOKEN)
-                answers = await asyncio.to_thread(ask_all, address, QUESTIONS)
+                await asyncio.to_thread(record, address, path)
         finally:
             controller.cancel()
-        return {one.name: line_of(one, answers[one.name]) for one in QUESTIONS}
 
-    return asyncio.run(run())
+    asyncio.run(run())
+    return read_answers(path)
 
 
 def test_every_question_has_a_recorded_answer(recorded: dict[str, dict[str, Any]]) -> None:
