@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -122,3 +123,21 @@ def test_an_http_route_keeps_its_weights_and_counts_its_generations(
     with pytest.raises(ApiException) as refused:
         custom.patch_namespaced_custom_object(*ROUTES, name, changed)
     assert refused.value.status == 422
+
+
+def test_an_http_route_of_wrong_types_is_422_by_its_schema(
+    custom: client.CustomObjectsApi, name: str
+) -> None:
+    """No webhook decodes it: the schema names the field, and the cause has a reason of its own."""
+    body = {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": name},
+        "spec": {"rules": [{"backendRefs": [{"name": "a", "port": 80, "weight": "all"}]}]},
+    }
+    with pytest.raises(ApiException) as refused:
+        custom.create_namespaced_custom_object(*ROUTES, body)
+    assert refused.value.status == 422
+    (cause,) = json.loads(refused.value.body)["details"]["causes"]
+    assert cause["field"] == "spec.rules[0].backendRefs[0].weight"
+    assert cause["reason"] == "FieldValueTypeInvalid"
