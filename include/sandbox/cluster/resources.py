@@ -24,8 +24,6 @@ class Resource:
     persistent: bool = True
     # A type of Kubernetes' own outside the core group; others with a group are custom resources.
     built_in: bool = False
-    # `metadata.generation` counts the changes of what is asked for.
-    has_generation: bool = True
     # `metadata.managedFields` tells when it was last written, by the server's clock.
     tells_last_write: bool = False
 
@@ -38,6 +36,11 @@ class Resource:
     def is_custom(self) -> bool:
         """Whether a CustomResourceDefinition made it known: it is checked by schema, and merged plainly."""
         return bool(self.group) and not self.built_in
+
+    @property
+    def has_generation(self) -> bool:
+        """Whether `metadata.generation` counts the changes of its spec, which a controller follows."""
+        return self.namespaced and self.has_status
 
     @property
     def qualified_plural(self) -> str:
@@ -55,12 +58,10 @@ class Resource:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
-NAMESPACES = Resource(
-    "namespaces", "Namespace", short_names=("ns",), namespaced=False, has_status=True, has_generation=False
-)
+NAMESPACES = Resource("namespaces", "Namespace", short_names=("ns",), namespaced=False, has_status=True)
 PODS = Resource("pods", "Pod", short_names=("po",), has_status=True)
-CONFIG_MAPS = Resource("configmaps", "ConfigMap", short_names=("cm",), has_generation=False)
-EVENTS = Resource("events", "Event", short_names=("ev",), persistent=False, has_generation=False)
+CONFIG_MAPS = Resource("configmaps", "ConfigMap", short_names=("cm",))
+EVENTS = Resource("events", "Event", short_names=("ev",), persistent=False)
 INFERENCE_SERVICES = Resource(
     "inferenceservices",
     "InferenceService",
@@ -69,14 +70,7 @@ INFERENCE_SERVICES = Resource(
     short_names=("isvc",),
     has_status=True,
 )
-LEASES = Resource(
-    "leases",
-    "Lease",
-    group="coordination.k8s.io",
-    built_in=True,
-    has_generation=False,
-    tells_last_write=True,
-)
+LEASES = Resource("leases", "Lease", group="coordination.k8s.io", built_in=True, tells_last_write=True)
 HTTP_ROUTES = Resource("httproutes", "HTTPRoute", group="gateway.networking.k8s.io", has_status=True)
 RESOURCES: tuple[Resource, ...] = (
     NAMESPACES,

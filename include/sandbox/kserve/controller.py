@@ -60,7 +60,7 @@ class KServeController:
         self.settings.router_dir.mkdir(parents=True, exist_ok=True)
         self._publish_config()
         loop = asyncio.get_running_loop()
-        aside = [
+        following = [
             loop.create_task(self.routes.run(), name="routes"),
             loop.create_task(Finalizers(self.store).run(), name="finalizers"),
         ]
@@ -68,9 +68,9 @@ class KServeController:
             async for _, service in self.store.watch(KIND):
                 self._handle(service)
         finally:
-            for task in aside:
+            for task in following:
                 task.cancel()
-            await asyncio.gather(*aside, return_exceptions=True)
+            await asyncio.gather(*following, return_exceptions=True)
             await asyncio.gather(*(one.shut_down() for one in self._services.values()), *self._leaving)
 
     def _publish_config(self) -> None:

@@ -60,8 +60,7 @@ class KServeSettings:
     stays that has no part in the traffic; `unpropagated_annotations` is inferenceservice-config's list of
     annotations that do not reach the revision template, `gateway_api` its enableGatewayApi, `gateway` the
     Gateway (NAMESPACE/NAME) that HTTPRoutes name, and `gateway_lag_s` how long that takes to act on one. `mirror`
-    gets copies of users' requests while a candidate without users is shown. `default_deployment_mode` is
-    inferenceservice-config's defaultDeploymentMode.
+    gets copies of users' requests while a candidate without users is shown.
     """
 
     state_dir: Path
@@ -77,6 +76,7 @@ class KServeSettings:
     gateway: str = "kserve/kserve-ingress-gateway"
     gateway_lag_s: float = 0.1
     mirror: Mirror | None = None
+    # inferenceservice-config's defaultDeploymentMode.
     default_deployment_mode: str = DEFAULT_DEPLOYMENT_MODE
     run_policy: RunPolicy = field(default_factory=RunPolicy)
 

@@ -116,6 +116,12 @@ def _transition(word: str) -> Callable[[dict[str, Any]], bool]:
     return lambda status: (status.get("modelStatus") or {}).get("transitionStatus") == word
 
 
+def _routed_and(condition: Callable[[dict[str, Any]], bool]) -> Callable[[dict[str, Any]], bool]:
+    """Return a condition that holds once the ingress has taken the traffic too."""
+    routed = ["PredictorRouteReady", "True", "", "Info"]
+    return lambda status: condition(status) and routed in condition_words(status)
+
+
 def _canary(uri: str) -> dict[str, Any]:
     model = {"modelFormat": {"name": "triton"}, "storageUri": uri}
     return {"canary": [{"trafficPercent": 20, "predictor": {"name": "v2", "minReplicas": 1, "model": model}}]}
@@ -172,13 +178,12 @@ async def _knative(stage: Stage, situation: str) -> dict[str, Any]:
     failed = situation == "the candidate fails"
     uri = BROKEN if failed else SECOND
     stage.patch(_candidate(uri))
-    # The line of the old status is gone once the revision is created.
-    starting = await stage.until(_transition("InProgress"))
+    starting = await stage.until(_routed_and(_transition("InProgress")))
     if situation == "the candidate starts":
         return starting
     stage.become(uri, "failed" if failed else "ready")
     assert situation in ("the candidate fails", "the candidate has its share")
-    return await stage.until(_transition("BlockedByFailedLoad" if failed else "UpToDate"))
+    return await stage.until(_routed_and(_transition("BlockedByFailedLoad" if failed else "UpToDate")))
 
 
 async def _lived(
