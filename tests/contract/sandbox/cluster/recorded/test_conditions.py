@@ -112,6 +112,10 @@ class Stage:
         return status
 
 
+def _is_told(status: dict[str, Any]) -> bool:
+    return bool(status.get("conditions"))
+
+
 def _transition(word: str) -> Callable[[dict[str, Any]], bool]:
     return lambda status: (status.get("modelStatus") or {}).get("transitionStatus") == word
 
@@ -137,7 +141,7 @@ def _candidate(uri: str) -> dict[str, Any]:
 
 async def _first(stage: Stage, uri: str, phase: str, transition: str) -> dict[str, Any]:
     stage.create(uri)
-    await stage.until(_transition("InProgress"))
+    await stage.until(_is_told)
     stage.become(uri, phase)
     return await stage.until(_transition(transition))
 
@@ -146,7 +150,7 @@ async def _standard(stage: Stage, situation: str) -> dict[str, Any]:
     """Bring an InferenceService in Standard mode into a situation, and return its status."""
     if situation == "the first pods start":
         stage.create(FIRST)
-        return await stage.until(_transition("InProgress"))
+        return await stage.until(_is_told)
     if situation == "the first pods fail":
         return await _first(stage, BROKEN, "failed", "BlockedByFailedLoad")
     serving = await _first(stage, FIRST, "ready", "UpToDate")
@@ -171,7 +175,7 @@ async def _knative(stage: Stage, situation: str) -> dict[str, Any]:
     """Bring an InferenceService in Knative mode into a situation, and return its status."""
     if situation == "the first revision starts":
         stage.create(FIRST)
-        return await stage.until(_transition("InProgress"))
+        return await stage.until(_is_told)
     serving = await _first(stage, FIRST, "ready", "UpToDate")
     if situation == "the first revision serves":
         return serving
