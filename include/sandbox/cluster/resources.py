@@ -40,6 +40,11 @@ class Resource:
         return bool(self.group) and not self.built_in
 
     @property
+    def has_generation(self) -> bool:
+        """Whether `metadata.generation` counts the changes of its spec, which a controller follows."""
+        return self.namespaced and self.has_status
+
+    @property
     def qualified_plural(self) -> str:
         """The plural as error messages have it: `inferenceservices.serving.kserve.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural

@@ -15,6 +15,7 @@ from typing import Any
 
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve.annotations import DEPLOYMENT_MODE_ANNOTATION
+from include.sandbox.kserve.finalizer import Finalizers
 from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard.gateway import OtherRoutes
@@ -30,12 +31,10 @@ __all__ = ["KServeController", "KServeSettings"]
 log = logging.getLogger(__name__)
 
 CONFIG_NAMESPACE, CONFIG_NAME = "kserve", "inferenceservice-config"
-# Modes were renamed; both names of each are in use.
+# Admission has written today's name of the mode over an old one.
 WORKERS: Mapping[str, type[ServiceWorker]] = {
     "Knative": KnativeWorker,
-    "Serverless": KnativeWorker,
     "Standard": StandardWorker,
-    "RawDeployment": StandardWorker,
 }
 Key = tuple[str, str]
 
@@ -66,6 +65,7 @@ class KServeController:
         following = [
             loop.create_task(self.routes.run(), name="routes"),
             loop.create_task(self.missing_pods.run(), name="missing pods"),
+            loop.create_task(Finalizers(self.store).run(), name="finalizers"),
         ]
         try:
             async for _, service in self.store.watch(KIND):
@@ -87,7 +87,10 @@ class KServeController:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
-            "data": {"ingress": json.dumps(ingress)},
+            "data": {
+                "deploy": json.dumps({"defaultDeploymentMode": self.settings.default_deployment_mode}),
+                "ingress": json.dumps(ingress),
+            },
         }
         try:
             self.store.merge_patch("configmaps", CONFIG_NAMESPACE, CONFIG_NAME, config)
@@ -112,7 +115,7 @@ class KServeController:
     def _handle(self, service: Mapping[str, Any]) -> None:
         metadata = service["metadata"]
         namespace, name = key = metadata["namespace"], metadata["name"]
-        mode = (metadata.get("annotations") or {}).get(DEPLOYMENT_MODE_ANNOTATION, "Knative")
+        mode = metadata["annotations"][DEPLOYMENT_MODE_ANNOTATION]
         if mode not in WORKERS:
             log.error(
                 "InferenceService %s/%s: the emulator has the modes %s, not %s",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from include.model_release.errors import SlipwayError
+from include.sandbox.cluster.settings import DEFAULT_DEPLOYMENT_MODE
 from include.sandbox.kserve.annotations import UNPROPAGATED_ANNOTATIONS
 from include.sandbox.kserve.revisions import RunPolicy
 from include.sandbox.services.routing import Mirror
@@ -78,6 +79,8 @@ class KServeSettings:
     autoscaler_period_s: float = 0.5
     pod_start_s: float = 0.2
     mirror: Mirror | None = None
+    # inferenceservice-config's defaultDeploymentMode.
+    default_deployment_mode: str = DEFAULT_DEPLOYMENT_MODE
     run_policy: RunPolicy = field(default_factory=RunPolicy)
 
     @classmethod
@@ -87,7 +90,7 @@ class KServeSettings:
 
         Under "kserve": router_dir, router_admin_url, domain; optional: triton_dir, scale_down_grace_s,
         service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s, autoscaler_period_s, pod_start_s, mirror
-        ({"http_port", "grpc_port"}).
+        ({"http_port", "grpc_port"}), default_deployment_mode.
         Raises `SlipwayError` that names a missing key.
         """
         base = base or Path.cwd()
@@ -101,6 +104,8 @@ class KServeSettings:
                 optional["unpropagated_annotations"] = tuple(kserve["service_annotation_disallowed_list"])
             if "enable_gateway_api" in kserve:
                 optional["gateway_api"] = bool(kserve["enable_gateway_api"])
+            if "default_deployment_mode" in kserve:
+                optional["default_deployment_mode"] = str(kserve["default_deployment_mode"])
             if "mirror" in kserve:
                 ports = kserve["mirror"]
                 optional["mirror"] = Mirror(int(ports["http_port"]), int(ports["grpc_port"]))
