@@ -2,7 +2,7 @@
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
 #   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `fuzz` and `bench-judge` (ARGS=--quick), or to pytest by
-#              `test`
+#              `test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
 #   ONLY=…     names of figures for `bench`, or a folder of tests for `test` (unit, dags, contract, e2e)
 
@@ -25,7 +25,7 @@ TEST_FOLDERS := unit dags contract e2e
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 
-.PHONY: help setup images demo up down status test chaos fuzz bench bench-judge lint format ci nightly requirements clean
+.PHONY: help setup images demo up down status test conformance chaos fuzz bench bench-judge lint format ci nightly requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
@@ -57,6 +57,10 @@ status: ## What runs, and whether it is healthy
 
 test: images ## All tests: unit, dags, contract, e2e (or ONLY=unit,dags)
 	@.ci/test "$(or $(ONLY),$(TEST_FOLDERS))" $(ARGS)
+
+conformance: $(VENV)/slipway.stamp ## Rollouts, rights and leases on a real control plane (needs Go; builds for minutes, once)
+	@$(BIN)/python -m tests.support.conformance.build
+	@$(BIN)/python -m pytest tests/conformance $(ARGS)
 
 chaos: setup ## Releases under live traffic while everything dies, 200 seeded runs (or RUNS=20 SEED=7)
 	@$(BIN)/python -m benchmarks.chaos --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))
