@@ -34,7 +34,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Print what was built and run."""
     ledger = config.stash[LEDGER]
     if ledger.engine:
-        terminalreporter.section("images")
+        terminalreporter.section("containers")
         for line in ledger.lines():
             terminalreporter.write_line(line)
 

@@ -82,7 +82,9 @@ def docker_engine(folder: Path) -> Iterator[DockerEngine]:
     :raises NoEngineError: there is none, and none can be started.
     """
     if shutil.which("docker") is None:
-        raise NoEngineError("No `docker` on PATH. On Debian: apt-get install --no-install-recommends docker.io")
+        raise NoEngineError(
+            "No `docker` on PATH. On Debian: apt-get install --no-install-recommends docker.io"
+        )
     variables = {"DOCKER_CONFIG": str(folder / "docker-config")}
     if _answers({}):
         provide_compose({}, folder)
@@ -147,7 +149,9 @@ def provide_compose(variables: Mapping[str, str], folder: Path) -> None:
     if _has_compose(variables) or plugin.is_file():
         return
     if shutil.which("go") is None:
-        raise NoEngineError("`docker compose` is missing. Install its plugin; or Go, with which it is built here.")
+        raise NoEngineError(
+            "`docker compose` is missing. Install its plugin; or Go, with which it is built here."
+        )
     work = folder / "compose"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

@@ -136,10 +136,19 @@ class Engine:
         return True
 
     def build(
-        self, dockerfile: Path, context: Path, image: str, arguments: Mapping[str, str] | None = None
+        self,
+        dockerfile: Path,
+        context: Path,
+        image: str,
+        arguments: Mapping[str, str] | None = None,
+        mounts: Iterable[str] = (),
     ) -> float:
-        """Build an image from a Dockerfile; return how many seconds it took. Layers of earlier builds are used."""
+        """Build an image from a Dockerfile; return how many seconds it took. Layers of earlier builds are used.
+
+        :param mounts: what is there while it is built, and no part of it; for Podman alone.
+        """
         given = [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
+        given += [f"--volume={mount}" for mount in mounts]
         words = ["build", "--network", "host", *self._pip_mounts(), *given]
         began = time.monotonic()
         self.call(*words, "-f", str(dockerfile), "-t", image, str(context), limit_s=BUILD_LIMIT_S)

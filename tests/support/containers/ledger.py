@@ -17,15 +17,19 @@ class Entry:
 
 @dataclass
 class Ledger:
-    """The images of one run of the lane, the base that they stand on, and the engine."""
+    """What one run of the lane has built and run: engine, base image, images, and notes of what was seen."""
 
     engine: str = ""
     base: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
         """Yield the table, line by line."""
         yield f"engine: {self.engine}"
+        yield from self.notes
+        if not self.entries:
+            return
         yield f"base image: {self.base}"
         yield f"{'image':<20}{'build s':>8}{'MB':>7}  ran as user 10001, read-only root, no capabilities"
         for name, entry in self.entries.items():

@@ -66,7 +66,7 @@ def container_kubeconfig(settings: SandboxSettings, gateway: str) -> str:
 
 
 def rules(bridge: str, gateway: str) -> list[list[str]]:
-    """Return the rules that lead the sandbox's ports at the gateway to loopback: from containers, and from pods here."""
+    """Return the rules that lead the sandbox's ports at the gateway to loopback, for containers and for pods here."""
     ports = f"{FREE_PORT_RANGE.start}:{FREE_PORT_RANGE.stop}"
     led = ["-d", gateway, "-p", "tcp", "--dport", ports, "-j", "DNAT", "--to-destination", LOOPBACK]
     return [["PREROUTING", "-i", bridge, *led], ["OUTPUT", *led]]
