@@ -69,8 +69,12 @@ def transformer_digest(isvc: Mapping[str, Any]) -> str:
 
 def condition_is_true(status: Mapping[str, Any], kind: str) -> bool:
     """Tell whether the condition of this type says "True"."""
-    conditions = items(status.get("conditions"))
-    return any(item.get("type") == kind and item.get("status") == "True" for item in conditions)
+    return any(item.get("status") == "True" for item in conditions(status, kind))
+
+
+def conditions(status: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    """Return the conditions of this type: one, or none where the status does not tell."""
+    return [item for item in items(status.get("conditions")) if item.get("type") == kind]
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

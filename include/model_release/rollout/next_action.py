@@ -134,7 +134,7 @@ def _first_deploy(goal: FirstDeploy, observed: Observed | None) -> Action:
         return Impossible(f"The first version does not come up: {observed.failure}.", kind="load_failed")
     missing = " ".join(observed.obstacles) if observed.candidate_ready else ""
     reason = "Waiting for the first version to come up and get its traffic."
-    return Wait(f"{reason} {missing}".rstrip(), "create")
+    return Wait(f"{reason} {missing}".rstrip() + observed.traffic_doubt, "create")
 
 
 def _withdraw(goal: Withdraw, observed: Observed | None) -> Action:

@@ -18,7 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.rollout.fields import condition_is_true, deployment_mode, mapping, texts
+from include.model_release.rollout.fields import (
+    condition_is_true,
+    conditions,
+    deployment_mode,
+    mapping,
+    texts,
+)
+from include.model_release.rollout.knative_view import ROUTE_READY
 from include.model_release.rollout.standard_view import StandardView, standard_view
 
 _VISIBILITY = "networking.kserve.io/visibility"
@@ -87,6 +94,12 @@ def _knative(isvc: Mapping[str, Any]) -> Iterator[str]:
         yield (
             "The predictor is ready, but its status tells of no traffic: there is no Knative route whose split "
             "could be seen. See that Knative Serving and its ingress run, or deploy in Standard mode."
+        )
+    if condition_is_true(status, "PredictorReady") and not conditions(status, ROUTE_READY):
+        yield (
+            f"The predictor is ready, but its status has no condition {ROUTE_READY}: traffic there is what Knative "
+            "intends, and nobody could know whether the router has taken a weight. Upgrade KServe, or deploy in "
+            "Standard mode."
         )
 
 

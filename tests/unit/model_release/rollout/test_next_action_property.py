@@ -29,7 +29,7 @@ from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Act, Acted, Limits, Reached, Reconciler, Saw
 from include.model_release.rollout.replicas import needed
 from include.sandbox.lab.simulation.cluster_model import ClusterModel, ConflictError, futures, worst_share
-from include.sandbox.lab.simulation.knative_model import live_model
+from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
 GOOD, BAD = "s3://b/v2", "s3://b/v3"
@@ -105,8 +105,12 @@ class RolledBackCanary(RuleBasedStateMachine):
                 self._step(self.model.steps[index])
             if chapter.is_read:
                 self.held.append((self._as_decided(chapter.goal), self.model.read()))
-        self.ceiling = worst_share(self.model, BAD)
+        self.ceiling = self.worst_of(self.model)
         self.is_decided = True
+
+    def worst_of(self, model: ClusterModel) -> int:
+        """The largest share of users that BAD may get by the controllers' progress alone."""
+        return worst_share(model, BAD)
 
     # --- controllers ---
 
@@ -154,7 +158,7 @@ class RolledBackCanary(RuleBasedStateMachine):
                 )
                 harmed = copy.deepcopy(self.model)
                 harmed.patch(dict(action.body))
-                assert worst_share(harmed, BAD) <= self.ceiling, f"{goal} raises the bad version's share"
+                assert self.worst_of(harmed) <= self.ceiling, f"{goal} raises the bad version's share"
 
     def _duplicates(self, observed: Observed) -> list[Goal]:
         """Every task of the canary that may still be about."""
@@ -195,7 +199,7 @@ class RolledBackCanary(RuleBasedStateMachine):
     def act_late(self, index: int) -> None:
         """A task acts on what it has read some time ago."""
         goal, observed = self.held.pop(index % len(self.held))
-        self._act(goal, next_action(goal, observed))
+        self._act(goal, next_action(goal, observed), observed)
 
     @rule()
     def restart(self) -> None:
@@ -215,9 +219,9 @@ class RolledBackCanary(RuleBasedStateMachine):
         action = next_action(goal, observed)
         if isinstance(goal, ShowCandidate) and isinstance(action, Done):
             self.decided.append(observed.generation)
-        self._act(goal, action)
+        self._act(goal, action, observed)
 
-    def _act(self, goal: Goal, action: Action) -> None:
+    def _act(self, goal: Goal, action: Action, observed: Observed) -> None:
         if isinstance(action, Expose):
             self.expose(action)
         if not isinstance(action, Patch):
@@ -230,7 +234,7 @@ class RolledBackCanary(RuleBasedStateMachine):
             return
         self.began = goal == BACK or self.began
         if self.began:
-            worst = worst_share(self.model, BAD)
+            worst = self.worst_of(self.model)
             assert worst <= self.ceiling, f"{goal} may raise the bad version's share to {worst} %"
             self.ceiling = worst
 
@@ -266,7 +270,13 @@ class RolledBackCanary(RuleBasedStateMachine):
 
 
 class KnativeRollback(RolledBackCanary):
-    """In the Knative dialect."""
+    """In the Knative dialect, with an ingress that may be slow, die and come back.
+
+    What is said of users is true of what the ingress does. One thing nobody can tell: a status from before, where the
+    spec has had the same percent before, as the 0 % of a preview that was raised and is taken back.
+    """
+
+    model: KnativeModel
 
     @initialize(
         own_generation=st.booleans(),
@@ -276,7 +286,34 @@ class KnativeRollback(RolledBackCanary):
     )
     def live(self, story: list[Chapter], **given: Any) -> None:
         """GOOD has all users."""
+        self.had_preview = any(isinstance(chapter.goal, ShowCandidate) for chapter in story)
         self.begin(live_model(**given), story)
+
+    def worst_of(self, model: ClusterModel) -> int:
+        """The largest share that users may get of BAD, by the ingress as it is or whenever it acts."""
+        assert isinstance(model, KnativeModel)
+        return max(model.share(BAD), worst_share(model.prompt(), BAD))
+
+    @rule(is_alive=st.booleans())
+    def ingress_dies_or_returns(self, is_alive: bool) -> None:
+        """From now on the ingress takes no change, or takes them again."""
+        self.model.ingress_is_alive = is_alive
+
+    def _act(self, goal: Goal, action: Action, observed: Observed) -> None:
+        if goal == BACK and observed.resource_version == self.model.read().resource_version:
+            self._is_true(action, observed)
+        super()._act(goal, action, observed)
+
+    def _is_true(self, action: Action, observed: Observed) -> None:
+        """Nobody is told that users are safe, or that the rollback is done, while the ingress leads users to BAD."""
+        says_safe = isinstance(action, Done) or (isinstance(action, Wait) and action.users_safe)
+        if (says_safe or observed.is_shielded_from(BAD)) and not self.had_preview:
+            assert self.model.share(BAD) == 0, action
+
+    def teardown(self) -> None:
+        """Whatever the ingress did, once it is back the rollback ends."""
+        self.model.ingress_is_alive = True
+        super().teardown()
 
 
 class StandardRollback(RolledBackCanary):
