@@ -1,10 +1,16 @@
-"""Mark the tests that measure time or judge live traffic; few others run beside them, so that they stay true."""
+"""What holds for every contract test, and which of them measure time: few others run beside those."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
+import botocore.session
 import pytest
+
+# A client of boto's reads its service's description, 100 ms of computing for S3, and a test makes several clients. The
+# descriptions are files of the installed package: read once, they serve all sessions of a process.
+botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 _HERE = Path(__file__).parent
 MEASURING = tuple(
