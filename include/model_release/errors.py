@@ -11,6 +11,7 @@ SlipwayError
   |   - GoldenSetError              the golden set has the wrong columns, shapes or types
   |   - VersionInvalidError         the version is not a positive whole number
   |   - AlreadyReleasedError        this version has been released before
+  |   - VersionRejectedError        this version was rejected, and nobody has lifted that
   |   - VersionConflictError        other bytes are published under the same version
   |   - ReleaseInProgressError      another release of the same model is under way
   |   - ForeignChangeError          someone else changed what the release is driving
@@ -149,6 +150,10 @@ class VersionInvalidError(UserError):
 
 class AlreadyReleasedError(UserError):
     """This version has been released before."""
+
+
+class VersionRejectedError(UserError):
+    """This version was rejected, and nobody has lifted that."""
 
 
 class VersionConflictError(UserError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,12 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
-from include.model_release.admission import require_newer, require_unreleased
+from include.model_release.admission import require_newer, require_not_rejected, require_unreleased
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.errors import ReleaseInProgressError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
+from include.model_release.operations.rejection import rejection_due
 from include.model_release.record.events import Event, Outcome, RecordError
 from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, WindowJudged
 from include.model_release.record.requirements import requirements_of
@@ -164,6 +166,7 @@ class AdmitReleaseOperator(BaseOperator):
         params, release_id = context["params"], context["run_id"]
         record = ReleaseRecord(store, spec.model, version, release_id)
         state = record.state() if record.started() else None
+        require_not_rejected(state)
         stable = self._stable(spec)
         if not params.get("force"):
             require_unreleased(spec.model, version, state)
@@ -224,7 +227,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
         owner = LockOwner(release_run.release_id, release_run.version, context["dag"].dag_id)
         lock = model_lock(self.store, release_run.model, context)
         try:
-            state = self._concluded()
+            state = self._concluded(triggered_by(context))
         except RecordError:
             lock.release(owner)  # nothing is mended by keeping other versions out
             raise
@@ -235,8 +238,12 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise AirflowFailException(told)
         self.log.info(told)
 
-    def _concluded(self) -> ReleaseState:
-        """Return what became of the release, after its last event was written."""
+    def _concluded(self, who: str | None) -> ReleaseState:
+        """Return what became of the release, after its last event was written.
+
+        :param who: the person who started the run; its version is rejected under that name where that person had it
+            taken back.
+        """
         record = self.record
         try:
             state = record.state()
@@ -245,9 +252,23 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise
         if not isinstance(record.events()[-1].data, ReleaseFinished):
             outcome, refused_by, reason = _conclusion(state)
+            self._reject(replace(state, outcome=outcome, refused_by=refused_by, reason=reason), who)
             record.append(ReleaseFinished(outcome=outcome, refused_by=refused_by, reason=reason))
             state = record.state()
         return state
+
+    def _reject(self, state: ReleaseState, who: str | None) -> None:
+        """Write that the version is rejected, where its release says so; before the end, so that no kill comes between.
+
+        A rollback by hand whose target a gate refused says nothing against the version that stays live.
+        """
+        if state.release_id != self.release_run.release_id:
+            return
+        if self.wanted == "rolled_back" and state.outcome != "rolled_back":
+            return
+        due = rejection_due(state, who=who)
+        if due is not None:
+            self.record.append(due)
 
     def _write_canary_evidence(self) -> None:
         """Write the canary's page, its data and the windows to judge again. It holds no release up."""
