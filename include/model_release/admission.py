@@ -9,6 +9,7 @@ from __future__ import annotations
 from include.model_release.errors import (
     AlreadyReleasedError,
     RaiseRefusedError,
+    StartNeedsPersonError,
     UserError,
     VersionRejectedError,
 )
@@ -29,6 +30,24 @@ def require_not_rejected(state: ReleaseState | None) -> None:
         found=state.rejection.told,
         remedy="release a new version; where the rejection does not hold any more, lift it by the DAG "
         "version_rejection (`unreject`), with a reason",
+    )
+
+
+def require_person_after_rollback(model: str, version: int, *, taken_back: int, who: str | None) -> None:
+    """Refuse a release that nobody has started by hand, of a model that was rolled back.
+
+    :param taken_back: the version that was started last, and from which users were taken back.
+    :param who: the person who started the run; None where an event or a schedule did.
+    :raises StartNeedsPersonError: nobody did.
+    """
+    if who:
+        return
+    raise StartNeedsPersonError(
+        f"version {version} of {model!r} does not start by itself",
+        expected="a person who starts it, since version "
+        f"{taken_back} was rolled back (`rollout.after_rollback: wait`)",
+        found="a run that an event or a schedule has started",
+        remedy="start `model_release` by hand, or set `rollout.after_rollback: go_on`",
     )
 
 

@@ -13,7 +13,12 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
-from include.model_release.admission import require_newer, require_not_rejected, require_unreleased
+from include.model_release.admission import (
+    require_newer,
+    require_not_rejected,
+    require_person_after_rollback,
+    require_unreleased,
+)
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.errors import ReleaseInProgressError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
@@ -35,6 +40,7 @@ from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.release_context import make_service, make_store
+from slipway.release_record.history import ModelHistory, is_taken_back
 from slipway.release_record.lock import LockOwner, ReleaseLock
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
@@ -171,6 +177,8 @@ class AdmitReleaseOperator(BaseOperator):
         if not params.get("force"):
             require_unreleased(spec.model, version, state)
             require_newer(spec.model, version, live=None if stable is None else stable.version)
+        if state is None or (state.release_id, state.outcome) != (release_id, "open"):
+            self._require_person_after_rollback(store, spec, version, triggered_by(context))
         release_run = ReleaseRun(
             release_id=release_id,
             model=spec.model,
@@ -195,6 +203,18 @@ class AdmitReleaseOperator(BaseOperator):
             whole = {**release_run.model_dump(mode="json"), "spec": release_run.spec.model_dump(mode="json")}
             store.write_json(f"{release_run.evidence_prefix}release.json", {"params": asked, **whole})
         return release_run.model_dump(mode="json")
+
+    def _require_person_after_rollback(
+        self, store: ModelStoreHook, spec: ReleaseSpec, version: int, who: str | None
+    ) -> None:
+        """A release that nobody started may have waited for the lock of the one that was rolled back meanwhile."""
+        if who or spec.rollout.after_rollback == "go_on":
+            return
+        history = ModelHistory(spec.model, store.listing, self.log.warning)
+        newest = history.newest(but=version).version
+        attempts = None if newest is None else history.attempts(newest)
+        if newest is not None and attempts is not None and is_taken_back(store, attempts):
+            require_person_after_rollback(spec.model, version, taken_back=newest, who=who)
 
     def _stable(self, spec: ReleaseSpec) -> StableVersion | None:
         """Return what is live now, from the cluster itself."""
