@@ -6,8 +6,49 @@ are led back. Whether a release that was admitted may raise a weight is asked el
 
 from __future__ import annotations
 
-from include.model_release.errors import AlreadyReleasedError, RaiseRefusedError, UserError
+from include.model_release.errors import (
+    AlreadyReleasedError,
+    RaiseRefusedError,
+    StartNeedsPersonError,
+    UserError,
+    VersionRejectedError,
+)
 from include.model_release.record.state import ReleaseState
+
+
+def require_not_rejected(state: ReleaseState | None) -> None:
+    """Refuse to release a version that was rejected, also where it is asked for again by name.
+
+    :param state: the fold of the version's record; None where it has none.
+    :raises VersionRejectedError: it was; the message says by whom, when, why and what to do.
+    """
+    if state is None or state.rejection is None:
+        return
+    raise VersionRejectedError(
+        f"version {state.version} of {state.model!r} was rejected",
+        expected="a version that is not rejected",
+        found=state.rejection.told,
+        remedy="release a new version; where the rejection does not hold any more, lift it by the DAG "
+        "version_rejection (`unreject`), with a reason",
+    )
+
+
+def require_person_after_rollback(model: str, version: int, *, taken_back: int, who: str | None) -> None:
+    """Refuse a release that nobody has started by hand, of a model that was rolled back.
+
+    :param taken_back: the version that was started last, and from which users were taken back.
+    :param who: the person who started the run; None where an event or a schedule did.
+    :raises StartNeedsPersonError: nobody did.
+    """
+    if who:
+        return
+    raise StartNeedsPersonError(
+        f"version {version} of {model!r} does not start by itself",
+        expected="a person who starts it, since version "
+        f"{taken_back} was rolled back (`rollout.after_rollback: wait`)",
+        found="a run that an event or a schedule has started",
+        remedy="start `model_release` by hand, or set `rollout.after_rollback: go_on`",
+    )
 
 
 def require_unreleased(model: str, version: int, state: ReleaseState | None) -> None:
@@ -67,7 +108,9 @@ def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefuse
     :param state: the fold of the record of the version to go back to.
     :param manifest_sha256: digest of its manifest as it lies in the store now.
     """
-    if state.standing != "promoted":
+    if state.rejection is not None:
+        found = f"it was {state.rejection.told}"
+    elif state.standing != "promoted":
         found = "it was rolled back" if state.standing else "it was never promoted"
     elif state.promoted_sha256 not in ("", manifest_sha256):
         found = f"another manifest, {manifest_sha256}"
@@ -75,7 +118,8 @@ def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefuse
         return None
     return RaiseRefusedError(
         f"nobody may be led to version {state.version} of {state.model!r}",
-        expected="a version that the record shows promoted, and not rolled back since",
+        expected="a version that the record shows promoted, and neither rolled back nor rejected since",
         found=found,
-        remedy="name another version, or release this one again, through every gate, with `force`",
+        remedy="name another version, or release this one again, through every gate, with `force`; a rejection is "
+        "lifted by the DAG version_rejection",
     )

@@ -11,6 +11,8 @@ SlipwayError
   |   - GoldenSetError              the golden set has the wrong columns, shapes or types
   |   - VersionInvalidError         the version is not a positive whole number
   |   - AlreadyReleasedError        this version has been released before
+  |   - VersionRejectedError        this version was rejected, and nobody has lifted that
+  |   - StartNeedsPersonError       the model was rolled back: a person starts what comes after it
   |   - VersionConflictError        other bytes are published under the same version
   |   - ReleaseInProgressError      another release of the same model is under way
   |   - ForeignChangeError          someone else changed what the release is driving
@@ -149,6 +151,14 @@ class VersionInvalidError(UserError):
 
 class AlreadyReleasedError(UserError):
     """This version has been released before."""
+
+
+class VersionRejectedError(UserError):
+    """This version was rejected, and nobody has lifted that."""
+
+
+class StartNeedsPersonError(UserError):
+    """The model was rolled back, and no person has started this release."""
 
 
 class VersionConflictError(UserError):

@@ -33,11 +33,14 @@ class Raise:
     :param release_id: the release run that asks.
     :param weight: percent of the traffic: 0 for a preview, 100 for the promotion or a first version.
     :param manifest_sha256: digest of the version's manifest as it lies in the store now.
+    :param version: which version gets the users; None: the one whose record it is. A rollback proves in the record of
+        the version that is left what it needs for another one.
     """
 
     release_id: str
     weight: int
     manifest_sha256: str
+    version: int | None = None
 
 
 def raise_refusal(wanted: Raise, state: ReleaseState) -> RaiseRefusedError | None:
@@ -45,7 +48,7 @@ def raise_refusal(wanted: Raise, state: ReleaseState) -> RaiseRefusedError | Non
 
     :param state: the fold of the version's record.
     """
-    lacking = _not_this_attempt(wanted, state) or _not_proved(wanted, state)
+    lacking = _rejected(wanted, state) or _not_this_attempt(wanted, state) or _not_proved(wanted, state)
     if lacking is None:
         return None
     expected, found = lacking
@@ -82,6 +85,12 @@ def lease_refusal(holder: str, lease: Lease | None) -> SlipwayError | None:
 
 # What was expected, and what was found instead.
 Lacking = tuple[str, str]
+
+
+def _rejected(wanted: Raise, state: ReleaseState) -> Lacking | None:
+    if state.rejection is None or wanted.version not in (None, state.version):
+        return None
+    return "a version that is not rejected", f"it was {state.rejection.told}"
 
 
 def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:

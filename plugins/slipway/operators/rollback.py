@@ -267,7 +267,7 @@ class RollBackVersionOperator(ReleaseOperator):
 
     def _require_permitted(self, release_run: ReleaseRun, state: ReleaseState, version: int) -> None:
         _, digest = self.parts.registry.require_with_digest(release_run.model, version)
-        asked = Raise(release_run.release_id, 100, digest)
+        asked = Raise(release_run.release_id, 100, digest, version)
         refusal = raise_refusal(asked, state) if not state.rolling_back else None
         refusal = refusal or restore_refusal(
             _state_of(self.store, release_run, version), manifest_sha256=digest
