@@ -12,6 +12,7 @@ SlipwayError
   |   - VersionInvalidError         the version is not a positive whole number
   |   - AlreadyReleasedError        this version has been released before
   |   - VersionConflictError        other bytes are published under the same version
+  |   - VersionDeletedError         the version's files were deleted; its number cannot be used again
   |   - ReleaseInProgressError      another release of the same model is under way
   |   - ForeignChangeError          someone else changed what the release is driving
   |   - LeaseTakenOverError         a later try of the same task drives the canary now
@@ -153,6 +154,10 @@ class AlreadyReleasedError(UserError):
 
 class VersionConflictError(UserError):
     """Other bytes are published under the same version."""
+
+
+class VersionDeletedError(UserError):
+    """The version's files were deleted; its number cannot be used again."""
 
 
 class ReleaseInProgressError(UserError):
