@@ -14,6 +14,7 @@ SlipwayError
   |   - VersionRejectedError        this version was rejected, and nobody has lifted that
   |   - StartNeedsPersonError       the model was rolled back: a person starts what comes after it
   |   - VersionConflictError        other bytes are published under the same version
+  |   - VersionDeletedError         the version's files were deleted; its number cannot be used again
   |   - ReleaseInProgressError      another release of the same model is under way
   |   - ForeignChangeError          someone else changed what the release is driving
   |   - LeaseTakenOverError         a later try of the same task drives the canary now
@@ -163,6 +164,10 @@ class StartNeedsPersonError(UserError):
 
 class VersionConflictError(UserError):
     """Other bytes are published under the same version."""
+
+
+class VersionDeletedError(UserError):
+    """The version's files were deleted; its number cannot be used again."""
 
 
 class ReleaseInProgressError(UserError):
