@@ -6,6 +6,7 @@ sent again here: whoever asked must observe anew.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -111,7 +112,7 @@ class KubernetesObjects:
     def create(self, kind: ObjectKind, namespace: str, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
         """Create an object and return it as stored; None: there is one of this name already."""
         name = str(manifest["metadata"]["name"])
-        with self._translated("creating", kind, namespace, name):
+        with self._translated("creating", kind, namespace, name, is_new=True):
             try:
                 return _object(
                     self._custom.create_namespaced_custom_object(
@@ -184,13 +185,19 @@ class KubernetesObjects:
 
     @contextmanager
     def _translated(
-        self, doing: str, kind: ObjectKind | None = None, namespace: str = "", name: str = ""
+        self,
+        doing: str,
+        kind: ObjectKind | None = None,
+        namespace: str = "",
+        name: str = "",
+        *,
+        is_new: bool = False,
     ) -> Iterator[None]:
         what = doing if kind is None else f"{doing} the {kind.kind} {namespace}/{name}"
         try:
             yield
         except ApiException as error:
-            if kind is not None and kind.invalid_remedy and _finds_it_invalid(error):
+            if kind is not None and kind.invalid_remedy and _finds_it_invalid(error, is_new=is_new):
                 raise SpecError(
                     f"{what}: the API server finds it invalid",
                     expected="an object that fits its schema",
@@ -200,7 +207,7 @@ class KubernetesObjects:
             raise ClusterUnavailableError(
                 f"{what} failed",
                 expected="an answer of the Kubernetes API",
-                found=f"HTTP {error.status} {error.reason}",
+                found=f"HTTP {error.status} {error.reason}{_told(error)}",
                 remedy=self._refused_remedy,
             ) from error
         except (HTTPError, OSError, ValueError) as error:
@@ -229,9 +236,27 @@ def _raise_unless(error: ApiException, *statuses: int) -> None:
         raise error
 
 
-def _finds_it_invalid(error: ApiException) -> bool:
-    """Whether the object is at fault: the schema says so with 400 or 422, a webhook with 400 or 403."""
-    return error.status in (400, 422) or (error.status == 403 and "admission webhook" in str(error.body))
+def _finds_it_invalid(error: ApiException, *, is_new: bool) -> bool:
+    """Whether the object is at fault: the schema says so with 400 or 422, a webhook with 400 or 403.
+
+    KServe's webhook panics at a new object that lacks what it looks for, which is a 500. A change that it panics at is
+    tried again: among changes are those that lead users back.
+    """
+    if error.status in (400, 422):
+        return True
+    body = str(error.body)
+    if "admission webhook" not in body:
+        return False
+    return error.status == 403 or (is_new and error.status == 500 and "denied the request: panic: " in body)
+
+
+def _told(error: ApiException) -> str:
+    """Return what the server said, with a colon before it; "" where it said nothing that can be read."""
+    try:
+        message = json.loads(error.body)["message"]
+    except (KeyError, TypeError, ValueError):
+        return ""
+    return f": {message[:_BODY_LIMIT]}" if isinstance(message, str) and message else ""
 
 
 def _date(headers: Mapping[str, str]) -> datetime | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import fcntl
+import functools
 import logging
 import signal
 import socket
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from include.sandbox.cluster.admission.validation import admit
 from include.sandbox.cluster.api.server import build_app
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
 from include.sandbox.cluster.node.pod_logs import PodLogs
@@ -36,6 +38,7 @@ async def serve(settings: ClusterSettings) -> None:
         archive=Archive(state_dir / "objects"),
         history_limit=settings.watch_history,
         namespaces=settings.namespaces,
+        admission=functools.partial(admit, default_deployment_mode=settings.default_deployment_mode),
     )
     logs = PodLogs(state_dir / "logs")
     parts: list[Coroutine[None, None, None]] = [PodRunner(store, settings.node, logs).run()]

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from include.sandbox.cluster.resources import Resource
+from include.sandbox.cluster.resources import KubeObject, Resource
 
 REQUIRED = "Required value"
 INVALID = "Invalid value"
 FORBIDDEN = "Forbidden"
 UNSUPPORTED = "Unsupported value"
+TOO_MANY = "Too many"
 _CAUSE_REASONS = {
     REQUIRED: "FieldValueRequired",
     INVALID: "FieldValueInvalid",
     FORBIDDEN: "FieldValueForbidden",
     UNSUPPORTED: "FieldValueNotSupported",
+    TOO_MANY: "FieldValueTooMany",
 }
 
 
 class ApiError(Exception):
-    """A request refused: `status` is the HTTP code, `reason` the machine's word, `message` the person's."""
+    """A request refused: `status` is the HTTP code, `message` for people, `reason` a word for machines or empty."""
 
     def __init__(self, status: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -38,10 +41,29 @@ class ApiError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.status,
         }
+        if self.reason:
+            body["reason"] = self.reason
         return {**body, "details": self.details} if self.details else body
+
+
+class DecodingError(ApiError):
+    """400: a body that is no object of its kind; `why` is what Go's decoder says of `obj`."""
+
+    def __init__(self, resource: Resource, obj: KubeObject, why: str) -> None:
+        message = (
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
+        )
+        super().__init__(400, "BadRequest", message)
+        self.obj = obj
+        self.why = why
+
+    def of_patch(self) -> ApiError:
+        """Return what is answered where a patch made the object so: 422, with the whole object in the message."""
+        problem = f"{INVALID}: {json.dumps(json.dumps(self.obj))}: {self.why}"
+        causes = [{"reason": _CAUSE_REASONS[INVALID], "message": problem, "field": "patch"}]
+        return ApiError(422, "Invalid", f' "" is invalid: patch: {problem}', {"causes": causes})
 
 
 @dataclass(frozen=True)
@@ -53,6 +75,8 @@ class FieldError:
     path: str
     problem: str
     detail: str = ""
+    # What the cause is called where it is not what its problem is called.
+    cause_reason: str = ""
 
     def __str__(self) -> str:
         return (
@@ -97,6 +121,22 @@ def conflict(resource: Resource, name: str, why: str) -> ApiError:
     return ApiError(409, "Conflict", message, _compact(details))
 
 
+def precondition_failed(resource: Resource, name: str, field: str, wanted: str, found: str) -> ApiError:
+    """Return the error 409: a DELETE is about another object (`field` "UID") or state ("ResourceVersion")."""
+    meanwhile = "deleted and then recreated" if field == "UID" else "modified"
+    message = (
+        f'Operation cannot be fulfilled on {resource.qualified_kind} "{name}": the {field} in the precondition '
+        f"({wanted}) does not match the {field} in record ({found}). The object might have been {meanwhile}"
+    )
+    details = {"name": name, "group": resource.group, "kind": resource.kind}
+    return ApiError(409, "Conflict", message, _compact(details))
+
+
+def denied_by_webhook(webhook: str, why: str, *, status: int = 403, reason: str = "Forbidden") -> ApiError:
+    """Return the error by which an admission webhook refuses an object; by itself it gives a code and no reason."""
+    return ApiError(status, reason, f'admission webhook "{webhook}" denied the request: {why}')
+
+
 def expired(found: int, oldest: int) -> ApiError:
     """Return the error 410: the history does not reach back to the version of the watch."""
     return ApiError(410, "Expired", f"too old resource version: {found} ({oldest})")
@@ -117,7 +157,7 @@ def invalid(resource: Resource, name: str, problems: Sequence[FieldError]) -> Ap
     summary = str(problems[0]) if len(problems) == 1 else f"[{', '.join(map(str, problems))}]"
     causes = [
         {
-            "reason": _CAUSE_REASONS[problem.problem],
+            "reason": problem.cause_reason or _CAUSE_REASONS[problem.problem],
             "message": f"{problem.problem}: {problem.detail}" if problem.detail else problem.problem,
             "field": problem.path,
         }

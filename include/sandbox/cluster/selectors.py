@@ -73,8 +73,10 @@ def _label_test(part: str) -> Callable[[Mapping[str, str]], bool]:
     if found := _COMPARES.fullmatch(part):
         key, bound, greater = found["key"], int(found["value"]), found["operator"] == ">"
         return lambda labels: _compares(labels.get(key), bound, greater=greater)
+    key = _EXISTS.match(part)
+    found_word = (part[key.end() :] if key else part).split(" ", 1)[0]
     raise bad_request(
-        f"unable to parse requirement: found {part!r}, expected: '=', '==', '!=', 'in', 'notin'"
+        f"unable to parse requirement: found '{found_word}', expected: in, notin, =, ==, !=, gt, lt"
     )
 
 

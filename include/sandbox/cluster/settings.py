@@ -10,6 +10,9 @@ from typing import Any
 
 from include.sandbox.host.images import IMAGE_SOURCES
 
+# KServe's own default of inferenceservice-config's defaultDeploymentMode.
+DEFAULT_DEPLOYMENT_MODE = "Knative"
+
 
 class ClusterConfigError(Exception):
     """The configuration cannot be used; the message names file, key, what was expected and what was found."""
@@ -50,6 +53,11 @@ class ClusterSettings:
     def url(self) -> str:
         """Where the API server listens."""
         return f"http://{self.host}:{self.port}"
+
+    @property
+    def default_deployment_mode(self) -> str:
+        """What KServe's webhook writes into an InferenceService that names no mode."""
+        return str(self.raw.get("kserve", {}).get("default_deployment_mode", DEFAULT_DEPLOYMENT_MODE))
 
 
 def load_settings(path: Path) -> ClusterSettings:

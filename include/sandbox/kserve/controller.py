@@ -15,9 +15,11 @@ from typing import Any
 
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve.annotations import DEPLOYMENT_MODE_ANNOTATION
+from include.sandbox.kserve.finalizer import Finalizers
 from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard.gateway import OtherRoutes
+from include.sandbox.kserve.standard.pods import MissingPods
 from include.sandbox.kserve.standard.worker import StandardWorker
 from include.sandbox.kserve.worker import KIND, ServiceWorker, WorkerContext
 from include.sandbox.services.router import Router
@@ -29,12 +31,10 @@ __all__ = ["KServeController", "KServeSettings"]
 log = logging.getLogger(__name__)
 
 CONFIG_NAMESPACE, CONFIG_NAME = "kserve", "inferenceservice-config"
-# Modes were renamed; both names of each are in use.
+# Admission has written today's name of the mode over an old one.
 WORKERS: Mapping[str, type[ServiceWorker]] = {
     "Knative": KnativeWorker,
-    "Serverless": KnativeWorker,
     "Standard": StandardWorker,
-    "RawDeployment": StandardWorker,
 }
 Key = tuple[str, str]
 
@@ -48,7 +48,8 @@ class KServeController:
         self.store = store
         self.settings = settings
         self.router = Router(settings.router_dir, settings.router_admin_url)
-        self.routes = OtherRoutes(store, self.route)
+        self.routes = OtherRoutes(store, self.route, self._wake)
+        self.missing_pods = MissingPods(store, self._wake)
         self._services: dict[Key, ServiceWorker] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._install: TritonInstall | None = None
@@ -60,13 +61,19 @@ class KServeController:
         revisions.mkdir(parents=True)
         self.settings.router_dir.mkdir(parents=True, exist_ok=True)
         self._publish_config()
-        taking_routes = asyncio.get_running_loop().create_task(self.routes.run(), name="routes")
+        loop = asyncio.get_running_loop()
+        following = [
+            loop.create_task(self.routes.run(), name="routes"),
+            loop.create_task(self.missing_pods.run(), name="missing pods"),
+            loop.create_task(Finalizers(self.store).run(), name="finalizers"),
+        ]
         try:
             async for _, service in self.store.watch(KIND):
                 self._handle(service)
         finally:
-            taking_routes.cancel()
-            await asyncio.gather(taking_routes, return_exceptions=True)
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
             await asyncio.gather(*(one.shut_down() for one in self._services.values()), *self._leaving)
 
     def _publish_config(self) -> None:
@@ -80,7 +87,10 @@ class KServeController:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
-            "data": {"ingress": json.dumps(ingress)},
+            "data": {
+                "deploy": json.dumps({"defaultDeploymentMode": self.settings.default_deployment_mode}),
+                "ingress": json.dumps(ingress),
+            },
         }
         try:
             self.store.merge_patch("configmaps", CONFIG_NAMESPACE, CONFIG_NAME, config)
@@ -105,7 +115,7 @@ class KServeController:
     def _handle(self, service: Mapping[str, Any]) -> None:
         metadata = service["metadata"]
         namespace, name = key = metadata["namespace"], metadata["name"]
-        mode = (metadata.get("annotations") or {}).get(DEPLOYMENT_MODE_ANNOTATION, "Knative")
+        mode = metadata["annotations"][DEPLOYMENT_MODE_ANNOTATION]
         if mode not in WORKERS:
             log.error(
                 "InferenceService %s/%s: the emulator has the modes %s, not %s",
@@ -124,9 +134,17 @@ class KServeController:
             # A mode cannot be changed, but an object of the same name may be made anew.
             if worker is not None:
                 self._begin_shut_down(worker)
-            context = WorkerContext(self.store, self.settings, self.prepare_install, self.route)
+            context = WorkerContext(
+                self.store, self.settings, self.prepare_install, self.route, self.missing_pods.of
+            )
             self._services[key] = WORKERS[mode](context, namespace, name)
         self._services[key].wake()
+
+    def _wake(self, namespace: str, name: str = "") -> None:
+        """Have the workers of a namespace look again, or the one of this name alone."""
+        for (where, what), worker in self._services.items():
+            if where == namespace and name in ("", what):
+                worker.wake()
 
     def _begin_shut_down(self, worker: ServiceWorker) -> None:
         task = asyncio.get_running_loop().create_task(worker.shut_down())

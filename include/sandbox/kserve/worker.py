@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from include.model_release.errors import SlipwayError
 from include.sandbox.cluster.errors import ApiError
+from include.sandbox.cluster.storage.events import EventRecorder
 from include.sandbox.host.files import replace_file
 from include.sandbox.kserve.revisions import RevisionRun
 from include.sandbox.kserve.settings import KServeSettings, Store
@@ -26,18 +27,24 @@ from include.sandbox.services.triton_install import TritonInstall
 log = logging.getLogger(__name__)
 
 KIND = "inferenceservices"
+# The name by which KServe's controller writes events.
+EVENT_SOURCE = "v1beta1Controllers"
 RETRY_PAUSE_S = 1.0
 SHUTDOWN_GRACE_S = 0.5
 
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What a worker is given: `route` makes the router do what all services want and returns once it does."""
+    """What a worker is given: `route` makes the router do what all services want and returns once it does.
+
+    `missing_pods` tells how many pods of each Deployment of a namespace shall not answer; Standard mode only.
+    """
 
     store: Store
     settings: KServeSettings
     prepare_install: Callable[[], TritonInstall]
     route: Callable[[], Awaitable[None]]
+    missing_pods: Callable[[str], Mapping[str, int]] = lambda namespace: {}
 
 
 class ServiceWorker(ABC):
@@ -52,6 +59,7 @@ class ServiceWorker(ABC):
         self._store = context.store
         self._settings = context.settings
         self._context = context
+        self._events = EventRecorder(context.store, EVENT_SOURCE)
         self._uid = ""
         self._retiring: dict[asyncio.Task[None], RevisionRun] = {}
         self._dirty = asyncio.Event()
@@ -128,9 +136,23 @@ class ServiceWorker(ABC):
         task.add_done_callback(self._retiring.pop)
 
     def write_status(self, status: Mapping[str, Any]) -> None:
-        """Write the status; the store keeps the object as it is where nothing changed."""
+        """Write the status, and an event where it says that the service became ready, or is no longer.
+
+        The store keeps the object as it is where nothing changed.
+        """
         with contextlib.suppress(ApiError):  # deleted meanwhile: the watch will say so
-            self._store.update_status(KIND, self.namespace, self.name, status)
+            before = self._store.get(KIND, self.namespace, self.name)
+            after = self._store.update_status(KIND, self.namespace, self.name, status)
+            self._tell_readiness(before, after)
+
+    def _tell_readiness(self, before: Mapping[str, Any], after: dict[str, Any]) -> None:
+        was_ready, is_ready = "Ready" in _conditions(before, "True"), "Ready" in _conditions(after, "True")
+        if is_ready and not was_ready:
+            self._events.normal(after, "InferenceServiceReady", f"InferenceService [{self.name}] is Ready")
+        elif was_ready and not is_ready:
+            because = ", ".join(sorted(_conditions(after, "False")))
+            message = f"InferenceService [{self.name}] is no longer Ready because of: {because}"
+            self._events.warning(after, "InferenceServiceNotReady", message)
 
     def status_arguments(self, service: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of `status_of` besides the predictor."""
@@ -205,3 +227,9 @@ class ServiceWorker(ABC):
             kept = json.loads(self._state_file.read_text(encoding="utf-8"))
             if (kept["uid"], kept.get("mode", self.mode)) == (uid, self.mode):
                 self.restore_state(kept["predictor"])
+
+
+def _conditions(service: Mapping[str, Any], status: str) -> list[str]:
+    """Return the types of the conditions that have this status."""
+    conditions = (service.get("status") or {}).get("conditions") or ()
+    return [one["type"] for one in conditions if one["status"] == status]

@@ -130,6 +130,32 @@ def test_an_object_that_the_api_finds_invalid_is_its_authors(
         ASKS[what](objects, NOBODYS)
 
 
+PANIC = 'admission webhook "defaulter" denied the request: panic: runtime error: index out of range'
+
+
+def test_a_new_object_that_a_webhook_panics_at_is_its_authors(api: Api, objects: KubernetesObjects) -> None:
+    """KServe's webhook answers 500 for a predictor without a model: that is no outage, and waiting does not help."""
+    api.status, api.body = 500, json.dumps({"message": PANIC})
+    with pytest.raises(SpecError, match=r"finds it invalid.*panic.*correct it"):
+        ASKS["create"](objects, SERVICE)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("patch", PANIC),
+        ("create", "Internal error occurred: failed calling webhook: connection refused"),
+    ],
+)
+def test_other_errors_of_a_webhook_are_transient_and_told(
+    api: Api, objects: KubernetesObjects, what: str, message: str
+) -> None:
+    """A webhook that is away comes back, and a change, which may lead users back, is tried again."""
+    api.status, api.body = 500, json.dumps({"message": message})
+    with pytest.raises(ClusterUnavailableError, match=rf"HTTP 500 .*: {message[:30]}"):
+        ASKS[what](objects, SERVICE)
+
+
 @pytest.mark.parametrize("what", ASKS)
 def test_an_api_that_hangs_is_asked_once(
     api: Api, objects: KubernetesObjects, what: str, monkeypatch: pytest.MonkeyPatch

@@ -6,14 +6,21 @@ Rules and words are those of `TestValidateCanarySpecs` and `TestValidatePredicto
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from include.sandbox.cluster.admission.inference_service_defaults import DEPLOYMENT_MODE
+from include.sandbox.cluster.admission.predictor_rules import implementation_denial
 from include.sandbox.cluster.resources import KubeObject
 
-_DEPLOYMENT_MODE = "serving.kserve.io/deploymentMode"
-_STANDARD = ("Standard", "RawDeployment")
-_AUTOSCALING = ("maxReplicas", "scaleTarget", "scaleMetric", "autoScaling", "workerSpec")
+_FIXED_REPLICAS = "canary uses fixed replicas"
+_FORBIDDEN = {
+    "scaleTarget": _FIXED_REPLICAS,
+    "scaleMetric": _FIXED_REPLICAS,
+    "autoScaling": _FIXED_REPLICAS,
+    "workerSpec": "multi-node is not yet supported for canary",
+}
 
 
 def canary_denial(before: KubeObject | None, service: KubeObject) -> str | None:
@@ -38,8 +45,7 @@ def _name_change_denial(before: KubeObject | None, service: KubeObject) -> str |
 
 
 def _mode_denial(service: KubeObject) -> str | None:
-    mode = (service["metadata"].get("annotations") or {}).get(_DEPLOYMENT_MODE)
-    if mode not in _STANDARD:
+    if service["metadata"]["annotations"][DEPLOYMENT_MODE] != "Standard":
         return "canary is only supported in Standard deployment mode"
     if not service["spec"]["predictor"].get("model"):
         return "canary requires a stable predictor with a model"
@@ -50,28 +56,32 @@ def _names_denial(stable: Mapping[str, Any], canaries: list[Mapping[str, Any]]) 
     names = [one["predictor"].get("name") for one in canaries]
     for index, name in enumerate(names):
         if not name:
-            return f"canary[{index}].predictor.name is required"
+            return f"canary[{index}] predictor.name is required"
         if name in names[:index]:
-            return f"canary[{index}].predictor.name {name!r} is duplicated"
+            return f'canary predictor.name "{name}" is duplicated'
         if name == stable.get("name"):
-            return f"canary[{index}].predictor.name {name!r} conflicts with stable predictor name"
+            return f"canary predictor.name {json.dumps(name)} conflicts with stable predictor name"
     return None
 
 
 def _traffic_denial(canaries: list[Mapping[str, Any]]) -> str | None:
     total = sum(one.get("trafficPercent", 0) for one in canaries)
-    return f"sum of canary trafficPercent is {total}, must be <= 100" if total > 100 else None
+    return f"sum of canary trafficPercent values ({total}) must be <= 100" if total > 100 else None
 
 
 def _entry_denial(stable: Mapping[str, Any], canary: Mapping[str, Any]) -> str | None:
     predictor = canary["predictor"]
-    for key in _AUTOSCALING:
+    name = json.dumps(predictor["name"])
+    if predictor.get("maxReplicas"):
+        return f"canary {name} must not set maxReplicas ({_FIXED_REPLICAS})"
+    for key, why in _FORBIDDEN.items():
         if predictor.get(key) is not None:
-            return f"canary {predictor['name']!r} must not set {key}"
+            return f"canary {name} must not set {key} ({why})"
     own, limit = predictor.get("minReplicas"), stable.get("minReplicas", 1)
     if own is not None and own > limit:
-        return f"canary {predictor['name']!r} minReplicas {own} must not exceed stable minReplicas {limit}"
-    return None
+        return f"canary {name} minReplicas ({own}) must not exceed stable predictor minReplicas ({limit})"
+    denial = implementation_denial(predictor)
+    return f"canary {name} predictor: {denial}" if denial else None
 
 
 def _storage_uri(predictor: Mapping[str, Any]) -> Any:

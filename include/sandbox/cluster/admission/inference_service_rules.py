@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.sandbox.cluster.admission.canary_rules import canary_denial
+from include.sandbox.cluster.admission.inference_service_defaults import DEPLOYMENT_MODE
+from include.sandbox.cluster.admission.predictor_rules import implementation_denial
 from include.sandbox.cluster.admission.schemas import MODEL_FRAMEWORKS
-from include.sandbox.cluster.errors import ApiError
+from include.sandbox.cluster.errors import denied_by_webhook
 from include.sandbox.cluster.resources import KubeObject
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_WEBHOOK = "inferenceservice.kserve-webhook-server.validator"
-_DEPLOYMENT_MODE = "serving.kserve.io/deploymentMode"
-_DEPLOYMENT_MODES = ("Knative", "Serverless", "Standard", "RawDeployment", "ModelMesh")
+VALIDATOR = "inferenceservice.kserve-webhook-server.validator"
+_DEPLOYMENT_MODES = ("Knative", "Standard", "ModelMesh")
 
 
 def admit_inference_service(before: KubeObject | None, service: KubeObject) -> KubeObject:
@@ -24,8 +25,7 @@ def admit_inference_service(before: KubeObject | None, service: KubeObject) -> K
     """
     reason = _denial(before, service)
     if reason:
-        message = f'admission webhook "{_WEBHOOK}" denied the request: {reason}'
-        raise ApiError(403, "Forbidden", message)
+        raise denied_by_webhook(VALIDATOR, reason)
     return service
 
 
@@ -34,12 +34,12 @@ def _denial(before: KubeObject | None, service: KubeObject) -> str | None:
     if not _NAME.fullmatch(metadata["name"]):
         return (
             f'the InferenceService "{metadata["name"]}" is invalid: a InferenceService name must consist of lower case '
-            "alphanumeric characters or '-', and must start with alphabetical character "
-            f"(regex used for validation is '{_NAME.pattern}')"
+            "alphanumeric characters or '-', and must start with alphabetical character. "
+            f'(e.g. "my-name" or "abc-123", regex used for validation is \'{_NAME.pattern}\')'
         )
     return (
         _deployment_mode_denial(before, metadata)
-        or _implementation_denial(predictor)
+        or implementation_denial(predictor)
         or _model_name_denial(predictor)
         or _scale_denial(predictor)
         or canary_denial(before, service)
@@ -47,28 +47,17 @@ def _denial(before: KubeObject | None, service: KubeObject) -> str | None:
 
 
 def _deployment_mode_denial(before: KubeObject | None, metadata: Mapping[str, Any]) -> str | None:
-    mode = metadata.get("annotations", {}).get(_DEPLOYMENT_MODE)
-    if mode is not None and mode not in _DEPLOYMENT_MODES:
-        return f"{_DEPLOYMENT_MODE} {mode!r} is none of {', '.join(_DEPLOYMENT_MODES)}"
-    running = (before or {}).get("status", {}).get("deploymentMode")
-    if running and mode and _same_mode(mode) != _same_mode(running):
+    """Return why a mode is refused; an object keeps the one that it was made with.
+
+    KServe looks at the mode in the status, which its controller writes a moment after the object was made.
+    """
+    mode = metadata["annotations"][DEPLOYMENT_MODE]
+    running = before["metadata"]["annotations"][DEPLOYMENT_MODE] if before else mode
+    if mode != running:
         return f"update rejected: deploymentMode cannot be changed from '{running}' to '{mode}'"
+    if mode not in _DEPLOYMENT_MODES:
+        return f"{DEPLOYMENT_MODE} {mode!r} is none of {', '.join(_DEPLOYMENT_MODES)}"
     return None
-
-
-def _same_mode(mode: str) -> str:
-    """Tell whether two names mean one mode: modes were renamed, and the old names are still in use."""
-    return {"Serverless": "Knative", "RawDeployment": "Standard"}.get(mode, mode)
-
-
-def _implementation_denial(predictor: Mapping[str, Any]) -> str | None:
-    # A predictor with both a model and containers is a model with sidecars.
-    given = [name for name in (*MODEL_FRAMEWORKS, "model") if predictor.get(name) is not None]
-    if len(given) == 1 or (not given and predictor.get("containers")):
-        return None
-    names = ", ".join((*MODEL_FRAMEWORKS, "model", "containers"))
-    found = ", ".join(given) or "none"
-    return f"exactly one of [{names}] must be specified in PredictorSpec; found {found}"
 
 
 def _model_name_denial(predictor: Mapping[str, Any]) -> str | None:

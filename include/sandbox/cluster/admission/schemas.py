@@ -191,11 +191,10 @@ MODEL = Record(
     {
         **_MODEL_FIELDS,
         "runtime": STRING,
-        "modelFormat": Record({"name": STRING, "version": STRING}, required=("name",)),
-    },
-    required=("modelFormat",),
+        "modelFormat": Record({"name": STRING, "version": STRING}),
+    }
 )
-_COMPONENT_FIELDS: dict[str, Schema] = {
+COMPONENT_FIELDS: dict[str, Schema] = {
     "minReplicas": INTEGER,
     "maxReplicas": INTEGER,
     "scaleTarget": INTEGER,
@@ -204,9 +203,8 @@ _COMPONENT_FIELDS: dict[str, Schema] = {
     "autoScaling": OBJECT,
     "containerConcurrency": INTEGER,
     "timeout": INTEGER,
-    # KServe's own schema sets no bounds; Knative's admission refuses the split that would follow. Said here
-    # at once.
-    "canaryTrafficPercent": Scalar("integer", minimum=0, maximum=100),
+    # KServe sets no bounds: 101 and -1 are stored.
+    "canaryTrafficPercent": INTEGER,
     "logger": OBJECT,
     "batcher": OBJECT,
     "labels": LABELS,
@@ -217,17 +215,14 @@ _COMPONENT_FIELDS: dict[str, Schema] = {
 PREDICTOR = Record(
     {
         **_POD_SPEC_FIELDS,
-        **_COMPONENT_FIELDS,
-        "name": STRING,
+        **COMPONENT_FIELDS,
+        "name": Scalar("string", pattern="[a-z]([-a-z0-9]*[a-z0-9])?"),
         "model": MODEL,
         "workerSpec": OBJECT,
         **{framework: Record(_MODEL_FIELDS) for framework in MODEL_FRAMEWORKS},
     }
 )
-CANARY = Record(
-    {"trafficPercent": Scalar("integer", minimum=0, maximum=100), "predictor": PREDICTOR},
-    required=("predictor",),
-)
+CANARY = Record({"trafficPercent": Scalar("integer", minimum=0, maximum=100), "predictor": PREDICTOR})
 INFERENCE_SERVICE = Record(
     {
         "apiVersion": STRING,
@@ -239,12 +234,10 @@ INFERENCE_SERVICE = Record(
                 "transformer": OBJECT,
                 "explainer": OBJECT,
                 "canary": ListOf(CANARY),
-            },
-            required=("predictor",),
+            }
         ),
         "status": OBJECT,
-    },
-    required=("spec",),
+    }
 )
 
 EVENT = Record(
@@ -270,6 +263,8 @@ EVENT = Record(
     required=("involvedObject",),
 )
 # Gateway API v1, gateway.networking.k8s.io.
+HOSTNAME = Scalar("string", pattern=r"(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+GATEWAY_DURATION = Scalar("string", pattern="([0-9]{1,5}(h|m|s|ms)){1,4}")
 BACKEND_REF = Record(
     {
         "group": STRING,
@@ -290,15 +285,17 @@ HTTP_ROUTE = Record(
         "spec": Record(
             {
                 "parentRefs": ListOf(OBJECT),
-                "hostnames": STRINGS,
+                "hostnames": ListOf(HOSTNAME, max_items=16),
                 "rules": ListOf(
                     Record(
                         {
                             "name": STRING,
                             "matches": ListOf(OBJECT),
                             "filters": ARRAY,
-                            "backendRefs": ListOf(BACKEND_REF),
-                            "timeouts": OBJECT,
+                            "backendRefs": ListOf(BACKEND_REF, max_items=16),
+                            "timeouts": Record(
+                                {"request": GATEWAY_DURATION, "backendRequest": GATEWAY_DURATION}
+                            ),
                             "retry": OBJECT,
                             "sessionPersistence": OBJECT,
                         }
@@ -308,6 +305,11 @@ HTTP_ROUTE = Record(
         ),
         "status": OBJECT,
     },
+    required=("spec",),
+)
+# The emulator's controllers alone write it.
+DEPLOYMENT = Record(
+    {"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": OBJECT, "status": OBJECT},
     required=("spec",),
 )
 LEASE_SPEC = Record(

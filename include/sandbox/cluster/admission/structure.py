@@ -10,29 +10,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from include.sandbox.cluster.errors import INVALID, REQUIRED, UNSUPPORTED, FieldError
+from include.sandbox.cluster.errors import INVALID, REQUIRED, TOO_MANY, UNSUPPORTED, FieldError
 
 
 @dataclass(frozen=True)
 class Scalar:
     """A single value: `type` is `string`, `integer`, `boolean` or `integer or string`.
 
-    `layout`, as Go writes it, is the only form that a time may have; `pattern` is what fits it.
+    `micro_time`: a time with six digits of a second. `pattern`: what the whole of a text must match.
     """
 
     type: str
     minimum: int | None = None
     maximum: int | None = None
     choices: tuple[str, ...] = ()
-    layout: str = ""
+    micro_time: bool = False
     pattern: str = ""
 
 
 @dataclass(frozen=True)
 class ListOf:
-    """An array of values of one shape."""
+    """An array of values of one shape, at most `max_items` of them where that is given."""
 
     item: Schema
+    max_items: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,20 +61,57 @@ class Anything:
 Schema: TypeAlias = Scalar | ListOf | MapOf | Record | Anything
 STRING, INTEGER, BOOLEAN = Scalar("string"), Scalar("integer"), Scalar("boolean")
 # Six digits of a second, no fewer: what writes whole seconds without them is refused.
-MICRO_TIME = Scalar(
-    "string",
-    layout="2006-01-02T15:04:05.000000Z07:00",
-    pattern=r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)",
-)
+MICRO_TIME = Scalar("string", micro_time=True)
 INTEGER_OR_STRING = Scalar("integer or string")
+_MICRO_TIME_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+# The parts of a time, as Go's layout writes each, and what fits it.
+_MICRO_TIME_ELEMENTS = (
+    ("2006", r"\d{4}"),
+    ("-", "-"),
+    ("01", r"\d{2}"),
+    ("-", "-"),
+    ("02", r"\d{2}"),
+    ("T", "T"),
+    ("15", r"\d{2}"),
+    (":", ":"),
+    ("04", r"\d{2}"),
+    (":", ":"),
+    ("05", r"\d{2}"),
+    (".000000", r"\.\d{6}(?!\d)"),
+    ("Z07:00", r"Z|[+-]\d{2}:\d{2}"),
+)
 OBJECT, ARRAY, ANYTHING = Anything("object"), Anything("array"), Anything()
+
+
+@dataclass(frozen=True)
+class TypeProblem:
+    """A part that is of another type than its schema says: what Go's decoder stops at.
+
+    `why` is what the decoder says of a text that is not the time it should be.
+    """
+
+    path: str
+    schema: Schema
+    value: Any
+    why: str = ""
+
+    @property
+    def expected(self) -> str:
+        """JSON's word for the type that it should be of."""
+        return _expected_type(self.schema)
+
+    def field_error(self) -> FieldError:
+        """Return the problem in the words of a check by schema, as for a custom resource."""
+        found = type_name(self.value)
+        detail = f'"{found}": {self.path} in body must be of type {self.expected}: "{found}"'
+        return FieldError(self.path, INVALID, detail, "FieldValueTypeInvalid")
 
 
 @dataclass
 class Findings:
     """What a check found: wrong types, wrong values, and the paths of fields that the schema does not know."""
 
-    types: list[FieldError] = field(default_factory=list)
+    types: list[TypeProblem] = field(default_factory=list)
     values: list[FieldError] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
@@ -83,19 +121,18 @@ def pruned(value: Any, schema: Schema, path: str, findings: Findings) -> Any:
     expected = _expected_type(schema)
     found = type_name(value)
     if expected and found not in expected.split(" or "):
-        detail = f'"{found}": {path} in body must be of type {expected}: "{found}"'
-        findings.types.append(FieldError(path, INVALID, detail))
+        findings.types.append(TypeProblem(path, schema, value))
         return value
     if isinstance(schema, Record):
         return _pruned_record(value, schema, path, findings)
     if isinstance(schema, MapOf):
         return {key: pruned(item, schema.value, f"{path}.{key}", findings) for key, item in value.items()}
     if isinstance(schema, ListOf):
+        findings.values.extend(_length_errors(value, schema, path))
         return [pruned(item, schema.item, f"{path}[{i}]", findings) for i, item in enumerate(value)]
     if isinstance(schema, Scalar):
-        if schema.layout and not re.fullmatch(schema.pattern, value):
-            detail = f'parsing time "{value}" as "{schema.layout}": cannot parse "{value}"'
-            findings.types.append(FieldError(path, INVALID, detail))
+        if schema.micro_time and (why := time_problem(value)):
+            findings.types.append(TypeProblem(path, schema, value, why))
         findings.values.extend(_range_errors(value, schema, path))
     return value
 
@@ -113,12 +150,32 @@ def _pruned_record(value: Mapping[str, Any], schema: Record, path: str, findings
     return kept
 
 
+def time_problem(text: str) -> str:
+    """Return what Go says of a text that is no time with six digits of a second; "" where it is one."""
+    rest = text
+    for element, pattern in _MICRO_TIME_ELEMENTS:
+        found = re.match(pattern, rest)
+        if found is None:
+            return f'parsing time "{text}" as "{_MICRO_TIME_LAYOUT}": cannot parse "{rest}" as "{element}"'
+        rest = rest[found.end() :]
+    return f'parsing time "{text}": extra text: "{rest}"' if rest else ""
+
+
+def _length_errors(value: list[Any], schema: ListOf, path: str) -> list[FieldError]:
+    if schema.max_items is None or len(value) <= schema.max_items:
+        return []
+    return [FieldError(path, TOO_MANY, f"{len(value)}: must have at most {schema.max_items} items")]
+
+
 def _range_errors(value: Any, schema: Scalar, path: str) -> list[FieldError]:
     if schema.minimum is not None and value < schema.minimum:
         detail = f"{value}: {path} in body should be greater than or equal to {schema.minimum}"
         return [FieldError(path, INVALID, detail)]
     if schema.maximum is not None and value > schema.maximum:
         detail = f"{value}: {path} in body should be less than or equal to {schema.maximum}"
+        return [FieldError(path, INVALID, detail)]
+    if schema.pattern and not re.fullmatch(schema.pattern, value):
+        detail = f"\"{value}\": {path} in body should match '^{schema.pattern}$'"
         return [FieldError(path, INVALID, detail)]
     if schema.choices and value not in schema.choices:
         supported = ", ".join(f'"{choice}"' for choice in schema.choices)

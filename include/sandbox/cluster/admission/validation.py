@@ -8,16 +8,20 @@ refused by name rather than ignored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from include.sandbox.cluster.admission.decoding import decoding_complaint
+from include.sandbox.cluster.admission.http_route_rules import route_problems, with_route_defaults
+from include.sandbox.cluster.admission.inference_service_defaults import DEFAULTER, with_service_defaults
 from include.sandbox.cluster.admission.inference_service_rules import admit_inference_service
+from include.sandbox.cluster.admission.metadata_rules import metadata_problems
 from include.sandbox.cluster.admission.pod_rules import pod_problems, pod_update_problems, with_pod_defaults
 from include.sandbox.cluster.admission.pod_security import violations
 from include.sandbox.cluster.admission.schemas import (
     CONFIG_MAP,
+    DEPLOYMENT,
     EVENT,
     HTTP_ROUTE,
     INFERENCE_SERVICE,
@@ -28,15 +32,15 @@ from include.sandbox.cluster.admission.schemas import (
 from include.sandbox.cluster.admission.structure import Findings, Schema, pruned
 from include.sandbox.cluster.errors import (
     INVALID,
-    REQUIRED,
-    ApiError,
+    DecodingError,
     FieldError,
-    bad_request,
+    denied_by_webhook,
     forbidden,
     invalid,
 )
 from include.sandbox.cluster.resources import (
     CONFIG_MAPS,
+    DEPLOYMENTS,
     EVENTS,
     HTTP_ROUTES,
     INFERENCE_SERVICES,
@@ -46,6 +50,7 @@ from include.sandbox.cluster.resources import (
     KubeObject,
     Resource,
 )
+from include.sandbox.cluster.settings import DEFAULT_DEPLOYMENT_MODE
 
 _SCHEMAS: Mapping[Resource, Schema] = {
     PODS: POD,
@@ -54,14 +59,17 @@ _SCHEMAS: Mapping[Resource, Schema] = {
     INFERENCE_SERVICES: INFERENCE_SERVICE,
     LEASES: LEASE,
     HTTP_ROUTES: HTTP_ROUTE,
+    DEPLOYMENTS: DEPLOYMENT,
     NAMESPACES: NAMESPACE,
 }
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_NAME_MAX_CHARS = 253
-_ANNOTATIONS_MAX_BYTES = 256 * 1024
+_EMPTY_EVENT: Mapping[str, Any] = {
+    "eventTime": None,
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+    "source": {},
+}
 
 
 @dataclass
@@ -72,28 +80,57 @@ class Admission:
     unknown_fields: list[str] = field(default_factory=list)
 
 
-def admit(resource: Resource, before: KubeObject | None, obj: KubeObject) -> Admission:
+def admit(
+    resource: Resource,
+    before: KubeObject | None,
+    obj: KubeObject,
+    *,
+    default_deployment_mode: str = DEFAULT_DEPLOYMENT_MODE,
+) -> Admission:
     """`obj` with defaults and without unknown fields; `before` is the stored one on an update, None on a
     create.
 
-    Raises ApiError 400 (does not decode), 403 (Pod Security, KServe's webhook) or 422 (invalid).
+    Raises ApiError 400 (does not decode), 403 (Pod Security, KServe's webhook), 422 (invalid) or 500 (KServe's
+    webhook panics).
     """
     name = str(obj.get("metadata", {}).get("name", ""))
+    decoded = Findings()
+    clean: KubeObject = pruned(_without_nulls(obj), _SCHEMAS[resource], "", decoded)
+    _require_types(resource, name, clean, decoded)
+    clean = _with_defaults(resource, clean, default_deployment_mode)
     findings = Findings()
-    clean: KubeObject = pruned(_without_nulls(obj), _SCHEMAS[resource], "", findings)
-    # Built-in types are decoded into structs before anything else looks at them; custom ones are checked by
-    # schema.
-    if findings.types and not resource.is_custom:
-        first = findings.types[0]
-        raise bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {first}'
-        )
-    problems = findings.types + findings.values
-    if not findings.types:
-        problems = _metadata_problems(resource, clean) + problems
+    clean = pruned(clean, _SCHEMAS[resource], "", findings)
+    problems = metadata_problems(resource, clean) + findings.values
+    if resource == HTTP_ROUTES:
+        problems = route_problems(clean, problems)
     if problems:
         raise invalid(resource, name, problems)
-    return Admission(_by_kind(resource, before, clean), findings.unknown)
+    return Admission(_by_kind(resource, before, clean), decoded.unknown)
+
+
+def _require_types(resource: Resource, name: str, obj: KubeObject, decoded: Findings) -> None:
+    """Raise ApiError where a part is of another type than its schema says.
+
+    Built-in types are decoded into structs before anything else looks at them, and every object's metadata is. KServe's
+    webhook decodes an InferenceService; other custom objects are checked by schema.
+    """
+    if not decoded.types:
+        return
+    first = decoded.types[0]
+    if not resource.is_custom or first.path.startswith("metadata."):
+        raise DecodingError(resource, obj, decoding_complaint(resource, first))
+    if resource == INFERENCE_SERVICES:
+        raise denied_by_webhook(DEFAULTER, decoding_complaint(resource, first), status=400, reason="")
+    raise invalid(resource, name, [problem.field_error() for problem in decoded.types] + decoded.values)
+
+
+def _with_defaults(resource: Resource, obj: KubeObject, default_deployment_mode: str) -> KubeObject:
+    """Return the object with what its schema or a webhook writes into it before it is checked."""
+    if resource == INFERENCE_SERVICES:
+        return with_service_defaults(obj, default_deployment_mode)
+    if resource == HTTP_ROUTES and "spec" in obj:
+        return with_route_defaults(obj)
+    return obj
 
 
 def _by_kind(resource: Resource, before: KubeObject | None, obj: KubeObject) -> KubeObject:
@@ -123,13 +160,16 @@ def _admit_pod(before: KubeObject | None, pod: KubeObject) -> KubeObject:
 
 
 def _admit_event(before: KubeObject | None, event: KubeObject) -> KubeObject:
-    """Check that the event is in the namespace of its object; without an eventTime no other rule holds."""
+    """Check that the event is in the namespace of its object; without an eventTime no other rule holds.
+
+    What Go writes even where it is empty is there.
+    """
     namespace = event["involvedObject"].get("namespace", "")
     if (namespace or "default") != event["metadata"]["namespace"]:
         detail = f'"{namespace}": does not match event.namespace'
         problem = FieldError("involvedObject.namespace", INVALID, detail)
         raise invalid(EVENTS, event["metadata"]["name"], [problem])
-    return event
+    return {**_EMPTY_EVENT, **event}
 
 
 def _admit_lease(before: KubeObject | None, lease: KubeObject) -> KubeObject:
@@ -151,67 +191,10 @@ def _admit_namespace(before: KubeObject | None, namespace: KubeObject) -> KubeOb
     return namespace
 
 
-def _metadata_problems(resource: Resource, obj: KubeObject) -> list[FieldError]:
-    metadata = obj.get("metadata", {})
-    problems = _name_problems(resource, str(metadata.get("name", "")))
-    for key, value in metadata.get("labels", {}).items():
-        problems += _key_problems("metadata.labels", key)
-        if not _LABEL_VALUE.fullmatch(value):
-            detail = (
-                f'"{value}": a valid label must be an empty string or at most 63 characters of alphanumerics, '
-                "'-', '_' or '.', and must start and end with an alphanumeric character"
-            )
-            problems.append(FieldError("metadata.labels", INVALID, detail))
-    annotations = metadata.get("annotations", {})
-    for key in annotations:
-        problems += _key_problems("metadata.annotations", key)
-    if (
-        sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
-        > _ANNOTATIONS_MAX_BYTES
-    ):
-        detail = f"may not be more than {_ANNOTATIONS_MAX_BYTES} bytes"
-        problems.append(FieldError("metadata.annotations", INVALID, detail))
-    return problems
-
-
-def _name_problems(resource: Resource, name: str) -> list[FieldError]:
-    if not name:
-        return [FieldError("metadata.name", REQUIRED, "name or generateName is required")]
-    pattern = _DNS_LABEL if resource == NAMESPACES else _DNS_SUBDOMAIN
-    if pattern.fullmatch(name) and len(name) <= _NAME_MAX_CHARS:
-        return []
-    detail = (
-        f"\"{name}\": a lowercase RFC 1123 name must consist of lower case alphanumeric characters, '-' or '.', "
-        f"must start and end with an alphanumeric character, and have at most {_NAME_MAX_CHARS} characters"
-    )
-    return [FieldError("metadata.name", INVALID, detail)]
-
-
-def _key_problems(path: str, key: str) -> list[FieldError]:
-    prefix, separator, name = key.rpartition("/")
-    if _LABEL_NAME.fullmatch(name) and (not separator or _DNS_SUBDOMAIN.fullmatch(prefix)):
-        return []
-    detail = (
-        f"\"{key}\": a qualified name must consist of at most 63 alphanumeric characters, '-', '_' or '.', "
-        "with an optional DNS subdomain prefix and '/'"
-    )
-    return [FieldError(path, INVALID, detail)]
-
-
-def check_namespace_name(name: str) -> None:
-    """Raise ApiError 422 when `name` cannot be a namespace's."""
-    if not _DNS_LABEL.fullmatch(name):
-        detail = f'"{name}": a namespace must be a lowercase RFC 1123 label'
-        raise invalid(NAMESPACES, name, [FieldError("metadata.namespace", INVALID, detail)])
-
-
-def strict_decoding_error(resource: Resource, unknown_fields: list[str]) -> ApiError:
+def strict_decoding_error(resource: Resource, admission: Admission) -> DecodingError:
     """Return the error 400 by which `fieldValidation=Strict` refuses unknown fields."""
-    unknown = ", ".join(f'unknown field "{path}"' for path in unknown_fields)
-    return bad_request(
-        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-        f"strict decoding error: {unknown}"
-    )
+    unknown = ", ".join(f'unknown field "{path}"' for path in admission.unknown_fields)
+    return DecodingError(resource, admission.obj, f"strict decoding error: {unknown}")
 
 
 def _without_nulls(obj: KubeObject) -> KubeObject:

@@ -16,9 +16,10 @@ from include.sandbox.cluster.api.requests import (
     is_dry_run,
     read_object,
     read_options,
+    read_patch,
 )
 from include.sandbox.cluster.api.watching import stream_changes
-from include.sandbox.cluster.errors import INVALID, FieldError, bad_request, invalid
+from include.sandbox.cluster.errors import INVALID, DecodingError, FieldError, bad_request, invalid
 from include.sandbox.cluster.resources import PODS, Resource
 from include.sandbox.cluster.selectors import Matcher, field_matcher, label_matcher
 from include.sandbox.cluster.storage.store import ObjectStore
@@ -39,16 +40,17 @@ class ObjectEndpoint:
             f"{base}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else everywhere
         )
         one = f"{collection}/{{name}}"
-        routes = [
-            web.get(collection, self.collection),
+        routes = [web.get(collection, self.collection), web.get(one, self.read)]
+        if resource.namespaced:
+            routes.append(web.get(everywhere, self.collection))
+        if resource.read_only:
+            return routes
+        routes += [
             web.post(collection, self.create),
-            web.get(one, self.read),
             web.put(one, self.replace),
             web.patch(one, self.patch),
             web.delete(one, self.delete),
         ]
-        if resource.namespaced:
-            routes.append(web.get(everywhere, self.collection))
         if resource.has_status:
             status = f"{one}/status"
             routes += [
@@ -110,7 +112,7 @@ class ObjectEndpoint:
         merge.
         """
         accepted = (MERGE_PATCH,) if self._resource.is_custom else (MERGE_PATCH, STRATEGIC_MERGE_PATCH)
-        patch = await read_object(request, accepted)
+        patch = await read_patch(request, accepted)
 
         def apply(dry_run: bool) -> Admission:
             address = _address(request)
@@ -118,7 +120,10 @@ class ObjectEndpoint:
                 self._resource.plural, *address, patch, subresource, dry_run=dry_run
             )
 
-        return self._answer(request, apply)
+        try:
+            return self._answer(request, apply)
+        except DecodingError as error:
+            raise error.of_patch() from error
 
     async def patch_status(self, request: web.Request) -> web.Response:
         """Answer PATCH of one object's status."""
@@ -185,9 +190,9 @@ class ObjectEndpoint:
         refused.
         """
         if request.query.get("fieldValidation") == "Strict":
-            unknown = apply(True).unknown_fields
-            if unknown:
-                raise strict_decoding_error(self._resource, unknown)
+            checked = apply(True)
+            if checked.unknown_fields:
+                raise strict_decoding_error(self._resource, checked)
         admission = apply(is_dry_run(request))
         response = web.json_response(admission.obj, status=status)
         if request.query.get("fieldValidation") != "Ignore":

@@ -21,11 +21,7 @@ async def read_object(request: web.Request, accepted: tuple[str, ...]) -> dict[s
 
     :raises ApiError: 415, another content type; 400, anything else.
     """
-    # Without the header the API server takes a body for JSON, which is one kind of object but no kind of
-    # patch.
-    content_type = request.content_type if "Content-Type" in request.headers else JSON
-    if content_type not in accepted:
-        raise unsupported_media_type(accepted)
+    _require_content_type(request, accepted)
     body = await request.read()
     try:
         value = json.loads(body or b"null")
@@ -36,9 +32,32 @@ async def read_object(request: web.Request, accepted: tuple[str, ...]) -> dict[s
     return value
 
 
+async def read_patch(request: web.Request, accepted: tuple[str, ...]) -> dict[str, Any]:
+    """Return the body of a PATCH; raises ApiError as `read_object`, in the words for a patch."""
+    _require_content_type(request, accepted)
+    try:
+        value = json.loads(await request.read())
+    except ValueError as error:
+        raise bad_request("error decoding patch: unexpected end of JSON input") from error
+    if not isinstance(value, dict):
+        found = {"list": "array", "str": "string", "bool": "bool"}.get(type(value).__name__, "number")
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )
+    return value
+
+
 async def read_options(request: web.Request) -> dict[str, Any]:
     """Return the body of a DELETE, which may be missing; raises ApiError as `read_object`."""
     return await read_object(request, (JSON,)) if await request.read() else {}
+
+
+def _require_content_type(request: web.Request, accepted: tuple[str, ...]) -> None:
+    # Without the header the API server takes a body for JSON, which is one kind of object but no kind of
+    # patch.
+    content_type = request.content_type if "Content-Type" in request.headers else JSON
+    if content_type not in accepted:
+        raise unsupported_media_type(accepted)
 
 
 def flag(request: web.Request, name: str) -> bool:

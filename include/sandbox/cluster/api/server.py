@@ -56,7 +56,8 @@ async def _errors_as_status(request: web.Request, handler: Handler) -> web.Strea
     except ApiError as error:
         return _status(error)
     except web.HTTPNotFound:
-        return _status(ApiError(404, "NotFound", "the server could not find the requested resource"))
+        # A path that nothing serves is answered in plain text, unlike an object that is not there.
+        return web.Response(status=404, text="404 page not found\n")
     except web.HTTPMethodNotAllowed as error:
         refused = ApiError(
             405, "MethodNotAllowed", "the server does not allow this method on the requested resource"

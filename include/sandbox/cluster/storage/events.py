@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import deque
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.resources import KubeObject
-from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.cluster.storage.times import api_time
 
 log = logging.getLogger(__name__)
@@ -16,10 +17,20 @@ log = logging.getLogger(__name__)
 _KEPT = 1000
 
 
+class EventStore(Protocol):
+    """What writing events needs of the cluster's store."""
+
+    def create(self, obj: Mapping[str, Any]) -> KubeObject:
+        """Store a new object; raises `ApiError`."""
+
+    def delete(self, kind: str, namespace: str | None, name: str) -> KubeObject:
+        """Delete an object; raises `ApiError`."""
+
+
 class EventRecorder:
     """Writes events in the name of `component`, and forgets the oldest of its own beyond a thousand."""
 
-    def __init__(self, store: ObjectStore, component: str) -> None:
+    def __init__(self, store: EventStore, component: str) -> None:
         self._store = store
         self._component = component
         self._written: deque[tuple[str, str]] = deque()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 
-from include.sandbox.cluster.errors import bad_request, conflict
+from include.sandbox.cluster.errors import INVALID, ApiError, FieldError, bad_request, conflict, invalid
 from include.sandbox.cluster.resource_lookup import resource_of
 from include.sandbox.cluster.resources import KubeObject, Resource
 
@@ -26,7 +27,8 @@ _MODIFIED_MEANWHILE = (
 def check_identity(resource: Resource, before: KubeObject, new: KubeObject) -> None:
     """Check that `new` is about the stored object `before`, as it is now.
 
-    :raises ApiError: 400, it is about another object; 409, about a state that is no longer.
+    :raises ApiError: 400, it is about another object; 409, about a state that is no longer; 422, it has another
+        uid; 500, its resourceVersion is no number.
     """
     own, given = before["metadata"], new.get("metadata")
     if not isinstance(given, dict):
@@ -39,11 +41,14 @@ def check_identity(resource: Resource, before: KubeObject, new: KubeObject) -> N
                 f"the {field} of the object ({given[field]}) does not match "
                 f"the {field} on the URL ({own.get(field)})"
             )
-    if given.get("resourceVersion") and given["resourceVersion"] != own["resourceVersion"]:
+    version = given.get("resourceVersion")
+    if isinstance(version, str) and version and not version.isdecimal():
+        raise ApiError(500, "", f"strconv.ParseUint: parsing {json.dumps(version)}: invalid syntax")
+    if version and version != own["resourceVersion"]:
         raise conflict(resource, own["name"], _MODIFIED_MEANWHILE)
     if given.get("uid") and given["uid"] != own["uid"]:
-        why = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {own['uid']}"
-        raise conflict(resource, own["name"], why)
+        detail = f"{json.dumps(given['uid'])}: field is immutable"
+        raise invalid(resource, own["name"], [FieldError("metadata.uid", INVALID, detail)])
 
 
 def updated(resource: Resource, before: KubeObject, new: KubeObject, subresource: str | None) -> KubeObject:

@@ -13,8 +13,9 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from include.sandbox.cluster.admission.validation import Admission, admit, check_namespace_name
-from include.sandbox.cluster.errors import already_exists, bad_request, conflict, not_found
+from include.sandbox.cluster.admission.metadata_rules import check_namespace_name
+from include.sandbox.cluster.admission.validation import Admission, admit
+from include.sandbox.cluster.errors import already_exists, bad_request, not_found, precondition_failed
 from include.sandbox.cluster.merge import merge_patched
 from include.sandbox.cluster.resource_lookup import resource_named, resource_of
 from include.sandbox.cluster.resources import NAMESPACES, PODS, KubeObject, Resource
@@ -74,7 +75,8 @@ class ObjectStore:
         metadata = new.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise bad_request(f"metadata: expected an object; found {type(metadata).__name__}")
-        if metadata.get("resourceVersion"):
+        # A dry run stops before the storage, which is what refuses it.
+        if metadata.pop("resourceVersion", None) and not dry_run:
             raise bad_request("resourceVersion should not be set on objects to be created")
         if not metadata.get("name") and isinstance(metadata.get("generateName"), str):
             alphabet = string.ascii_lowercase + string.digits
@@ -89,7 +91,9 @@ class ObjectStore:
         key = self._key(resource, created["metadata"].get("namespace", ""), created)
         if key in self._objects:
             raise already_exists(resource, created["metadata"]["name"])
-        created["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": api_time(), "generation": 1}
+        created["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": api_time()}
+        if resource.has_generation:
+            created["metadata"]["generation"] = 1
         if not dry_run:
             self._commit(resource, "ADDED", None, created)
         return Admission(deepcopy(created), admission.unknown_fields)
@@ -216,10 +220,7 @@ class ObjectStore:
             ("ResourceVersion", resource_version, metadata["resourceVersion"]),
         ):
             if wanted and wanted != found:
-                why = (
-                    f"Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {found}"
-                )
-                raise conflict(resource, name, why)
+                raise precondition_failed(resource, name, label, wanted, found)
         grace_s = _pod_grace_s(before, grace_period_s) if resource == PODS else 0
         if not grace_s and not metadata.get("finalizers"):
             return self._remove(resource, before)
@@ -228,6 +229,8 @@ class ObjectStore:
         after = deepcopy(before)
         after["metadata"]["deletionTimestamp"] = api_time(datetime.now(UTC) + timedelta(seconds=grace_s))
         after["metadata"]["deletionGracePeriodSeconds"] = grace_s
+        if resource.has_generation:
+            after["metadata"]["generation"] += 1
         self._commit(resource, "MODIFIED", before, after)
         return deepcopy(after)
 
@@ -282,7 +285,7 @@ class ObjectStore:
         check_identity(resource, before, new)
         admission = self._admit(resource, before, updated(resource, before, new, subresource))
         after = admission.obj
-        if essence(after) != essence(before):
+        if resource.has_generation and essence(after) != essence(before):
             after["metadata"]["generation"] = before["metadata"]["generation"] + 1
         if after != before and not dry_run:
             if (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,13 @@ from kubernetes.client.rest import ApiException
 
 from tests.support.cluster.emulator import KSERVE, NAMESPACE, inference_service
 
-MODEL = {"modelFormat": {"name": "triton"}, "storageUri": "s3://models/digits/2/repository"}
+# As KServe's webhook leaves it, so that what is stored is what was sent.
+MODEL = {
+    "modelFormat": {"name": "triton"},
+    "name": "",
+    "resources": {},
+    "storageUri": "s3://models/digits/2/repository",
+}
 ROUTES = ("gateway.networking.k8s.io", "v1", NAMESPACE, "httproutes")
 
 
@@ -95,8 +102,12 @@ def test_an_http_route_keeps_its_weights_and_counts_its_generations(
     custom: client.CustomObjectsApi, name: str
 ) -> None:
     """Known fields are kept, a weight that is none is refused, and only the spec makes a new generation."""
+    backend = {"group": "", "kind": "Service", "port": 80}
     rules = [
-        {"backendRefs": [{"name": "a", "port": 80, "weight": 80}, {"name": "b", "port": 80, "weight": 20}]}
+        {
+            "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+            "backendRefs": [{**backend, "name": "a", "weight": 80}, {**backend, "name": "b", "weight": 20}],
+        }
     ]
     body = {
         "apiVersion": "gateway.networking.k8s.io/v1",
@@ -112,3 +123,21 @@ def test_an_http_route_keeps_its_weights_and_counts_its_generations(
     with pytest.raises(ApiException) as refused:
         custom.patch_namespaced_custom_object(*ROUTES, name, changed)
     assert refused.value.status == 422
+
+
+def test_an_http_route_of_wrong_types_is_422_by_its_schema(
+    custom: client.CustomObjectsApi, name: str
+) -> None:
+    """No webhook decodes it: the schema names the field, and the cause has a reason of its own."""
+    body = {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": name},
+        "spec": {"rules": [{"backendRefs": [{"name": "a", "port": 80, "weight": "all"}]}]},
+    }
+    with pytest.raises(ApiException) as refused:
+        custom.create_namespaced_custom_object(*ROUTES, body)
+    assert refused.value.status == 422
+    (cause,) = json.loads(refused.value.body)["details"]["causes"]
+    assert cause["field"] == "spec.rules[0].backendRefs[0].weight"
+    assert cause["reason"] == "FieldValueTypeInvalid"

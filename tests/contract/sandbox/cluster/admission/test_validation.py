@@ -22,30 +22,60 @@ def refusal(error: ApiException) -> tuple[int, list[str], str]:
 
 
 @pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"predictor": {"model": MODEL, "canaryTrafficPercent": "5"}}, "string into Go struct field"),
+        ({"predictor": {"model": MODEL, "canaryTrafficPercent": 5.5}}, "number 5.5 into Go struct field"),
+        ({"predictor": {"model": MODEL, "canaryTrafficPercent": True}}, "bool into Go struct field"),
+        ({"predictor": []}, "array into Go struct field InferenceServiceSpec.spec.predictor"),
+        ({"predictor": {"model": [MODEL]}}, "field PredictorSpec.spec.predictor.model"),
+        ({"predictor": {"model": {**MODEL, "storageUri": 7}}}, "storageUri of type string"),
+        ({"predictor": {"model": {**MODEL, "storageUri": ["s3://x"]}}}, "storageUri of type string"),
+        ({"predictor": {"model": {**MODEL, "modelFormat": "triton"}}}, "modelFormat of type"),
+    ],
+)
+def test_an_inference_service_of_wrong_types_is_400_by_the_webhook(
+    custom: client.CustomObjectsApi, spec: dict[str, Any], words: str
+) -> None:
+    """KServe's webhook decodes the object before the schema is looked at; its refusal has no reason."""
+    body = inference_service("wrong") | {"spec": spec}
+    with pytest.raises(ApiException) as refused:
+        custom.create_namespaced_custom_object(*KSERVE, body)
+    status, fields, message = refusal(refused.value)
+    assert (status, fields) == (400, [])
+    assert "reason" not in json.loads(refused.value.body)
+    assert message.startswith('admission webhook "inferenceservice.kserve-webhook-server.defaulter" denied')
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "spec", [None, {}, {"transformer": {}}, {"predictor": {}}, {"predictor": {"minReplicas": 1}}]
+)
+def test_a_predictor_that_runs_nothing_makes_the_webhook_panic(
+    custom: client.CustomObjectsApi, spec: dict[str, Any] | None
+) -> None:
+    """A 500 without a reason, though nothing is out of order but the object."""
+    with pytest.raises(ApiException) as refused:
+        custom.create_namespaced_custom_object(*KSERVE, inference_service("wrong") | {"spec": spec})
+    status, _, message = refusal(refused.value)
+    assert status == 500
+    assert 'defaulter" denied the request: panic: ' in message
+    assert "reason" not in json.loads(refused.value.body)
+
+
+@pytest.mark.parametrize(
     ("spec", "field", "words"),
     [
-        ({"predictor": {"model": MODEL, "canaryTrafficPercent": 101}}, "canaryTrafficPercent", "101"),
-        ({"predictor": {"model": MODEL, "canaryTrafficPercent": -1}}, "canaryTrafficPercent", "-1"),
-        ({"predictor": {"model": MODEL, "canaryTrafficPercent": "5"}}, "canaryTrafficPercent", "integer"),
-        ({"predictor": {"model": MODEL, "canaryTrafficPercent": 5.5}}, "canaryTrafficPercent", "integer"),
-        ({"predictor": {"model": MODEL, "canaryTrafficPercent": True}}, "canaryTrafficPercent", "boolean"),
-        ({}, "spec.predictor", "Required"),
-        ({"transformer": {}}, "spec.predictor", "Required"),
-        ({"predictor": []}, "spec.predictor", "object"),
-        ({"predictor": {"model": [MODEL]}}, "spec.predictor.model", "array"),
-        ({"predictor": {"model": {**MODEL, "storageUri": 7}}}, "model.storageUri", "string"),
-        ({"predictor": {"model": {**MODEL, "storageUri": ["s3://x"]}}}, "model.storageUri", "string"),
-        ({"predictor": {"model": {**MODEL, "modelFormat": "triton"}}}, "model.modelFormat", "object"),
-        ({"predictor": {"model": {"storageUri": "s3://x"}}}, "model.modelFormat", "Required"),
         ({"predictor": {"model": {**MODEL, "env": [{"value": "x"}]}}}, "env[0].name", "Required"),
         ({"predictor": {"model": MODEL, "tolerations": [{"effect": "Never"}]}}, "effect", "supported values"),
         ({"predictor": {"model": MODEL, "scaleMetric": "mood"}}, "scaleMetric", "supported values"),
+        ({"predictor": {"model": MODEL, "name": "V2"}}, "spec.predictor.name", "should match"),
     ],
 )
 def test_an_inference_service_that_breaks_its_schema_is_422(
     custom: client.CustomObjectsApi, spec: dict[str, Any], field: str, words: str
 ) -> None:
-    """Wrong types, wrong values and missing parts are 422 Invalid, and the message names the field."""
+    """Wrong values and missing parts are 422 Invalid, and the message names the field."""
     body = inference_service("wrong") | {"spec": spec}
     with pytest.raises(ApiException) as refused:
         custom.create_namespaced_custom_object(*KSERVE, body)
@@ -56,28 +86,64 @@ def test_an_inference_service_that_breaks_its_schema_is_422(
     assert message.startswith('InferenceService.serving.kserve.io "wrong" is invalid: ')
 
 
-def test_a_patch_to_an_invalid_object_is_422_and_changes_nothing(
-    custom: client.CustomObjectsApi, name: str
+@pytest.mark.parametrize("percent", [101, -1])
+def test_a_percent_that_is_none_is_stored(custom: client.CustomObjectsApi, name: str, percent: int) -> None:
+    """KServe's schema has no bounds: who reads a percent must not trust it."""
+    body = inference_service(name, canaryTrafficPercent=percent)
+    created = custom.create_namespaced_custom_object(*KSERVE, body)
+    assert created["spec"]["predictor"]["canaryTrafficPercent"] == percent
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [(None, "Knative"), ("Serverless", "Knative"), ("RawDeployment", "Standard"), ("Standard", "Standard")],
+)
+def test_the_webhook_writes_the_mode(
+    custom: client.CustomObjectsApi, name: str, given: str | None, written: str
 ) -> None:
+    """Every object has the annotation, and the new name of its mode."""
+    body = inference_service(name)
+    if given:
+        body["metadata"]["annotations"] = {"serving.kserve.io/deploymentMode": given}
+    created = custom.create_namespaced_custom_object(*KSERVE, body)
+    assert created["metadata"]["annotations"]["serving.kserve.io/deploymentMode"] == written
+
+
+def test_the_mode_stays_what_it_was(custom: client.CustomObjectsApi, name: str) -> None:
+    """An object cannot change to the other mode; the old name of its own is no change."""
+    custom.create_namespaced_custom_object(*KSERVE, inference_service(name))
+    annotations = {"serving.kserve.io/deploymentMode": "Serverless"}
+    custom.patch_namespaced_custom_object(*KSERVE, name, {"metadata": {"annotations": annotations}})
+    annotations["serving.kserve.io/deploymentMode"] = "Standard"
+    with pytest.raises(ApiException) as refused:
+        custom.patch_namespaced_custom_object(*KSERVE, name, {"metadata": {"annotations": annotations}})
+    assert "cannot be changed from 'Knative' to 'Standard'" in refused.value.body
+
+
+def test_a_patch_to_an_invalid_object_changes_nothing(custom: client.CustomObjectsApi, name: str) -> None:
     """A patch is judged by what the object would become."""
     before = custom.create_namespaced_custom_object(*KSERVE, inference_service(name))
-    for patch in (
-        {"spec": {"predictor": {"canaryTrafficPercent": 101}}},
-        {"spec": {"predictor": {"canaryTrafficPercent": "50"}}},
-        {"spec": {"predictor": None}},
-        {"spec": {"predictor": {"model": {"storageUri": {"s3": "x"}}}}},
+    for status, spec in (
+        (400, {"predictor": {"canaryTrafficPercent": "50"}}),
+        (400, {"predictor": {"model": {"storageUri": {"s3": "x"}}}}),
+        (422, {"predictor": {"name": "V2"}}),
+        (500, {"predictor": None}),
+        (500, {"predictor": {"model": None}}),
     ):
         with pytest.raises(ApiException) as refused:
-            custom.patch_namespaced_custom_object(*KSERVE, name, patch)
-        assert refused.value.status == 422
+            custom.patch_namespaced_custom_object(*KSERVE, name, {"spec": spec})
+        assert refused.value.status == status
     assert custom.get_namespaced_custom_object(*KSERVE, name) == before
 
 
 @pytest.mark.parametrize(
     ("name", "predictor", "words"),
     [
-        ("wrong", {}, "exactly one of"),
-        ("wrong", {"model": MODEL, "sklearn": {"storageUri": "s3://x"}}, "exactly one of"),
+        (
+            "wrong",
+            {"triton": {"storageUri": "s3://x"}, "sklearn": {"storageUri": "s3://x"}},
+            "exactly one of",
+        ),
         ("wrong", {"model": {**MODEL, "name": "x"}}, "'name' field is not allowed"),
         ("wrong", {"model": MODEL, "minReplicas": 3, "maxReplicas": 1}, "cannot be greater"),
         ("1wrong", {"model": MODEL}, "must start with alphabetical character"),

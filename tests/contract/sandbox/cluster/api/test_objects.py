@@ -108,7 +108,8 @@ def test_a_replacement_needs_the_present_version(
     assert "must be specified for an update" in missing.value.body
     replacement["metadata"]["resourceVersion"] = service["metadata"]["resourceVersion"]
     replaced = custom.replace_namespaced_custom_object(*KSERVE, name, replacement)
-    assert replaced["spec"] == replacement["spec"]
+    model = replaced["spec"]["predictor"]["model"]
+    assert model["storageUri"] == "s3://models/digits/2/repository"
     assert replaced["metadata"]["uid"] == service["metadata"]["uid"]
     with pytest.raises(ApiException) as stale:
         custom.replace_namespaced_custom_object(*KSERVE, name, replacement)
@@ -118,13 +119,14 @@ def test_a_replacement_needs_the_present_version(
 def test_identity_cannot_be_patched(
     custom: client.CustomObjectsApi, service: dict[str, Any], name: str
 ) -> None:
-    """Another name is 400, another uid 409, and what the server owns stays as it is."""
+    """Another name is 400, another uid 422, and what the server owns stays as it is."""
     with pytest.raises(ApiException) as renamed:
         patched(custom, name, {"metadata": {"name": "other"}})
     assert renamed.value.status == 400
     with pytest.raises(ApiException) as other:
         patched(custom, name, {"metadata": {"uid": "0-0"}})
-    assert other.value.status == 409
+    assert other.value.status == 422
+    assert "field is immutable" in other.value.body
     kept = patched(
         custom, name, {"metadata": {"creationTimestamp": "2000-01-01T00:00:00Z", "generation": 99}}
     )

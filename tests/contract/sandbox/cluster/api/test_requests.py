@@ -58,9 +58,8 @@ def test_an_object_that_is_not_there_is_404(core: client.CoreV1Api, custom: clie
 
 def test_a_resource_that_is_not_served_is_404(emulator: Emulator) -> None:
     """An API that the emulator does not have answers as a cluster in which it is not installed."""
-    status, _, body = send(emulator, "GET", "/apis/apps/v1/namespaces/default/deployments")
-    assert (status, body["reason"]) == (404, "NotFound")
-    assert body["message"] == "the server could not find the requested resource"
+    answer = send(emulator, "GET", "/apis/apps/v1/namespaces/default/deployments")
+    assert answer[::2] == (404, "404 page not found\n")
 
 
 def test_a_verb_that_is_not_served_is_405(emulator: Emulator) -> None:

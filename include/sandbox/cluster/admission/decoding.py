@@ -1,0 +1,49 @@
+"""What Go's JSON decoder says of a field that is of another type than the struct that it should go into."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from include.sandbox.cluster.admission.schemas import COMPONENT_FIELDS
+from include.sandbox.cluster.admission.structure import TypeProblem, type_name
+from include.sandbox.cluster.resources import Resource
+
+# The structs of KServe by where they stand; a struct within that is embedded in it has its name in the path.
+_STRUCTS = {
+    "spec": "InferenceServiceSpec",
+    "spec.predictor": "PredictorSpec",
+    "spec.predictor.model": "ModelSpec",
+    "spec.canary": "CanarySpec",
+    "spec.canary.predictor": "PredictorSpec",
+    "spec.canary.predictor.model": "ModelSpec",
+}
+_EMBEDDED = {"PredictorSpec": ("ComponentExtensionSpec", frozenset(COMPONENT_FIELDS))}
+_SCALARS = {"integer": "int32", "string": "string", "boolean": "bool"}
+
+
+def decoding_complaint(resource: Resource, problem: TypeProblem) -> str:
+    """Return the decoder's words; exact for what the recordings have, alike for the rest."""
+    if problem.why:
+        return problem.why
+    path = re.sub(r"\[\d+\]", "", problem.path)
+    if path.startswith("metadata."):
+        field = path.split(".")[1]
+        return _complaint(problem.value, f"ObjectMeta.{field}", _type_of(problem, "ObjectMeta"))
+    holder, _, field = path.rpartition(".")
+    struct = _STRUCTS.get(holder, resource.kind + ("Spec" if holder else ""))
+    embedded, fields = _EMBEDDED.get(struct, ("", frozenset()))
+    where = ".".join(part for part in (holder, embedded if field in fields else "", field) if part)
+    return _complaint(problem.value, f"{struct}.{where}", _type_of(problem, _STRUCTS.get(path, "")))
+
+
+def _complaint(value: Any, field: str, go_type: str) -> str:
+    found = type_name(value)
+    shown = {"number": f"number {value}", "integer": "number", "boolean": "bool"}.get(found, found)
+    return f"json: cannot unmarshal {shown} into Go struct field {field} of type {go_type}"
+
+
+def _type_of(problem: TypeProblem, struct: str) -> str:
+    if problem.expected in _SCALARS:
+        return _SCALARS[problem.expected]
+    return f"v1beta1.{struct}" if struct else "map[string]interface {}"
