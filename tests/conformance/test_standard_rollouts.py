@@ -105,7 +105,6 @@ def test_the_replicas_are_an_autoscalers(standard: Rollouts) -> None:
     assert autoscaler["spec"]["minReplicas"] == autoscaler["spec"]["maxReplicas"] == REPLICAS
 
 
-@pytest.mark.xfail(strict=True, reason="a first deployment is said to be done with one pod of three")
 def test_a_first_deployment_is_not_done_with_one_pod_of_three(standard: Rollouts) -> None:
     """Where the other pods do not come up, users must not be told that the version carries them."""
     version = own_version(standard, 1)
@@ -116,9 +115,6 @@ def test_a_first_deployment_is_not_done_with_one_pod_of_three(standard: Rollouts
         standard.bring(FirstDeploy(manifest), limit_s=NO_WEIGHTS_LIMIT_S)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the Deployment is unavailable with one pod of three away, and routes freeze"
-)
 def test_one_pod_of_three_may_be_away(standard: Rollouts) -> None:
     """KServe writes no route while the predictor is not ready, so one broken pod must not make it so."""
     standard.first(1, minReplicas=REPLICAS)
