@@ -2,9 +2,11 @@
 #
 #   PYTHON=…   the Python to build with, instead of one found on PATH
 #   ARGS=…     given on to `demo` (for example ARGS=--keep-up), `fuzz` and `bench-judge` (ARGS=--quick), or to pytest by
-#              `test`
+#              `test` and `conformance`
 #   RUNS=…     how many runs `chaos` makes (200), and SEED=… the seed of the first: RUNS=1 SEED=17 repeats one
-#   ONLY=…     names of figures for `bench`, or a folder of tests for `test` (unit, dags, contract, e2e)
+#   ONLY=…     names of figures for `bench`, a folder of tests for `test` (unit, dags, contract, e2e), or images for
+#              `images-test`
+#   BASE=…     the base image for `images-test`, instead of a stand-in that is made here: python:3.11-slim-bookworm
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,16 +18,19 @@ ARGS ?=
 ONLY ?=
 RUNS ?=
 SEED ?=
+BASE ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SANDBOX := $(BIN)/python -m include.sandbox
 COMPILE := $(abspath $(BIN)/uv) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make requirements"
 TEST_FOLDERS := unit dags contract e2e
+COMMA := ,
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 
-.PHONY: help setup images demo up down status test chaos fuzz bench bench-judge lint format ci nightly requirements clean
+.PHONY: help setup images images-test demo up down status test conformance chaos fuzz bench bench-judge lint format ci \
+	nightly requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
@@ -43,6 +48,10 @@ setup: $(VENV)/slipway.stamp ## Everything that is needed, once: environment, po
 images: $(VENV)/slipway.stamp ## Only the pods' environments (also those that only tests need)
 	@$(SANDBOX) setup --for-tests
 
+images-test: setup ## Build the pods' images with Podman or Docker and run each with a pod's rights (or ONLY=onnx,guard)
+	@SLIPWAY_BASE_IMAGE="$(BASE)" $(BIN)/python -m pytest tests/containers/test_images.py -q \
+		$(if $(ONLY),-k "$(subst $(COMMA), or ,$(ONLY))",-m "not large") $(ARGS)
+
 demo: setup ## The whole story: four releases under live traffic, each with its own end
 	@$(SANDBOX) demo $(ARGS)
 
@@ -57,6 +66,10 @@ status: ## What runs, and whether it is healthy
 
 test: images ## All tests: unit, dags, contract, e2e (or ONLY=unit,dags)
 	@.ci/test "$(or $(ONLY),$(TEST_FOLDERS))" $(ARGS)
+
+conformance: $(VENV)/slipway.stamp ## Rollouts, rights and leases on a real control plane (needs Go; builds for minutes, once)
+	@$(BIN)/python -m tests.support.conformance.build
+	@$(BIN)/python -m pytest tests/conformance $(ARGS)
 
 chaos: setup ## Releases under live traffic while everything dies, 200 seeded runs (or RUNS=20 SEED=7)
 	@$(BIN)/python -m benchmarks.chaos --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))

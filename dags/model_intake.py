@@ -9,9 +9,12 @@ An event is a hint. A run that events started looks at the models that they name
 **sweeps** all of `incoming/` for versions that were never released, so that a lost event costs minutes and not a
 release. A version whose `ready.json` says `"start": "by_hand"` waits for a person.
 
-A version that was refused, failed or was cancelled before users met it, and whose `ready.json` is then **uploaded
-again**, starts once more by itself. One that was promoted or rolled back does not, and neither does a version that is
-older than one that was started.
+A version that failed or was cancelled before users met it, and whose `ready.json` is then **uploaded again**, starts
+once more by itself. One that was promoted, rolled back or rejected does not, and neither does a version that is older
+than one that was started. A release whose version a gate refused rejects it: `version_rejection` lifts that.
+
+A model that was **rolled back** does not move forward by itself: a person starts the next version, unless the release
+file says `rollout.after_rollback: go_on`.
 
 What is malformed, too large or at the wrong place is named in the log of `find_new_versions` and in its XCom
 `set_aside`; it holds up no other version.
@@ -25,7 +28,7 @@ from datetime import timedelta
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, dag
-from slipway.dag_header import header
+from slipway.dag_header import header, releases_dir
 from slipway.operators.intake import FindNewVersionsOperator
 
 # The one declaration of this asset: a second one without the watcher would delete the watcher.
@@ -69,6 +72,7 @@ def model_intake() -> None:
     find_new_versions = FindNewVersionsOperator(
         task_id="find_new_versions",
         bucket="{{ var.value.slipway_bucket }}",
+        releases_dir=str(releases_dir()),
         # Airflow keeps with it what sweeps have learnt, so that they need not read it again.
         inlets=[incoming_versions],
         doc_md="Looks at the models that events named, or sweeps `incoming/`, and lists the versions to release. "

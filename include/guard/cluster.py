@@ -1,4 +1,4 @@
-"""What the guard asks of the Kubernetes API: three lists, two patches, one event."""
+"""What the guard asks of the Kubernetes API: three lists, three patches, one event."""
 
 from __future__ import annotations
 
@@ -59,6 +59,10 @@ class Cluster:
     def patch_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch an InferenceService; False: it has changed since it was read, or is gone."""
         return self._objects.patch(_SERVICES, namespace, name, body) is not None
+
+    def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """Merge-patch an HTTPRoute of KServe's; False: it has changed since it was read, or is gone."""
+        return self._objects.patch(_ROUTES, namespace, name, body) is not None
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch a Lease; False: it has changed since it was read, or is gone."""

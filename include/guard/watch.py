@@ -20,6 +20,7 @@ from include.guard.cluster import Snapshot
 from include.guard.log import say
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.lease_limits import DEFAULT_LEASE_S
+from include.model_release.rollout.actions import PatchRoutes
 from include.model_release.rollout.fields import API_VERSION
 from include.model_release.rollout.lease import Lease, LeaseWatch, ending, lease_name, parse_lease
 from include.model_release.rollout.next_action import (
@@ -59,6 +60,9 @@ class ClusterApi(Protocol):
 
     def patch_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch an InferenceService; False: look again."""
+
+    def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """Merge-patch an HTTPRoute; False: look again."""
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch a Lease; False: look again."""
@@ -223,22 +227,28 @@ class Guard:
         elif isinstance(step, GiveUp):
             self._ends.pop(observed.uid)
             self._leave_alone(observed, step, end.reason)
-        elif isinstance(step, Act) and isinstance(step.action, Patch):
+        elif isinstance(step, Act) and isinstance(step.action, Patch | PatchRoutes):
             end.reconciler.next(self._send(step.action, observed, end), self._clock())
         elif isinstance(step, Pause) and step.after is not None:
             action = step.after.action
             self._say_once(observed, "waiting", phase=action.phase, found=action.reason)
 
-    def _send(self, patch: Patch, observed: Observed, end: _End) -> Event:
-        """Patch the InferenceService, and return what came of it."""
+    def _send(self, patch: Patch | PatchRoutes, observed: Observed, end: _End) -> Event:
+        """Patch the InferenceService, or its routes, and return what came of it."""
         try:
-            accepted = self._cluster.patch_service(observed.namespace, observed.name, patch.body)
+            accepted = self._patch(patch, observed)
         except ClusterUnavailableError as error:
             self._say_once(observed, "tried_in_vain", logging.ERROR, found=str(error))
             return Failed(error)
         end.patched = end.patched or accepted
         _say(observed, "patched" if accepted else "conflict", phase=patch.phase, doing=patch.reason)
         return Acted(accepted)
+
+    def _patch(self, patch: Patch | PatchRoutes, observed: Observed) -> bool:
+        namespace = observed.namespace
+        if isinstance(patch, Patch):
+            return self._cluster.patch_service(namespace, observed.name, patch.body)
+        return all(self._cluster.patch_route(namespace, one.name, one.body) for one in patch.patches)
 
     def _leave_alone(self, observed: Observed, gives_up: GiveUp, expired: str) -> None:
         self._left_alone.add(observed.uid)

@@ -11,7 +11,10 @@ SlipwayError
   |   - GoldenSetError              the golden set has the wrong columns, shapes or types
   |   - VersionInvalidError         the version is not a positive whole number
   |   - AlreadyReleasedError        this version has been released before
+  |   - VersionRejectedError        this version was rejected, and nobody has lifted that
+  |   - StartNeedsPersonError       the model was rolled back: a person starts what comes after it
   |   - VersionConflictError        other bytes are published under the same version
+  |   - VersionDeletedError         the version's files were deleted; its number cannot be used again
   |   - ReleaseInProgressError      another release of the same model is under way
   |   - ForeignChangeError          someone else changed what the release is driving
   |   - LeaseTakenOverError         a later try of the same task drives the canary now
@@ -151,8 +154,20 @@ class AlreadyReleasedError(UserError):
     """This version has been released before."""
 
 
+class VersionRejectedError(UserError):
+    """This version was rejected, and nobody has lifted that."""
+
+
+class StartNeedsPersonError(UserError):
+    """The model was rolled back, and no person has started this release."""
+
+
 class VersionConflictError(UserError):
     """Other bytes are published under the same version."""
+
+
+class VersionDeletedError(UserError):
+    """The version's files were deleted; its number cannot be used again."""
 
 
 class ReleaseInProgressError(UserError):

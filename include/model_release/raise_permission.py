@@ -18,7 +18,6 @@ from include.model_release.errors import (
     CanaryPausedError,
     RaiseRefusedError,
     SlipwayError,
-    UserError,
 )
 from include.model_release.record.requirements import Before, Requirements
 from include.model_release.record.state import ReleaseState
@@ -34,11 +33,14 @@ class Raise:
     :param release_id: the release run that asks.
     :param weight: percent of the traffic: 0 for a preview, 100 for the promotion or a first version.
     :param manifest_sha256: digest of the version's manifest as it lies in the store now.
+    :param version: which version gets the users; None: the one whose record it is. A rollback proves in the record of
+        the version that is left what it needs for another one.
     """
 
     release_id: str
     weight: int
     manifest_sha256: str
+    version: int | None = None
 
 
 def raise_refusal(wanted: Raise, state: ReleaseState) -> RaiseRefusedError | None:
@@ -46,7 +48,7 @@ def raise_refusal(wanted: Raise, state: ReleaseState) -> RaiseRefusedError | Non
 
     :param state: the fold of the version's record.
     """
-    lacking = _not_this_attempt(wanted, state) or _not_proved(wanted, state)
+    lacking = _rejected(wanted, state) or _not_this_attempt(wanted, state) or _not_proved(wanted, state)
     if lacking is None:
         return None
     expected, found = lacking
@@ -81,44 +83,14 @@ def lease_refusal(holder: str, lease: Lease | None) -> SlipwayError | None:
     return None
 
 
-def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefusedError | None:
-    """Return why users may not be led back to a version that was named; None where its record shows it promoted.
-
-    :param state: the fold of the record of the version to go back to.
-    :param manifest_sha256: digest of its manifest as it lies in the store now.
-    """
-    if state.standing != "promoted":
-        found = "it was rolled back" if state.standing else "it was never promoted"
-    elif state.promoted_sha256 not in ("", manifest_sha256):
-        found = f"another manifest, {manifest_sha256}"
-    else:
-        return None
-    return RaiseRefusedError(
-        f"nobody may be led to version {state.version} of {state.model!r}",
-        expected="a version that the record shows promoted, and not rolled back since",
-        found=found,
-        remedy="name another version, or release this one again, through every gate, with `force`",
-    )
-
-
-def require_older(model: str, version: int, *, live: int) -> None:
-    """Raise unless the version to go back to is older than the one that is live.
-
-    :param live: the version that is live.
-    :raises UserError: it is not older.
-    """
-    if version < live:
-        return
-    raise UserError(
-        f"version {version} of {model!r} is not older than version {live}, which is live",
-        expected=f"a version below {live}",
-        found=str(version),
-        remedy="release it, or ask for it with `newer`, which another person must approve",
-    )
-
-
 # What was expected, and what was found instead.
 Lacking = tuple[str, str]
+
+
+def _rejected(wanted: Raise, state: ReleaseState) -> Lacking | None:
+    if state.rejection is None or wanted.version not in (None, state.version):
+        return None
+    return "a version that is not rejected", f"it was {state.rejection.told}"
 
 
 def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:

@@ -20,7 +20,6 @@ import argparse
 import importlib
 import os
 import re
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -35,6 +34,7 @@ from slipway_pod.program.arguments import new_parser, positive, s3_url, share, w
 from slipway_pod.program.limits import Limits
 from slipway_pod.program.progress import say
 from slipway_pod.program.result import run_to_result
+from slipway_pod.program.scratch import scratch_folder
 from slipway_pod.program.software import tool_versions, upload_software_list
 from slipway_pod.program.subprograms import run_builder
 from slipway_pod.storage.s3 import Store
@@ -210,8 +210,7 @@ def require_engine(options: argparse.Namespace, folder: Path) -> None:
 def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> None:
     """Fetch, build, lay out, upload; fill in `result` on the way."""
     result |= {"precision": options.precision, "parity": []}
-    with tempfile.TemporaryDirectory(prefix="convert-") as text:
-        folder = Path(text)
+    with scratch_folder("convert-") as folder:
         limits = Limits(options.timeout_s, options.memory_mib)
         with limits.spend():
             gpu = read_gpu()

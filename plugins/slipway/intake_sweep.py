@@ -14,21 +14,17 @@ from include.model_release.errors import TimedOutError, TransientError, UserErro
 from include.model_release.intake import READY_LIMIT_BYTES, IncomingVersion, parse_ready
 from include.model_release.record.arrivals import (
     Arrival,
-    Attempts,
     Kept,
     Upload,
     missing_releases,
-    read_attempts,
     version_folders,
 )
-from include.model_release.record.segment import parse_segment_name
+from include.model_release.spec.rollout.rollout import AfterRollback
 from slipway.hooks.s3_listing import Listing
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.history import LIST_PAGES, ModelHistory, Newest, is_taken_back
 
 log = logging.getLogger(__name__)
-
-LIST_PAGES = 20
-"""A listing goes no further; a page has a thousand names."""
 
 _WORKERS = 8
 _PROGRESS_S = 10.0
@@ -61,15 +57,23 @@ class ModelLook:
     :param kept: what earlier looks have learnt; it saves reading, and says nothing of versions that an event tells of.
     :param now_s: seconds since 1970.
     :param until_s: by the monotonic clock, when no further request may begin.
+    :param after_rollback: what a model's release file says of the time after a rollback; asked where it counts.
     """
 
     def __init__(
-        self, store: ModelStoreHook, kept: Mapping[IncomingVersion, Kept], *, now_s: float, until_s: float
+        self,
+        store: ModelStoreHook,
+        kept: Mapping[IncomingVersion, Kept],
+        *,
+        now_s: float,
+        until_s: float,
+        after_rollback: Callable[[str], AfterRollback] = lambda _: "wait",
     ) -> None:
         self._store = store
         self._kept = kept
         self._now_s = now_s
         self._until_s = until_s
+        self._after_rollback = after_rollback
 
     def __call__(self, model: str, told: Collection[int] = ()) -> Look:
         """Finds the versions of the model that are to be started; `told` are those that events tell of.
@@ -81,17 +85,37 @@ class ModelLook:
         landed = self._landed(model, told, look)
         if not landed:
             return look
-        newest, began_at = self._newest_started(model, max(landed), look)
-        started = [] if newest is None else [IncomingVersion(model, newest)]
-        new = missing_releases((IncomingVersion(model, version) for version in landed), started)
+        history = self._history(model, look)
+        newest = history.newest(max(landed))
+        started = [] if newest.version is None else [IncomingVersion(model, newest.version)]
+        offered = (IncomingVersion(model, version) for version in landed if version not in newest.rejected)
+        new = missing_releases(offered, started)
         unread = [each for each in new if not self._recall(each, landed[each.version], told, look)]
         if len(unread) > _READS_OF_A_MODEL:
             look.set_aside.append(f"{model}: {len(unread)} versions are new; only the newest were read.")
         for incoming in unread[-_READS_OF_A_MODEL:]:
             self._judge(incoming, landed[incoming.version], look)
-        if newest in landed and began_at is not None:
-            self._judge_again(started[0], landed[newest], began_at, look)
+        if look.arrivals:
+            self._keep_back(history, newest, look)
+        if newest.version in landed and newest.began_at is not None:
+            self._judge_again(history, started[0], landed[newest.version], newest.began_at, look)
         return look
+
+    def _keep_back(self, history: ModelHistory, newest: Newest, look: Look) -> None:
+        """Leaves what arrived to a person where the model was rolled back, unless its release file says otherwise."""
+        attempts = None if newest.version is None else history.attempts(newest.version)
+        if attempts is None or not attempts.taken_back:
+            return
+        self._require_time()
+        model = look.arrivals[0].incoming.model
+        if not is_taken_back(self._store, attempts) or self._after_rollback(model) == "go_on":
+            return
+        versions = ", ".join(str(arrival.incoming.version) for arrival in look.arrivals)
+        look.arrivals.clear()
+        look.set_aside.append(
+            f"{model}: version {newest.version} was rolled back, so a person starts what comes after it (version "
+            f"{versions}). Remedy: start `model_release` by hand, or set `rollout.after_rollback: go_on`."
+        )
 
     def _landed(self, model: str, told: Collection[int], look: Look) -> dict[int, Upload | None]:
         """The versions in ``incoming/``, with the upload of their ready.json where a single page tells it."""
@@ -118,44 +142,8 @@ class ModelLook:
         look.set_aside += [f"{stray!r} belongs to no version: expected {prefix}VERSION/…" for stray in strays]
         return uploads
 
-    def _newest_started(self, model: str, guess: int, look: Look) -> tuple[int | None, datetime | None]:
-        """The newest version with a record, and when that began; `guess` is looked for first, with one request."""
-        began_at = self._began_at(model, guess, look)
-        if began_at is not None:
-            return guess, began_at
-        for version in self._recorded(model, look):
-            if version != guess and (began_at := self._began_at(model, version, look)) is not None:
-                return version, began_at
-        return None, None
-
-    def _began_at(self, model: str, version: int, look: Look) -> datetime | None:
-        """When the version's first release began; None: none did. The first event tells it, whatever follows."""
-        page = self._list(f"records/{model}/{version}/", pages=1, page_size=1)
-        first, _ = read_attempts((entry.key, entry.written_at) for entry in page.objects)
-        if first is None and page.objects:
-            first = self._attempts(model, version, look)
-        return None if first is None else first.started_at
-
-    def _recorded(self, model: str, look: Look) -> list[int]:
-        """The versions with a folder below ``records/MODEL/``, newest first; beside them lies what the lock keeps."""
-        prefix = f"records/{model}/"
-        page = self._list(prefix, delimiter="/")
-        if not page.is_whole:
-            raise UserError(f"{prefix} holds too many folders", expected=f"at most {LIST_PAGES * 1000}")
-        versions, strays = version_folders(prefix, page.folders)
-        look.set_aside += [f"{stray!r} belongs to no release" for stray in strays]
-        return sorted(versions, reverse=True)
-
-    def _attempts(self, model: str, version: int, look: Look) -> Attempts | None:
-        prefix = f"records/{model}/{version}/"
-        page = self._list(prefix)
-        attempts, strays = read_attempts((entry.key, entry.written_at) for entry in page.objects)
-        look.set_aside += [
-            f"{stray!r} is no event of a release"
-            for stray in strays
-            if parse_segment_name(stray.removeprefix(prefix)) is None
-        ]
-        return attempts
+    def _history(self, model: str, look: Look) -> ModelHistory:
+        return ModelHistory(model, self._list, look.set_aside.append)
 
     def _recall(
         self, incoming: IncomingVersion, upload: Upload | None, told: Collection[int], look: Look
@@ -193,19 +181,25 @@ class ModelLook:
             look.kept[incoming] = Kept.of(upload, self._now_s, problem)
 
     def _judge_again(
-        self, incoming: IncomingVersion, upload: Upload | None, began_at: datetime, look: Look
+        self,
+        history: ModelHistory,
+        incoming: IncomingVersion,
+        upload: Upload | None,
+        began_at: datetime,
+        look: Look,
     ) -> None:
         """Judges a version whose release has ended before users met it, if it was uploaded anew since."""
         if upload is not None and upload.written_at <= began_at:
             return
-        attempts = self._attempts(incoming.model, incoming.version, look)
-        if attempts is None or not attempts.can_be_followed:
+        attempts = history.attempts(incoming.version)
+        if attempts is None or attempts.started_at is None or not attempts.can_be_followed:
             return
         upload = upload or self._upload_of(incoming)
         if upload is None or upload.written_at <= attempts.started_at:
             return
         # What lies in incoming/ need not be all that was ever started.
-        if max(self._recorded(incoming.model, look), default=0) <= incoming.version:
+        newer = history.newest(but=incoming.version).version
+        if newer is None or newer <= incoming.version:
             self._judge(incoming, upload, look)
 
     def _upload_of(self, incoming: IncomingVersion) -> Upload | None:

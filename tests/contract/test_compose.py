@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from include.sandbox.services.airflow import NEEDED_OPTIONS
+
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "docker-compose.yaml"
 AIRFLOW_SERVICES = {"api-server", "scheduler", "dag-processor", "triggerer", "worker"}
@@ -57,6 +59,76 @@ def test_it_is_airflow_as_its_users_expect_it(compose: dict[str, Any]) -> None:
         assert {"./dags", "./plugins", "./include"} <= mounted
 
 
+def test_one_service_builds_the_image_that_all_run(compose: dict[str, Any]) -> None:
+    """The image is built once, by the service that all others wait for, and never asked of a registry."""
+    services = compose["services"]
+    assert [name for name, service in services.items() if "build" in service] == ["init"]
+    ours = {name: services[name] for name in (*AIRFLOW_SERVICES, "init")}
+    assert len({service["image"] for service in ours.values()}) == 1
+    assert {service["pull_policy"] for service in ours.values()} == {"never"}
+    # The image's own entrypoint makes an entry for the user id that `user` names.
+    assert [name for name, service in ours.items() if "entrypoint" in service] == []
+
+
+def test_airflow_has_the_options_that_releases_need(compose: dict[str, Any]) -> None:
+    """Each of them has the value that it has in the sandbox, and docs/settings.md gives the same."""
+    needed = {
+        (section, option): value
+        for section, options in NEEDED_OPTIONS.items()
+        for option, value in options.items()
+    }
+    for name in AIRFLOW_SERVICES:
+        environment = compose["services"][name]["environment"]
+        found = {pair: environment.get("AIRFLOW__{}__{}".format(*pair).upper()) for pair in needed}
+        assert found == needed, name
+    table = (
+        (ROOT / "docs" / "settings.md").read_text(encoding="utf-8").partition("## Airflow's own options")[2]
+    )
+    rows = re.findall(r"^\| `\[(\w+)\] (\w+)` \| (\S+) \|", table, re.MULTILINE)
+    assert {(section, option): value for section, option, value in rows} == needed
+
+
+def test_a_manifest_says_who_published_it(compose: dict[str, Any]) -> None:
+    """The project's version is mounted and its commit passed on, for a container has no git history."""
+    for name in AIRFLOW_SERVICES:
+        service = compose["services"][name]
+        assert "./pyproject.toml:/opt/airflow/pyproject.toml:ro" in service["volumes"]
+        assert service["environment"]["SLIPWAY_COMMIT"] == "${SLIPWAY_COMMIT:-}"
+
+
+def test_bytecode_is_kept_though_the_project_is_read_only(compose: dict[str, Any]) -> None:
+    """It goes to a volume that all services share, into a folder of the image that its user may write to."""
+    services = compose["services"]
+    for name in AIRFLOW_SERVICES:
+        folder = services[name]["environment"]["PYTHONPYCACHEPREFIX"]
+        assert f"bytecode:{folder}" in services[name]["volumes"]
+        assert f"mkdir -p {folder} && chmod g+rwx {folder}" in services["init"]["build"]["dockerfile_inline"]
+    assert "bytecode" in compose["volumes"]
+
+
+def test_a_worker_has_few_tasks_and_time_to_end_them(compose: dict[str, Any]) -> None:
+    """A worker takes no more tasks than a small machine carries, and is not killed after Docker's ten seconds."""
+    worker = compose["services"]["worker"]
+    concurrency = worker["environment"]["AIRFLOW__CELERY__WORKER_CONCURRENCY"]
+    assert concurrency == "${SLIPWAY_WORKER_CONCURRENCY:-4}"
+    assert worker["stop_grace_period"] == "120s"
+
+
+def test_database_and_broker_are_healthy_when_they_can_be_used(compose: dict[str, Any]) -> None:
+    """PostgreSQL is asked by TCP, where it does not answer while it makes its database.
+
+    Redis is no root process and gets signals itself, and its password is on no command line.
+    """
+    postgres, redis = compose["services"]["postgres"], compose["services"]["redis"]
+    asked = postgres["healthcheck"]["test"]
+    assert asked[:4] == ["CMD", "pg_isready", "--host", "127.0.0.1"]
+    assert {"--username", "--dbname"} <= set(asked)
+    assert redis["user"] == "redis"
+    script = redis["command"][-1]
+    assert script.startswith("exec redis-server -")
+    assert "$$REDIS_PASSWORD" in script
+
+
 def test_every_lasting_service_has_a_health_check(compose: dict[str, Any]) -> None:
     """Compose can tell for each service whether it works; only `init` ends by itself."""
     without = {name for name, service in compose["services"].items() if "healthcheck" not in service}
@@ -103,7 +175,7 @@ def test_the_image_is_of_the_airflow_that_is_pinned(compose: dict[str, Any]) -> 
         r"^apache-airflow==(\S+)", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE
     )
     assert pinned is not None
-    build = compose["services"]["worker"]["build"]
+    build = compose["services"]["init"]["build"]
     assert build["args"]["BASE_IMAGE"].endswith(f":-apache/airflow:{pinned[1]}-python3.11}}")
     assert build["dockerfile_inline"].startswith("ARG BASE_IMAGE\nFROM $$BASE_IMAGE\n")
 
@@ -113,11 +185,23 @@ def test_every_image_can_be_pinned_by_digest(compose: dict[str, Any]) -> None:
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     services = compose["services"]
     named = [services[name]["image"] for name in ("postgres", "redis")]
-    named.append(services["worker"]["build"]["args"]["BASE_IMAGE"])
+    named.append(services["init"]["build"]["args"]["BASE_IMAGE"])
     for image in named:
         variable = re.fullmatch(r"\$\{(SLIPWAY_\w+):-[a-z/]+:[\w.-]+\}", image)
         assert variable, image
         assert f"# {variable[1]}=" in example
+
+
+def test_the_example_names_every_variable(compose: dict[str, Any]) -> None:
+    """Whatever the file or docs/settings.md reads from the environment stands in `.env.example`."""
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    read = set(re.findall(r"(?<!\$)\$\{(\w+)", COMPOSE.read_text(encoding="utf-8")))
+    settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    talks_to = settings.partition("## What Airflow talks to")[2].partition("\n## ")[0]
+    read |= {f"AIRFLOW_CONN_{name.upper()}" for name in re.findall(r"^\| connection `(\w+)`", talks_to, re.M)}
+    read |= {f"AIRFLOW_VAR_{name.upper()}" for name in re.findall(r"^\| variable `(\w+)`", talks_to, re.M)}
+    read |= set(re.findall(r"^\| env `(\w+)`", talks_to, re.MULTILINE)) - {"PYTHONPATH"}
+    assert {name for name in read if not re.search(rf"^(# )?{name}=", example, re.MULTILINE)} == set()
 
 
 def test_a_busy_machine_does_not_lose_a_dag(compose: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ from tests.support.dags.workflows import (
     FILES,
     INTAKE,
     PAUSE,
+    REJECTION,
     RELEASE,
     ROLLBACK,
     ROOT,
@@ -45,7 +46,7 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
     assert not any(stats.warning_num for stats in bag.dagbag_stats)
 
 
-@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE])
+@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION])
 def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
     """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""
     dag = bag.dags[dag_id]

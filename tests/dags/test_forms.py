@@ -10,8 +10,12 @@ from airflow.sdk.definitions.dag import DAG
 from airflow.sdk.exceptions import ParamValidationError
 
 from include.model_release.identifiers import list_models
-from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, RELEASE_PARAMETERS
-from tests.support.dags.workflows import MINIMAL, PAUSE, RELEASE, ROOT, fill_in
+from include.model_release.spec.run_overrides import (
+    PAUSE_PARAMETERS,
+    REJECTION_PARAMETERS,
+    RELEASE_PARAMETERS,
+)
+from tests.support.dags.workflows import MINIMAL, PAUSE, REJECTION, RELEASE, ROOT, fill_in
 
 # --- the form ---
 
@@ -86,6 +90,7 @@ def test_the_forms_take_what_their_operators_know(bag: DagBag) -> None:
     """What the operators refuse as unknown is what no form offers."""
     assert set(bag.dags[RELEASE].params) == set(RELEASE_PARAMETERS)
     assert set(bag.dags[PAUSE].params) == set(PAUSE_PARAMETERS)
+    assert set(bag.dags[REJECTION].params) == set(REJECTION_PARAMETERS)
 
 
 def test_a_pause_is_one_task_with_two_answers(bag: DagBag) -> None:
@@ -95,3 +100,15 @@ def test_a_pause_is_one_task_with_two_answers(bag: DagBag) -> None:
     fill_in(dag, {"model": "digits", "action": "resume"})
     with pytest.raises(ParamValidationError):
         fill_in(dag, {"model": "digits", "action": "stop"})
+
+
+def test_a_rejection_names_a_version_and_a_reason(bag: DagBag) -> None:
+    """Reject or unreject, nothing else, and never without a word."""
+    dag = bag.dags[REJECTION]
+    assert dag.task_ids == ["write"]
+    form = {**MINIMAL, "reason": "answers were wrong"}
+    fill_in(dag, form)
+    fill_in(dag, {**form, "action": "unreject"})
+    for bad in (MINIMAL, {**form, "reason": ""}, {**form, "action": "delete"}, {**form, "version": 0}):
+        with pytest.raises(ParamValidationError):
+            fill_in(dag, bad)

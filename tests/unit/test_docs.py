@@ -73,7 +73,7 @@ def anchors_of(document: Path) -> set[str]:
 
 def sources() -> Iterator[Path]:
     """The files in which a variable that a document names can be read."""
-    for folder in ("dags", "plugins", "include", "benchmarks"):
+    for folder in ("dags", "plugins", "include", "benchmarks", "tests/support/containers"):
         yield from (path for path in (ROOT / folder).rglob("*") if path.suffix in SOURCE_SUFFIXES)
     yield from (ROOT / "docker-compose.yaml", ROOT / ".env.example")
 

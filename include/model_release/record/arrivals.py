@@ -26,6 +26,9 @@ KEPT_FOR_S = 4 * 3600
 # Airflow advises against more than 64 KiB in its state store.
 _KEPT_LIMIT_BYTES = 60_000
 _REASON_LIMIT = 300
+_BY_A_PERSON = frozenset({"version_rejected", "version_unrejected"})
+# Number and key of an event that there is not.
+_NEVER: tuple[int, str | None] = (0, None)
 # A version with one of these in its record was given to users, or may have been.
 _USERS_MET_IT = frozenset({"promoted", "rollback_started", "rolled_back"})
 
@@ -74,20 +77,26 @@ def run_id_for(model: str, version: int, ready: bytes) -> str:
 class Attempts:
     """What the names of a version's events tell: when its last release began, and what became of all of them.
 
-    `ended` is about the last one; `met_users` about any: promoted, or taken back.
+    `started_at` is None where none was started: somebody has rejected the version before. `ended` is about the last
+    one; `met_users` about any: promoted, or taken back. `rejected`: and nobody has lifted that. `taken_back`: after the
+    last promotion users were taken off it again, and no rejection was lifted since; `finished_key` is the event that
+    tells how that ended.
     """
 
-    started_at: datetime
+    started_at: datetime | None
     ended: bool
     met_users: bool
+    rejected: bool = False
+    taken_back: bool = False
+    finished_key: str | None = None
 
     @property
     def can_be_followed(self) -> bool:
         """Whether an upload that came after the last release began may start another one by itself.
 
-        It was refused, failed or was cancelled, and users never met it.
+        It failed or was cancelled, users never met it, and nobody and nothing has rejected it.
         """
-        return self.ended and not self.met_users
+        return self.ended and not self.met_users and not self.rejected
 
 
 def read_attempts(objects: Iterable[tuple[str, datetime]]) -> tuple[Attempts | None, list[str]]:
@@ -96,7 +105,7 @@ def read_attempts(objects: Iterable[tuple[str, datetime]]) -> tuple[Attempts | N
     :param objects: keys, and when each was written.
     :returns: None in place of the attempts where there is no event, so no release was ever started.
     """
-    events: list[tuple[int, str, datetime]] = []
+    events: list[tuple[int, str, datetime, str]] = []
     strays: list[str] = []
     for key, written_at in objects:
         try:
@@ -104,15 +113,27 @@ def read_attempts(objects: Iterable[tuple[str, datetime]]) -> tuple[Attempts | N
         except UserError:
             strays.append(key)
         else:
-            events.append((seq, kind, written_at))
+            events.append((seq, kind, written_at, key))
     if not events:
         return None, strays
     events.sort(key=lambda event: event[0])
-    begun = [event for event in events if event[1] == "release_started"] or events[:1]
+    last: dict[str, tuple[int, str | None]] = {kind: (seq, key) for seq, kind, _, key in events}
+    # Two events of other kinds may have the same number: in doubt it is rejected.
+    rejected_at = last.get("version_rejected", _NEVER)[0]
+    rejected = rejected_at > 0 and rejected_at >= last.get("version_unrejected", _NEVER)[0]
+    own = [event for event in events if event[1] not in _BY_A_PERSON]
+    if not own:
+        return Attempts(started_at=None, ended=False, met_users=False, rejected=rejected), strays
+    begun = [event for event in own if event[1] == "release_started"] or own[:1]
+    back_at = max(last.get(kind, _NEVER)[0] for kind in ("rollback_started", "rolled_back"))
+    finished_at, finished_key = last.get("release_finished", _NEVER)
     return Attempts(
         started_at=begun[-1][2],
-        ended=any(seq > begun[-1][0] and kind == "release_finished" for seq, kind, _ in events),
-        met_users=any(kind in _USERS_MET_IT for _, kind, _ in events),
+        ended=finished_at > begun[-1][0],
+        met_users=any(kind in _USERS_MET_IT for _, kind, _, _ in events),
+        rejected=rejected,
+        taken_back=back_at > max(last.get(kind, _NEVER)[0] for kind in ("promoted", "version_unrejected")),
+        finished_key=finished_key if finished_at > back_at else None,
     ), strays
 
 

@@ -30,11 +30,13 @@ from include.model_release.record.kinds import (
     StageFinished,
     StageStarted,
     StepFinished,
+    VersionRejected,
+    VersionUnrejected,
     WeightIntended,
     WeightObserved,
     WindowJudged,
 )
-from include.model_release.record.state import ApprovalGiven, ReleaseState, Stage, StepResult
+from include.model_release.record.state import ApprovalGiven, Rejection, ReleaseState, Stage, StepResult
 
 # Outcomes of a stage that end the release.
 _ENDS_BADLY = ("refused", "failed", "inconclusive")
@@ -46,7 +48,8 @@ def fold(events: Iterable[Event]) -> ReleaseState:
     """Return the state that the events of one version add up to.
 
     A `ReleaseStarted` under another release id, or after the end, begins a new attempt. Events of an older attempt that
-    come late are counted as strays and change nothing. Unknown kinds are ignored.
+    come late are counted as strays and change nothing. Rejections count whoever wrote them, and whenever. Unknown kinds
+    are ignored.
 
     :param events: in any order; there may be copies.
     :raises RecordError: there are no events, one is missing in the count, or two that claim the same place differ.
@@ -61,6 +64,8 @@ def fold(events: Iterable[Event]) -> ReleaseState:
             if not begun or _begins_anew(state, event):
                 state, last_at = _begin(state, event, data, begun), event.at
             begun = True
+        elif isinstance(data, VersionRejected | VersionUnrejected):
+            state = _rejected_or_not(data, state, event)
         elif event.release_id != state.release_id or (
             state.outcome != "open" and isinstance(data, _ONLY_WHILE_OPEN)
         ):
@@ -144,8 +149,20 @@ def _begin(state: ReleaseState, event: Event, data: ReleaseStarted, begun: bool)
         required=data.required,
         standing=state.standing,
         promoted_sha256=state.promoted_sha256,
+        rejection=state.rejection,
         strays=state.strays,
     )
+
+
+def _rejected_or_not(
+    data: VersionRejected | VersionUnrejected, state: ReleaseState, event: Event
+) -> ReleaseState:
+    """Return the state after the version was rejected, or its rejection lifted: only one that was seen can be."""
+    if isinstance(data, VersionRejected):
+        return replace(state, rejection=Rejection(event.seq, event.at, data.reason, data.by, data.stage))
+    if state.rejection is not None and state.rejection.seq <= data.rejection_seq:
+        return replace(state, rejection=None)
+    return state
 
 
 @singledispatch
@@ -246,6 +263,7 @@ def _rollback_started(data: RollbackStarted, state: ReleaseState, at: datetime) 
     return replace(
         state,
         rolling_back=True,
+        rolled_back_by=data.by,
         reason=data.reason or state.reason,
         stable_storage_uri=data.stable_storage_uri or state.stable_storage_uri,
     )

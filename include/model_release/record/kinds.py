@@ -252,6 +252,29 @@ class ReleaseFinished(KnownEvent):
     reason: MaybeText = None
 
 
+class VersionRejected(KnownEvent):
+    """The version shall not be released any more, until somebody lifts this.
+
+    `by` is the person who said so, in a run of their own; without one the release's `stage` did.
+    """
+
+    kind: ClassVar[str] = "version_rejected"
+
+    reason: Text
+    by: MaybeText = None
+    stage: MaybeText = None
+
+
+class VersionUnrejected(KnownEvent):
+    """A person has lifted the rejections up to event number `rejection_seq`: those that they have seen."""
+
+    kind: ClassVar[str] = "version_unrejected"
+
+    reason: Text
+    by: Text
+    rejection_seq: Count
+
+
 @dataclass(frozen=True)
 class UnknownEvent:
     """An event of a kind that only a later version knows, as it was written. It keeps its number and means nothing."""
@@ -266,7 +289,16 @@ class UnknownEvent:
 
 EventData = KnownEvent | UnknownEvent
 # The kinds that give a reason.
-Reasoned = ReleaseStarted | StageFinished | Approved | StepFinished | RollbackStarted | ReleaseFinished
+Reasoned = (
+    ReleaseStarted
+    | StageFinished
+    | Approved
+    | StepFinished
+    | RollbackStarted
+    | ReleaseFinished
+    | VersionRejected
+    | VersionUnrejected
+)
 
 _BY_NAME: dict[str, type[KnownEvent]] = {
     one.kind: one
@@ -285,6 +317,8 @@ _BY_NAME: dict[str, type[KnownEvent]] = {
         RolledBack,
         Promoted,
         ReleaseFinished,
+        VersionRejected,
+        VersionUnrejected,
     )
 }
 KINDS = tuple(_BY_NAME)

@@ -49,6 +49,26 @@ class StepResult:
 
 
 @dataclass(frozen=True)
+class Rejection:
+    """Why a version shall not be released any more: event number `seq`.
+
+    `by` is the person who said so; None: the release's own `stage` did.
+    """
+
+    seq: int
+    at: datetime
+    reason: str
+    by: str | None = None
+    stage: str | None = None
+
+    @property
+    def told(self) -> str:
+        """Who rejected it, when and why, in words."""
+        who = self.by or f"the stage {self.stage or 'that is not named'} of its release"
+        return f"rejected by {who} on {self.at:%Y-%m-%d at %H:%M:%S} UTC: {self.reason}"
+
+
+@dataclass(frozen=True)
 class ReleaseState:
     """What the record says about the newest attempt to release a version.
 
@@ -56,6 +76,8 @@ class ReleaseState:
     is the digest of the manifest that every published file was held against, "" before that. `exposed` tells
     whether users were to meet this version. `standing` is about all attempts: whether the version was promoted last
     or rolled back last, "" where neither ever happened; `promoted_sha256` is the manifest it was promoted with.
+    `rejection` is about all attempts, too: the last one, unless somebody has lifted it. `rolled_back_by` tells whose
+    decision the rollback of this attempt was.
     """
 
     model: str
@@ -72,6 +94,7 @@ class ReleaseState:
     exposed: bool = False
     standing: Literal["", "promoted", "rolled_back"] = ""
     promoted_sha256: str = ""
+    rejection: Rejection | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     stages: tuple[Stage, ...] = ()
@@ -81,6 +104,7 @@ class ReleaseState:
     weight: int | None = None
     intended_weight: int | None = None
     rolling_back: bool = False
+    rolled_back_by: str | None = None
     rollback_phase: str | None = None
     first_bad_at: datetime | None = None
     weight_0_at: datetime | None = None

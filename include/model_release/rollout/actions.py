@@ -8,6 +8,9 @@ from typing import Any
 
 from include.model_release.rollout.observation import Observed
 
+# How long KServe may take to write a rollback's weights into the HTTPRoutes; as a rule it takes less than one second.
+ROUTES_FOLLOW_S = 3.0
+
 # The phases of a rollback; users are safe when the first is over.
 SHIELD, RESTORE, BOOT, RELEASE_TRAFFIC = "shield", "restore", "boot", "release"
 
@@ -78,12 +81,14 @@ class RollBack:
     alone.
 
     `unnoted_may_go`: a canary that the controller never took note of may be removed (Standard mode). A controller
-    that is merely slow could still lead users to it for a moment, so only who has waited for it may say so.
+    that is merely slow could still lead users to it for a moment, so only who has waited for it may say so. Likewise
+    `unseen_may_serve`: a good version that comes back may get its users though nobody may see how many pods it has.
     """
 
     stable_uri: str
     candidate_uri: str = ""
     unnoted_may_go: bool = False
+    unseen_may_serve: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,15 +141,35 @@ class Delete:
 
 
 @dataclass(frozen=True)
+class RoutePatch:
+    """A merge patch of the HTTPRoute `name`; it names the resourceVersion that was observed."""
+
+    name: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PatchRoutes:
+    """Write the weights of HTTPRoutes that KServe has made and leaves as they are; on 409 look again."""
+
+    patches: tuple[RoutePatch, ...]
+    reason: str
+    phase: str
+
+
+@dataclass(frozen=True)
 class Wait:
     """Nothing to do but to look again. `failure` says what holds it up, if the cluster says so; `users_safe`
-    is about a rollback: no traffic was seen on the bad revision.
+    is about a rollback: no traffic was seen on the bad revision. `fallback` is what to do where it was waited in vain
+    for `fallback_after_s` seconds.
     """
 
     reason: str
     phase: str
     failure: str | None = None
     users_safe: bool = False
+    fallback: PatchRoutes | None = None
+    fallback_after_s: float = ROUTES_FOLLOW_S
 
 
 @dataclass(frozen=True)
@@ -183,12 +208,15 @@ def refuse_weight(weight: int) -> Impossible | None:
 
 
 def refuse_raise(goal: StartCanary, observed: Observed) -> Impossible | None:
-    """Return why a candidate at percent 0 may not be given its first; None where it is this decision's own preview.
+    """Return why a candidate at percent 0 may not be given its first; None where it is this decision's own preview,
+    or its own start.
 
-    Percent 0 marks a rollback too. What tells them apart is in the cluster: a preview notes the generation that
-    its own patch made, and whoever decides to go back makes another.
+    Percent 0 marks a rollback too. What tells them apart is in the cluster: a preview and a start note the generation
+    that their own patch made, and whoever decides to go back makes another.
     """
-    if observed.is_preview and goal.generation == observed.generation:
+    is_previewed = observed.is_preview and goal.generation in (observed.begun_at + 1, observed.generation)
+    is_started = observed.is_start and goal.generation in (None, observed.begun_at)
+    if is_previewed or is_started:
         return _changed_transformer(observed)
     return Impossible(f"The canary on {observed.name} is being rolled back.", kind="rolled_back")
 
@@ -205,7 +233,9 @@ def refuse_preview(observed: Observed) -> Impossible | None:
 def refuse_forward(observed: Observed) -> Impossible | None:
     """Return why a canary under way may not go on; percent 0 has no users, and a raise is `StartCanary`'s."""
     if observed.canary_percent == 0:
-        state = "only a preview" if observed.is_preview else "being rolled back"
+        state = "being rolled back"
+        if observed.is_preview or observed.is_start:
+            state = "only a preview" if observed.is_preview else "not begun yet"
         return Impossible(f"The canary on {observed.name} is {state}.", kind="rolled_back")
     return _changed_transformer(observed)
 

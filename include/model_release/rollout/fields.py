@@ -21,11 +21,18 @@ CANDIDATE_URI = ANNOTATION_PREFIX + "candidate-uri"
 STABLE_URI = ANNOTATION_PREFIX + "stable-uri"
 STABLE_VERSION = ANNOTATION_PREFIX + "stable-version"
 STABLE_REVISION = ANNOTATION_PREFIX + "stable-revision"
+# Standard mode: stable's minReplicas before the canary, how many replicas it had then, and the candidate's first ones.
 STABLE_MIN_REPLICAS = ANNOTATION_PREFIX + "stable-min-replicas"
+STABLE_REPLICAS = ANNOTATION_PREFIX + "stable-replicas"
+FIRST_REPLICAS = ANNOTATION_PREFIX + "first-replicas"
 REPLACED_REVISION = ANNOTATION_PREFIX + "replaced-revision"
 ROLLED_BACK_URI = ANNOTATION_PREFIX + "rolled-back-uri"
 # The generation that the patch which began a preview made: percent 0 is a preview's only in that one.
 PREVIEW_GENERATION = ANNOTATION_PREFIX + "preview-generation"
+# Likewise of the patch that began a canary in Standard mode, where pods come up before the first percent.
+START_GENERATION = ANNOTATION_PREFIX + "start-generation"
+# A rollback took the canary to percent 0 before the controller had noted any other: its note of 0 proves nothing then.
+UNNOTED_RAISE = ANNOTATION_PREFIX + "unnoted-raise"
 TRANSFORMER = ANNOTATION_PREFIX + "transformer"
 NO_TRANSFORMER = "none"
 
@@ -35,6 +42,9 @@ _INT64 = 2**63
 TAG_ROUTING = "serving.kserve.io/enable-tag-routing"
 
 DEPLOYMENT_MODE = "serving.kserve.io/deploymentMode"
+# Standard mode: while more than half of a Deployment's pods answer, it is available, and KServe writes the routes.
+ROLLING_UPDATE = {"maxUnavailable": "50%"}
+
 # KServe renamed its modes; both names are in use.
 _MODES = {"Serverless": "Knative", "RawDeployment": "Standard"}
 
@@ -59,8 +69,12 @@ def transformer_digest(isvc: Mapping[str, Any]) -> str:
 
 def condition_is_true(status: Mapping[str, Any], kind: str) -> bool:
     """Tell whether the condition of this type says "True"."""
-    conditions = items(status.get("conditions"))
-    return any(item.get("type") == kind and item.get("status") == "True" for item in conditions)
+    return any(item.get("status") == "True" for item in conditions(status, kind))
+
+
+def conditions(status: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    """Return the conditions of this type: one, or none where the status does not tell."""
+    return [item for item in items(status.get("conditions")) if item.get("type") == kind]
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.model_release.rollout.fields import API_VERSION, DEPLOYMENT_MODE, RELEASE, TAG_ROUTING, VERSION
+from include.model_release.rollout.fields import (
+    API_VERSION,
+    DEPLOYMENT_MODE,
+    RELEASE,
+    ROLLING_UPDATE,
+    TAG_ROUTING,
+    VERSION,
+)
 from include.model_release.spec.release_file import ReleaseSpec
 
 
@@ -16,7 +23,8 @@ def inference_service_manifest(
     It names the deployment mode, which decides in what way a canary can be made at all, and one replica at
     least: a stable version that scales to zero is cold when traffic comes back to it. In Knative mode each
     revision with a place in the traffic is given a host of its own. In Standard mode the notes lie on the
-    predictor: they change with it, and one on the object would restart the pods of all.
+    predictor: they change with it, and one on the object would restart the pods of all. And there one pod that is
+    missing must not keep KServe from writing the routes, as Kubernetes' own maxUnavailable of 25 % would.
     """
     rollout = spec.rollout
     notes: dict[str, str] = {}
@@ -52,6 +60,11 @@ def inference_service_manifest(
                 "serviceAccountName": rollout.service_account,
                 "minReplicas": 1,
                 **({"annotations": notes} if is_standard and notes else {}),
+                **(
+                    {"deploymentStrategy": {"type": "RollingUpdate", "rollingUpdate": dict(ROLLING_UPDATE)}}
+                    if is_standard
+                    else {}
+                ),
                 "model": model,
             },
         },

@@ -39,6 +39,7 @@ from include.model_release.rollout.knative import forward as knative
 from include.model_release.rollout.observation import STABLE_URI, Observed, observe
 from include.model_release.rollout.rollback import roll_back
 from include.model_release.rollout.standard import forward as standard
+from include.model_release.rollout.standard.capacity import incomplete
 
 __all__ = [
     "Action",
@@ -125,12 +126,15 @@ def _first_deploy(goal: FirstDeploy, observed: Observed | None) -> Action:
             kind="foreign_change",
         )
     if observed.candidate_ready and observed.alone(observed.latest_ready):
-        return Done(dict(observed.traffic), reason="The first version has all traffic.")
+        short = "" if observed.standard is None else incomplete(observed.standard)
+        if not short:
+            return Done(dict(observed.traffic), reason="The first version has all traffic.")
+        return Wait(f"Waiting for all pods of the first version: {short}", "create")
     if observed.failure is not None:
         return Impossible(f"The first version does not come up: {observed.failure}.", kind="load_failed")
     missing = " ".join(observed.obstacles) if observed.candidate_ready else ""
     reason = "Waiting for the first version to come up and get its traffic."
-    return Wait(f"{reason} {missing}".rstrip(), "create")
+    return Wait(f"{reason} {missing}".rstrip() + observed.traffic_doubt, "create")
 
 
 def _withdraw(goal: Withdraw, observed: Observed | None) -> Action:

@@ -12,6 +12,7 @@ In the Knative dialect, read in KServe's source (`inference_service_status.go`, 
 - `status.observedGeneration` is copied from the Knative Service, whose generations are counted apart
   (kserve#6081). It may lag for ever or run ahead. So progress is proved by revision names, and the generation
   only breaks ties.
+- `traffic` is what Knative intends, not what the router does (`knative_view.py`).
 - An InferenceService's annotations are copied into the Knative revision template (kserve#3710), so a patch of
   annotations alone makes a new revision. Ours change only in patches that change the storageUri, which make
   one anyway.
@@ -38,12 +39,12 @@ from include.model_release.rollout.fields import (
     STABLE_REVISION,
     STABLE_URI,
     STABLE_VERSION,
+    START_GENERATION,
     TRANSFORMER,
     VERSION,
     condition_is_true,
     deployment_mode,
     is_percent,
-    items,
     mapping,
     percent,
     text,
@@ -51,6 +52,7 @@ from include.model_release.rollout.fields import (
     transformer_digest,
     whole,
 )
+from include.model_release.rollout.knative_view import knative_view
 from include.model_release.rollout.preflight import preflight
 from include.model_release.rollout.standard_view import (
     CanaryEntry,
@@ -86,7 +88,8 @@ class Observed:
     `storage_uri` is what the spec names last: the candidate while there is one. `canary_percent` is the
     candidate's weight in the spec, 0 in a preview and once a rollback was decided, None without a canary.
     `annotations` are the notes, wherever the dialect keeps them. `traffic_current` tells whether the router is known
-    to do what `traffic` says. `urls` are the addresses, by revision, that lead to that revision alone, whatever its
+    to do what `traffic` says; in the Knative dialect `route_pending` is why it is not, and `route_told` whether the
+    status tells of that at all. `urls` are the addresses, by revision, that lead to that revision alone, whatever its
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
     `standard` is what only that dialect has; None tells Knative. `unreadable` names what of the canary in the spec is
     of no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing else.
@@ -105,6 +108,8 @@ class Observed:
     previous_rolledout: str
     traffic: Mapping[str, int] = field(default_factory=dict)
     traffic_current: bool = True
+    route_pending: str = ""
+    route_told: bool = True
     urls: Mapping[str, str] = field(default_factory=dict)
     ready: bool = False
     transition: str = ""
@@ -156,7 +161,27 @@ class Observed:
 
         Whoever rolls back changes the spec, and with it the generation that was noted when the preview began.
         """
-        return self.canary_percent == 0 and self.annotation(PREVIEW_GENERATION) == str(self.generation)
+        return self._is_as_begun(PREVIEW_GENERATION)
+
+    @property
+    def is_start(self) -> bool:
+        """Whether percent 0 is that of a canary whose pods come up before its first users; likewise."""
+        return self._is_as_begun(START_GENERATION)
+
+    @property
+    def begun_at(self) -> int:
+        """The generation over which a preview or a start was laid that nobody has changed."""
+        return self.generation - 1 - self._growths
+
+    def _is_as_begun(self, key: str) -> bool:
+        noted = self.annotation(key)
+        return self.canary_percent == 0 and noted == str(self.generation - self._growths)
+
+    @property
+    def _growths(self) -> int:
+        """How many patches of ours have changed nothing but the candidate's replicas since it began at percent 0."""
+        own = None if self.standard is None else self.standard.own
+        return int(own is not None and own.has_grown)
 
     @property
     def transformer_changed(self) -> bool:
@@ -187,8 +212,12 @@ class Observed:
 
     def alone(self, revision: str) -> bool:
         """Return whether `revision` was seen to get all the traffic."""
+        return self.traffic_current and self.is_intended_alone(revision)
+
+    def is_intended_alone(self, revision: str) -> bool:
+        """Return whether `revision` is to get all the traffic, whatever the router does."""
         sharing = {name for name, percent in self.traffic.items() if percent > 0}
-        return self.traffic_current and bool(revision) and sharing == {revision}
+        return bool(revision) and sharing == {revision}
 
     def is_split(self, shares: Mapping[str, int]) -> bool:
         """Return whether the traffic was seen to be exactly `shares`, percent by revision."""
@@ -209,9 +238,22 @@ class Observed:
         """Return whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
         if self.standard is not None:
             return self.traffic_current and _gives_nothing(self.standard, storage_uri)
-        if self.storage_uri != storage_uri:
-            return bool(self.storage_uri)
-        return self.canary_percent == 0 and self.traffic_current and self.share(self.latest_created) == 0
+        if self.storage_uri == storage_uri:
+            return self.canary_percent == 0 and self.traffic_current and self.share(self.latest_created) == 0
+        replaced = self.annotation(REPLACED_REVISION)
+        if replaced:
+            return self.traffic_current and self.share(replaced) == 0
+        return self.alone(self.annotation(STABLE_REVISION)) or self.alone(self.latest_created)
+
+    @property
+    def traffic_doubt(self) -> str:
+        """What people are told of traffic that the router is not known to have taken; "" where nothing is known to
+        stand against it.
+        """
+        if not self.route_pending:
+            return ""
+        shares = ", ".join(f"{percent} % to {revision}" for revision, percent in self.traffic.items())
+        return f" Knative intends {shares or 'no traffic'}; {self.route_pending}."
 
     def annotation(self, key: str) -> str:
         """Return one annotation, "" where it is not set."""
@@ -224,32 +266,37 @@ def _gives_nothing(view: StandardView, storage_uri: str) -> bool:
     return view.stable_uri != storage_uri and not wanted and not seen
 
 
-def observe(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]] = ()) -> Observed:
+def observe(
+    isvc: Mapping[str, Any],
+    routes: Iterable[Mapping[str, Any]] = (),
+    deployments: Iterable[Mapping[str, Any]] | None = None,
+) -> Observed:
     """Read an InferenceService (v1beta1, as the API returns it); a missing status reads as "nothing happened
     yet".
 
-    `routes` are its HTTPRoutes, among others perhaps; only the Standard mode looks at them. Where no mode is
-    named it is Knative.
+    `routes` are its HTTPRoutes and `deployments` its Deployments (None: they could not be read), among others perhaps;
+    only the Standard mode looks at them. Where no mode is named it is Knative.
     """
     if deployment_mode(isvc) == "Standard":
-        return _observe_standard(isvc, list(routes))
+        return _observe_standard(isvc, list(routes), deployments)
     metadata, spec, status = (mapping(isvc.get(part)) for part in ("metadata", "spec", "status"))
     predictor = mapping(spec.get("predictor"))
     component = mapping(mapping(status.get("components")).get("predictor"))
-    latest_ready = text(component.get("latestReadyRevision"))
     told_percent = predictor.get("canaryTrafficPercent")
-    traffic, whole_traffic = _traffic(component.get("traffic"), latest_ready)
+    view = knative_view(status, component, percent(told_percent))
     return Observed(
         **_common(isvc),
         storage_uri=text(mapping(predictor.get("model")).get("storageUri")),
         canary_percent=percent(told_percent),
         latest_created=text(component.get("latestCreatedRevision")),
-        latest_ready=latest_ready,
+        latest_ready=text(component.get("latestReadyRevision")),
         latest_rolledout=text(component.get("latestRolledoutRevision")),
         previous_rolledout=text(component.get("previousRolledoutRevision")),
-        traffic=traffic,
-        traffic_current=whole_traffic,
-        urls=_urls(component.get("traffic")),
+        traffic=view.shares,
+        traffic_current=view.is_whole and not view.route_pending,
+        route_pending=view.route_pending,
+        route_told=view.route_told,
+        urls=view.urls,
         failure=_failure(mapping(status.get("modelStatus")), text(component.get("latestCreatedRevision"))),
         annotations=texts(metadata.get("annotations")),
         obstacles=preflight(isvc),
@@ -278,8 +325,12 @@ def _common(isvc: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _observe_standard(isvc: Mapping[str, Any], routes: list[Mapping[str, Any]]) -> Observed:
-    view = standard_view(isvc, routes)
+def _observe_standard(
+    isvc: Mapping[str, Any],
+    routes: list[Mapping[str, Any]],
+    deployments: Iterable[Mapping[str, Any]] | None,
+) -> Observed:
+    view = standard_view(isvc, routes, deployments)
     own, stable = view.own, view.stable_backend
     model_status = mapping(mapping(isvc.get("status")).get("modelStatus"))
     candidate_is_up = own is not None and (echo := view.echo(own)) is not None and echo.ready
@@ -325,33 +376,6 @@ def _notes(isvc: Mapping[str, Any], view: StandardView, own: CanaryEntry | None)
 
 def _ours(notes: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in notes.items() if key.startswith(ANNOTATION_PREFIX)}
-
-
-def _traffic(targets: Any, latest_ready: str) -> tuple[dict[str, int], bool]:
-    """Sum percents by revision: the same revision may be both `latest` and `prev`. Tell whether that is all.
-
-    It is not where a share cannot be read, or is somebody's that has no name: who has it may be anybody.
-    """
-    known = items(targets)
-    is_whole = isinstance(targets, list) and len(known) == len(targets)
-    shares: dict[str, int] = {}
-    for target in known:
-        is_latest = target.get("latestRevision") is True
-        revision = text(target.get("revisionName")) or (latest_ready if is_latest else "")
-        share = target.get("percent")
-        is_whole = is_whole and (share is None or is_percent(share)) and bool(revision or not share)
-        if revision:
-            shares[revision] = shares.get(revision, 0) + (percent(share) or 0)
-    return shares, is_whole
-
-
-def _urls(targets: Any) -> dict[str, str]:
-    """Return the URL of each revision that has a tag; KServe tags "latest" where tag routing is enabled, and "prev"."""
-    return {
-        text(target.get("revisionName")): text(target.get("url"))
-        for target in items(targets)
-        if target.get("revisionName") and target.get("url")
-    }
 
 
 def _failure(model_status: Mapping[str, Any], latest_created: str) -> str | None:

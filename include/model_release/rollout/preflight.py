@@ -18,7 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.rollout.fields import condition_is_true, deployment_mode, mapping, texts
+from include.model_release.rollout.fields import (
+    condition_is_true,
+    conditions,
+    deployment_mode,
+    mapping,
+    texts,
+)
+from include.model_release.rollout.knative_view import ROUTE_READY
 from include.model_release.rollout.standard_view import StandardView, standard_view
 
 _VISIBILITY = "networking.kserve.io/visibility"
@@ -88,6 +95,12 @@ def _knative(isvc: Mapping[str, Any]) -> Iterator[str]:
             "The predictor is ready, but its status tells of no traffic: there is no Knative route whose split "
             "could be seen. See that Knative Serving and its ingress run, or deploy in Standard mode."
         )
+    if condition_is_true(status, "PredictorReady") and not conditions(status, ROUTE_READY):
+        yield (
+            f"The predictor is ready, but its status has no condition {ROUTE_READY}: traffic there is what Knative "
+            "intends, and nobody could know whether the router has taken a weight. Upgrade KServe, or deploy in "
+            "Standard mode."
+        )
 
 
 def _standard(isvc: Mapping[str, Any], view: StandardView, config: ClusterConfig | None) -> Iterator[str]:
@@ -145,6 +158,7 @@ def _predictor(view: StandardView) -> Iterator[str]:
         yield "`minReplicas: 0` leaves no replica that a canary may have, nor a warm one to go back to: set 1."
     if replicas and replicas > 1 and 0 < view.max_replicas < 2 * replicas and view.own is None:
         yield (
-            f"A ready canary takes its replicas from stable's minReplicas ({replicas}); to keep them all, it must "
-            f"be doubled for that time, but maxReplicas is {view.max_replicas}. Raise it to {2 * replicas}."
+            f"A ready canary takes its replicas from stable's minReplicas ({replicas}); for stable to keep them all, "
+            f"that is raised by as many, up to {2 * replicas} before the promotion, but maxReplicas is "
+            f"{view.max_replicas}. Raise it to {2 * replicas}."
         )

@@ -16,6 +16,8 @@ The rules, for everybody:
 - *Transient error.* The API did not answer, or what it did is not known: observe again after a pause, for as long as
   `Limits.outage_s` allows; then give up with that error. A pause by a person is no outage: give up at once.
 - *Any other error*, and a goal that cannot be reached from what is there, another's change included: give up at once.
+- *In vain.* A wait may name what to do when it has lasted for so long (`Wait.fallback`). That is done again after as
+  long. Where it cannot be done, that is said with the wait's reason, and the wait goes on.
 - *Time.* When `Limits.timeout_s` is over, give up. What is reached at the last observation is reached.
 """
 
@@ -43,6 +45,7 @@ from include.model_release.rollout.actions import (
     Goal,
     Impossible,
     Patch,
+    PatchRoutes,
     RollBack,
     Wait,
 )
@@ -107,7 +110,7 @@ class Observe:
 class Act:
     """Send the action to the cluster."""
 
-    action: Create | Patch | Expose | Delete
+    action: Create | Patch | Expose | Delete | PatchRoutes
 
 
 @dataclass(frozen=True)
@@ -151,13 +154,52 @@ class Limits:
     :param poll_s: between two observations.
     :param outage_s: for how long transient errors may follow each other.
     :param unnoted_after_s: after how long a rollback may remove a canary that KServe's controller never took note of;
-        see `RollBack.unnoted_may_go`.
+        see `RollBack.unnoted_may_go`; and a version be trusted of which nobody may see the pods.
     """
 
     timeout_s: float = math.inf
     poll_s: float = 0.0
     outage_s: float = math.inf
     unnoted_after_s: float = math.inf
+
+
+class _Fallback:
+    """Since when a wait with a fallback lasts, and what came of the fallback when it was sent last."""
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+        self._is_sent = False
+        self._trouble = ""
+
+    def told_of(self, action: Action) -> Action:
+        """Return the action; a wait whose fallback could not be sent says so."""
+        if not isinstance(action, Wait) or action.fallback is None:
+            self._since_s, self._trouble = None, ""
+            return action
+        return replace(action, reason=f"{action.reason} {self._trouble}".rstrip())
+
+    def due(self, wait: Wait, now_s: float) -> PatchRoutes | None:
+        """Return the wait's fallback if it has lasted long enough."""
+        if wait.fallback is None:
+            return None
+        self._since_s = now_s if self._since_s is None else self._since_s
+        if now_s - self._since_s < wait.fallback_after_s:
+            return None
+        self._is_sent = True
+        return wait.fallback
+
+    def sent(self, accepted: bool, now_s: float) -> None:
+        """Take note that what was sent was answered; a conflict is followed by the next observation's."""
+        if self._is_sent and accepted:
+            self._since_s, self._trouble = now_s, ""
+        self._is_sent = False
+
+    def failed(self, error: SlipwayError, now_s: float) -> bool:
+        """Return whether the error is that of a fallback, and take note of it."""
+        was_sent, self._is_sent = self._is_sent, False
+        if was_sent:
+            self._since_s, self._trouble = now_s, f"The HTTPRoutes could not be written: {error.in_short()}."
+        return was_sent
 
 
 class Reconciler:
@@ -182,6 +224,7 @@ class Reconciler:
         self._began_s = began_s
         self._failing_since_s: float | None = None
         self._last: Reconciliation | None = None
+        self._fallback = _Fallback()
 
     @property
     def reason(self) -> str:
@@ -197,14 +240,17 @@ class Reconciler:
                 return self._after_observation(event.observed, now_s)
             case Acted():
                 self._failing_since_s = None
+                self._fallback.sent(event.accepted, now_s)
                 return self._pause(now_s)
             case Failed():
+                if self._fallback.failed(event.error, now_s):
+                    return self._pause(now_s)
                 return self._after_error(event.error, now_s)
 
     def _after_observation(self, observed: Observed | None, now_s: float) -> Step:
         if isinstance(self.goal, RollBack) and now_s - self._began_s > self._limits.unnoted_after_s:
-            self.goal = replace(self.goal, unnoted_may_go=True)
-        action = next_action(self.goal, observed)
+            self.goal = replace(self.goal, unnoted_may_go=True, unseen_may_serve=True)
+        action = self._fallback.told_of(next_action(self.goal, observed))
         self._last = last = Reconciliation(observed, action)
         if isinstance(action, Done) or (self._suffices is not None and self._suffices(last)):
             return Reached(last)
@@ -216,7 +262,8 @@ class Reconciler:
                 return GiveUp(self._impossible(action))
             case Wait():
                 self._failing_since_s = None
-                return self._pause(now_s)
+                fallback = self._fallback.due(action, now_s)
+                return self._pause(now_s) if fallback is None else Act(fallback)
 
     def _after_error(self, error: SlipwayError, now_s: float) -> Step:
         self._last = None

@@ -9,10 +9,13 @@ PR 5984, `inference_service_validation_test.go`, `test/e2e/predictor/test_canary
   ISVC-NAME-predictor after `predictor.name`; stable's ISVC-predictor, or ISVC-NAME-predictor once it has a
   name. What the entry leaves out it takes from `spec.predictor`.
 - `status.canaryStatuses[]` is `{name, ready, trafficPercent}`. The percent repeats the spec and says nothing
-  about traffic; `ready` is "at least one pod is available".
+  about traffic; `ready` is "at least one pod is available", of however many. How many there are the Deployments tell
+  (`replicas.py`): minReplicas are an autoscaler's, and a Deployment begins with one pod.
 - The HTTPRoutes ISVC and ISVC-predictor carry the weights in `backendRefs`, for ready canaries only, stable
   getting the rest; without canaries a single reference without a weight. They keep their names over a promotion.
-- They are left as they are while the stable predictor is not ready, and what a Gateway makes of them is told in
+- They are left as they are while the stable predictor is not ready, which is its Deployment's condition Available:
+  with Kubernetes' maxUnavailable of 25 % one missing pod of three is enough, with slipway's 50 % two are.
+- What a Gateway makes of them is told in
   their own status (`parents[].conditions[]`, each with the generation that it is about).
 - Annotations of the InferenceService reach the pods of *every* predictor, so a new annotation restarts stable
   (`createRawDefaultDeployment` puts the component's metadata into the pod template). Slipway's notes lie in the
@@ -34,6 +37,7 @@ from include.model_release.rollout.candidate_route import (
 )
 from include.model_release.rollout.fields import (
     CANDIDATE_URI,
+    FIRST_REPLICAS,
     condition_is_true,
     is_percent,
     items,
@@ -43,6 +47,7 @@ from include.model_release.rollout.fields import (
     texts,
     whole,
 )
+from include.model_release.rollout.replicas import Replicas, number_in, read_deployments
 
 _VERSION_IN_URI = re.compile(r"/([0-9]{1,12})/repository/?$")
 UNKNOWN = "unknown"
@@ -84,6 +89,17 @@ class CanaryEntry:
         """Whether slipway made it."""
         return CANDIDATE_URI in self.notes
 
+    @property
+    def min_replicas(self) -> int:
+        """Its own `minReplicas`; 1 where it has none."""
+        return max(whole(mapping(self.body.get("predictor")).get("minReplicas")) or 1, 1)
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether it has other replicas than when it began."""
+        first = number_in(self.notes.get(FIRST_REPLICAS, ""))
+        return first is not None and first != self.min_replicas
+
 
 @dataclass(frozen=True)
 class CanaryEcho:
@@ -112,7 +128,8 @@ class StandardView:
     """One InferenceService in Standard mode. `predictor` is its `spec.predictor`, whole.
 
     `own_route` is the HTTPRoute of slipway's that leads testers to the candidate; `route_to` returns it as it should be
-    for a canary, None where KServe's own routes tell of no host. `unreadable` names the parts of `spec.canary` that are
+    for a canary, None where KServe's own routes tell of no host. `deployments` tells of the pods, by backend; None
+    where nobody could see. `unreadable` names the parts of `spec.canary` that are
     of no known form.
     """
 
@@ -126,6 +143,7 @@ class StandardView:
     uid: str = ""
     routes: tuple[Mapping[str, Any], ...] = ()
     unreadable: tuple[str, ...] = ()
+    deployments: Mapping[str, Replicas] | None = None
 
     @property
     def own(self) -> CanaryEntry | None:
@@ -187,8 +205,12 @@ class StandardView:
         return self.echoes.get(entry.name)
 
 
-def standard_view(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]]) -> StandardView:
-    """Read the parts of Standard mode; `routes` are the HTTPRoutes of the service or of its whole namespace."""
+def standard_view(
+    isvc: Mapping[str, Any],
+    routes: Iterable[Mapping[str, Any]],
+    deployments: Iterable[Mapping[str, Any]] | None = None,
+) -> StandardView:
+    """Read the parts of Standard mode; `routes` and `deployments` are the service's, or its whole namespace's."""
     spec, status = mapping(isvc.get("spec")), mapping(isvc.get("status"))
     metadata = mapping(isvc.get("metadata"))
     service, routes = text(metadata.get("name")), tuple(items(list(routes)))
@@ -208,6 +230,7 @@ def standard_view(isvc: Mapping[str, Any], routes: Iterable[Mapping[str, Any]]) 
         uid=text(metadata.get("uid")),
         routes=routes,
         unreadable=tuple(_unreadable(spec.get("canary"))),
+        deployments=None if deployments is None else read_deployments(deployments),
     )
 
 

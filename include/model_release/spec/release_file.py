@@ -31,6 +31,7 @@ from include.model_release.spec.conversion.repositories import EnsembleConversio
 from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
+from include.model_release.spec.retention import Retention
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
 from include.model_release.spec.rollout.metrics import Metrics, MetricsOverrides
@@ -66,6 +67,7 @@ __all__ = [
     "RegressionValidation",
     "ReleaseSpec",
     "Resources",
+    "Retention",
     "Rollout",
     "RolloutStep",
     "ServiceLevel",
@@ -111,6 +113,7 @@ class ReleaseSpec(SpecPart):
     validation: Validation = ClassificationValidation()
     benchmark: Benchmark = Benchmark()
     rollout: Rollout = Rollout()
+    retention: Retention = Retention()
 
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:

@@ -24,6 +24,8 @@ class Resource:
     persistent: bool = True
     # A type of Kubernetes' own outside the core group; others with a group are custom resources.
     built_in: bool = False
+    # Only the emulator's own controllers write it; others read.
+    read_only: bool = False
     # `metadata.managedFields` tells when it was last written, by the server's clock.
     tells_last_write: bool = False
 
@@ -71,6 +73,16 @@ INFERENCE_SERVICES = Resource(
     has_status=True,
 )
 LEASES = Resource("leases", "Lease", group="coordination.k8s.io", built_in=True, tells_last_write=True)
+DEPLOYMENTS = Resource(
+    "deployments",
+    "Deployment",
+    group="apps",
+    short_names=("deploy",),
+    has_status=True,
+    persistent=False,
+    built_in=True,
+    read_only=True,
+)
 HTTP_ROUTES = Resource("httproutes", "HTTPRoute", group="gateway.networking.k8s.io", has_status=True)
 RESOURCES: tuple[Resource, ...] = (
     NAMESPACES,
@@ -80,4 +92,5 @@ RESOURCES: tuple[Resource, ...] = (
     LEASES,
     HTTP_ROUTES,
     CONFIG_MAPS,
+    DEPLOYMENTS,
 )

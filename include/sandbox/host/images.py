@@ -29,6 +29,8 @@ from pathlib import Path
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 IMAGE_SOURCES = PROJECT_ROOT / "include" / "images"
 IMAGES_VARIABLE = "SLIPWAY_IMAGES_DIR"
+# What the Dockerfiles set for every program of an image: a virtual environment cannot.
+IMAGE_VARIABLES = {"ORT_DISABLE_TELEMETRY": "1"}
 
 
 def images_dir(environment: Mapping[str, str] = os.environ) -> Path:

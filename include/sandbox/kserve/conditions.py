@@ -9,7 +9,14 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 # Status, reason and message.
 Condition = tuple[ConditionStatus, str, str]
 TRUE: Condition = ("True", "", "")
-_INFORMATIVE = ("LatestDeploymentReady", "PredictorConfigurationReady", "PredictorRouteReady", "RoutesReady")
+_INFORMATIVE = (
+    "CanaryPredictorReady",
+    "LatestDeploymentReady",
+    "PredictorConfigurationReady",
+    "PredictorRouteReady",
+    "RoutesReady",
+    "Stopped",
+)
 
 
 def with_times(

@@ -19,6 +19,7 @@ from include.sandbox.kserve.finalizer import Finalizers
 from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard.gateway import OtherRoutes
+from include.sandbox.kserve.standard.pods import MissingPods
 from include.sandbox.kserve.standard.worker import StandardWorker
 from include.sandbox.kserve.worker import KIND, ServiceWorker, WorkerContext
 from include.sandbox.services.router import Router
@@ -47,7 +48,8 @@ class KServeController:
         self.store = store
         self.settings = settings
         self.router = Router(settings.router_dir, settings.router_admin_url)
-        self.routes = OtherRoutes(store, self.route)
+        self.routes = OtherRoutes(store, self.route, self._wake)
+        self.missing_pods = MissingPods(store, self._wake)
         self._services: dict[Key, ServiceWorker] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._install: TritonInstall | None = None
@@ -62,6 +64,7 @@ class KServeController:
         loop = asyncio.get_running_loop()
         following = [
             loop.create_task(self.routes.run(), name="routes"),
+            loop.create_task(self.missing_pods.run(), name="missing pods"),
             loop.create_task(Finalizers(self.store).run(), name="finalizers"),
         ]
         try:
@@ -131,9 +134,17 @@ class KServeController:
             # A mode cannot be changed, but an object of the same name may be made anew.
             if worker is not None:
                 self._begin_shut_down(worker)
-            context = WorkerContext(self.store, self.settings, self.prepare_install, self.route)
+            context = WorkerContext(
+                self.store, self.settings, self.prepare_install, self.route, self.missing_pods.of
+            )
             self._services[key] = WORKERS[mode](context, namespace, name)
         self._services[key].wake()
+
+    def _wake(self, namespace: str, name: str = "") -> None:
+        """Have the workers of a namespace look again, or the one of this name alone."""
+        for (where, what), worker in self._services.items():
+            if where == namespace and name in ("", what):
+                worker.wake()
 
     def _begin_shut_down(self, worker: ServiceWorker) -> None:
         task = asyncio.get_running_loop().create_task(worker.shut_down())

@@ -59,8 +59,11 @@ class KServeSettings:
     `environment` is what a predictor's pod would have (AWS_*); `scale_down_grace_s` is how long a revision
     stays that has no part in the traffic; `unpropagated_annotations` is inferenceservice-config's list of
     annotations that do not reach the revision template, `gateway_api` its enableGatewayApi, `gateway` the
-    Gateway (NAMESPACE/NAME) that HTTPRoutes name, and `gateway_lag_s` how long that takes to act on one. `mirror`
-    gets copies of users' requests while a candidate without users is shown.
+    Gateway (NAMESPACE/NAME) that HTTPRoutes name, and `gateway_lag_s` how long that takes to act on one.
+    `ingress_lag_s` is how long Knative's ingress takes to act on new traffic (None: it is dead, and never does).
+    `mirror` gets copies of users' requests while a candidate without users is shown. In Standard mode the autoscalers
+    look each `autoscaler_period_s` (Kubernetes': 15), and each further pod of a Deployment takes `pod_start_s` to come
+    up.
     """
 
     state_dir: Path
@@ -75,6 +78,9 @@ class KServeSettings:
     gateway_api: bool = True
     gateway: str = "kserve/kserve-ingress-gateway"
     gateway_lag_s: float = 0.1
+    autoscaler_period_s: float = 0.5
+    pod_start_s: float = 0.2
+    ingress_lag_s: float | None = 0.3
     mirror: Mirror | None = None
     # inferenceservice-config's defaultDeploymentMode.
     default_deployment_mode: str = DEFAULT_DEPLOYMENT_MODE
@@ -86,17 +92,20 @@ class KServeSettings:
         here.
 
         Under "kserve": router_dir, router_admin_url, domain; optional: triton_dir, scale_down_grace_s,
-        service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s, mirror ({"http_port", "grpc_port"}),
-        default_deployment_mode.
+        service_annotation_disallowed_list, enable_gateway_api, gateway_lag_s, ingress_lag_s (null: never),
+        autoscaler_period_s, pod_start_s, mirror ({"http_port", "grpc_port"}), default_deployment_mode.
         Raises `SlipwayError` that names a missing key.
         """
         base = base or Path.cwd()
         try:
             kserve = config["kserve"]
             optional: dict[str, Any] = {}
-            for seconds in ("scale_down_grace_s", "gateway_lag_s"):
+            for seconds in ("scale_down_grace_s", "gateway_lag_s", "autoscaler_period_s", "pod_start_s"):
                 if seconds in kserve:
                     optional[seconds] = float(kserve[seconds])
+            if "ingress_lag_s" in kserve:
+                lag_s = kserve["ingress_lag_s"]
+                optional["ingress_lag_s"] = None if lag_s is None else float(lag_s)
             if "service_annotation_disallowed_list" in kserve:
                 optional["unpropagated_annotations"] = tuple(kserve["service_annotation_disallowed_list"])
             if "enable_gateway_api" in kserve:

@@ -35,12 +35,16 @@ SHUTDOWN_GRACE_S = 0.5
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What a worker is given: `route` makes the router do what all services want and returns once it does."""
+    """What a worker is given: `route` makes the router do what all services want and returns once it does.
+
+    `missing_pods` tells how many pods of each Deployment of a namespace shall not answer; Standard mode only.
+    """
 
     store: Store
     settings: KServeSettings
     prepare_install: Callable[[], TritonInstall]
     route: Callable[[], Awaitable[None]]
+    missing_pods: Callable[[str], Mapping[str, int]] = lambda namespace: {}
 
 
 class ServiceWorker(ABC):

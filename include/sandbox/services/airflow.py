@@ -34,6 +34,35 @@ COMPONENTS = ("scheduler", "triggerer", "dag_processor")
 # How many tasks run at once: each is a process of 150 MiB or so, and a laptop has few cores.
 PARALLELISM = 4
 
+# What releases need of Airflow wherever it runs; docker-compose.yaml and docs/settings.md have the same, by a test.
+NEEDED_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "core": {
+        # A paused intake finds no version, and a paused release does not start.
+        "dags_are_paused_at_creation": "False",
+        # On a busy machine the DAGs take longer to import than 30 s, and a release would lose its DAG half-way.
+        "dagbag_import_timeout": "180",
+    },
+    "dag_processor": {
+        # Above the import's own limit, which tells which file it was.
+        "dag_file_processor_timeout": "240",
+    },
+    "scheduler": {
+        # How soon a lost process is noticed: 300 s by default.
+        "task_instance_heartbeat_timeout": "60",
+    },
+    # Until a triggerer counts as dead nobody takes over its canaries, whose leases run on
+    # (include/model_release/rollout/lease_terms.py says how the two must fit).
+    "triggerer": {"job_heartbeat_sec": "2", "triggerer_health_check_threshold": "15"},
+    "workers": {
+        # On a busy machine an answer may take longer than the default of 5 s, and a report that was taken but is sent
+        # again makes Airflow run the task again.
+        "execution_api_timeout": "30",
+        # A supervisor may notice the end of its task only at its next heartbeat. If the trigger of a task that has
+        # deferred fires before, the scheduler takes the task for dead and runs it again.
+        "min_heartbeat_interval": "1",
+    },
+}
+
 LOCAL_SETTINGS = Path(__file__).with_name("airflow_local_settings.py")
 
 
@@ -74,14 +103,13 @@ def component_commands(settings: SandboxSettings) -> dict[str, list[str]]:
 def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dict[str, str]]:
     """Return the sections and options of `airflow.cfg` that differ from Airflow's own defaults."""
     home = settings.airflow_home
-    return {
+    own = {
         "core": {
             "dags_folder": str(dags_folder),
             "plugins_folder": str(PROJECT_ROOT / "plugins"),
             "executor": "LocalExecutor",
             "parallelism": str(PARALLELISM),
             "load_examples": "False",
-            "dags_are_paused_at_creation": "False",
             "execution_api_server_url": f"{settings.airflow_url}/execution/",
             "simple_auth_manager_users": f"{settings.airflow_user}:admin",
             "simple_auth_manager_passwords_file": str(home / "passwords.json"),
@@ -89,8 +117,6 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
             # The default asks the resolver for a full name, which takes seconds where there is none.
             "hostname_callable": "socket.gethostname",
             "min_serialized_dag_update_interval": "5",
-            # On a busy machine the DAGs take longer to import than 30 s, and a release would lose its DAG half-way.
-            "dagbag_import_timeout": "180",
         },
         "database": {
             "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}",
@@ -110,36 +136,24 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
             "dag_processor_child_process_log_directory": str(settings.log_dir / "airflow" / "dag_processor"),
             "colored_console_log": "False",
         },
-        # How soon one task follows another, and how soon a changed file or a lost process is noticed.
+        # How soon one task follows another, and how soon a changed file is noticed.
         "scheduler": {
             "scheduler_idle_sleep_time": "0.2",
             "scheduler_heartbeat_sec": "2",
             "job_heartbeat_sec": "2",
             "trigger_timeout_check_interval": "5",
-            "task_instance_heartbeat_timeout": "60",
             "orphaned_tasks_check_interval": "30",
         },
-        # On a busy machine an answer may take longer than the default of 5 s, and a report that was taken but is
-        # sent again makes Airflow run the task again.
-        # A supervisor may notice the end of its task only at its next heartbeat. If the trigger of a task that has
-        # deferred fires before, the scheduler takes the task for dead and runs it again.
-        "workers": {"execution_api_timeout": "30", "min_heartbeat_interval": "1"},
-        # Until a triggerer counts as dead nobody takes over its canaries, whose leases run on
-        # (include/model_release/rollout/lease_terms.py says how the two must fit).
-        "triggerer": {
-            "job_heartbeat_sec": "2",
-            "capacity": "100",
-            "triggerer_health_check_threshold": "15",
-        },
+        "triggerer": {"capacity": "100"},
         "dag_processor": {
             "refresh_interval": "10",
             "min_file_process_interval": "60",
             "parsing_processes": "1",
-            # Above the import's own limit, which tells which file it was.
-            "dag_file_processor_timeout": "240",
             "print_stats_interval": "300",
         },
     }
+    sections = dict.fromkeys((*own, *NEEDED_OPTIONS))
+    return {name: {**own.get(name, {}), **NEEDED_OPTIONS.get(name, {})} for name in sections}
 
 
 def airflow_environment(

@@ -25,6 +25,7 @@ from typing import Literal
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError, TimedOutError
 from include.sandbox.host.child_process import end_with_parent
+from include.sandbox.host.images import IMAGE_VARIABLES
 from include.sandbox.host.settings import LOOPBACK
 from include.sandbox.services.triton_install import FOREIGN_VARIABLES, TritonInstall
 
@@ -129,6 +130,7 @@ class TritonServer:
         path = os.pathsep.join([str(self.install.venv / "bin"), inherited.get("PATH", os.defpath)])
         return {
             **inherited,
+            **IMAGE_VARIABLES,
             **self.environment,
             "PATH": path,
             "LD_LIBRARY_PATH": self.install.library_path,

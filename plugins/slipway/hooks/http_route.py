@@ -12,7 +12,7 @@ from slipway.hooks.kubernetes_object import ClusterObjectHook
 
 
 class HTTPRouteHook(ClusterObjectHook):
-    """One HTTPRoute; what it makes, replaces and deletes is slipway's own only.
+    """One HTTPRoute; what it makes, replaces and deletes is slipway's own only, of KServe's it writes the weights.
 
     "Could not read" (`ClusterUnavailableError`) is never reported as "is absent" (`None`).
     """
@@ -42,6 +42,13 @@ class HTTPRouteHook(ClusterObjectHook):
             return False
         metadata = {**manifest["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}
         return self._patch({"metadata": metadata, "spec": manifest["spec"]}) is not None
+
+    def set_weights(self, body: Mapping[str, Any]) -> bool:
+        """Apply a merge patch to a route of KServe's; False: it has changed since it was read (409), or is gone.
+
+        :param body: a mapping with ``metadata.resourceVersion``.
+        """
+        return self._patch(body) is not None
 
     def remove(self, service: str) -> None:
         """Delete the route if there is one of slipway's for this InferenceService."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from include.kubernetes_objects import ObjectKind
+from include.model_release.errors import ClusterUnavailableError
+from include.model_release.rollout.actions import PatchRoutes
 from include.model_release.rollout.candidate_route import route_name
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 
+log = logging.getLogger(__name__)
+
+_DEPLOYMENTS = ObjectKind("apps", "v1", "deployments", "Deployment")
+_SERVICE_LABEL = "serving.kserve.io/inferenceservice"
 _CONFIG_MAP = ("kserve", "inferenceservice-config")
 
 
@@ -60,6 +67,23 @@ class KServeHook(ClusterObjectHook):
         names = (self.name, f"{self.name}-predictor", route_name(self.name))
         found = (self._route(name).get() for name in names)
         return [route for route in found if route is not None]
+
+    def deployments(self) -> list[Mapping[str, Any]] | None:
+        """Return the Deployments that KServe has made for the InferenceService in Standard mode.
+
+        :returns: None where they cannot be read: what needs to know waits, and a rollback does not.
+        """
+        selector = f"{_SERVICE_LABEL}={self.name}"
+        try:
+            return self.objects.list(_DEPLOYMENTS, self.namespace, label_selector=selector).items
+        except ClusterUnavailableError as error:
+            log.debug("%s", error)
+            return None
+
+    def patch_routes(self, action: PatchRoutes) -> bool:
+        """Write weights into KServe's HTTPRoutes; False: one has changed since it was read, so look again."""
+        log.warning("%s/%s: %s", self.namespace, self.name, action.reason)
+        return all(self._route(one.name).set_weights(one.body) for one in action.patches)
 
     def expose(self, manifest: Mapping[str, Any]) -> bool:
         """Has the candidate's own HTTPRoute in the cluster; False: somebody wrote it in between, look again.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -14,9 +15,12 @@ from include.model_release.errors import UserError
 from include.model_release.identifiers import validate_model_name
 from include.model_release.intake import IncomingVersion, IntakeResult, message_bodies, parse_messages
 from include.model_release.record.arrivals import Arrival, Kept, kept_as_json, kept_from
+from include.model_release.spec.release_file import load_model_spec
+from include.model_release.spec.rollout.rollout import AfterRollback
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.intake_sweep import LIST_PAGES, Look, ModelLook, look_at_models
+from slipway.intake_sweep import Look, ModelLook, look_at_models
+from slipway.release_record.history import LIST_PAGES
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -42,6 +46,8 @@ class FindNewVersionsOperator(BaseOperator):
     :param bucket: the bucket (templated).
     :param release_dag_id: the DAG whose runs are started.
     :param limit_s: after this time it goes on with what it has found.
+    :param releases_dir: the folder with the release files, which say whether a model goes on by itself after a
+        rollback; empty, or without a file that can be read: it does not.
     :return: one mapping a version, as `TriggerDagRunOperator.expand_kwargs` takes it. The XCom ``set_aside`` names
         what starts nothing because something is wrong with it.
     """
@@ -55,6 +61,7 @@ class FindNewVersionsOperator(BaseOperator):
         aws_conn_id: str = "aws_default",
         release_dag_id: str = "model_release",
         limit_s: float = 180.0,
+        releases_dir: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -62,6 +69,7 @@ class FindNewVersionsOperator(BaseOperator):
         self.aws_conn_id = aws_conn_id
         self.release_dag_id = release_dag_id
         self.limit_s = limit_s
+        self.releases_dir = releases_dir
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Looks at what the events tell of, or at everything; leaves out what was started before."""
@@ -79,7 +87,9 @@ class FindNewVersionsOperator(BaseOperator):
             versions = {
                 model: frozenset(each.version for each in told if each.model == model) for model in models
             }
-            look = ModelLook(store, kept, now_s=time.time(), until_s=until_s)
+            look = ModelLook(
+                store, kept, now_s=time.time(), until_s=until_s, after_rollback=self._after_rollback
+            )
             found.add(look_at_models(look, versions, until_s=until_s))
             if is_sweep:
                 self._keep(context, found.kept, kept)
@@ -88,6 +98,15 @@ class FindNewVersionsOperator(BaseOperator):
             return [
                 _trigger(incoming, run_id, is_told=incoming in told) for incoming, run_id in run_ids.items()
             ]
+
+    def _after_rollback(self, model: str) -> AfterRollback:
+        if not self.releases_dir:
+            return "wait"
+        try:
+            return load_model_spec(Path(self.releases_dir), model).rollout.after_rollback
+        except UserError as error:
+            self.log.warning("whether %s goes on after a rollback is not known: %s", model, error)
+            return "wait"
 
     @staticmethod
     def _models(store: ModelStoreHook, found: Look) -> list[str]:

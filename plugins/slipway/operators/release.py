@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,17 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
+from include.model_release.admission import (
+    require_newer,
+    require_not_rejected,
+    require_person_after_rollback,
+    require_unreleased,
+)
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.errors import AlreadyReleasedError, ReleaseInProgressError, SlipwayError, UserError
+from include.model_release.errors import ReleaseInProgressError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
+from include.model_release.operations.rejection import rejection_due
 from include.model_release.record.events import Event, Outcome, RecordError
 from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, WindowJudged
 from include.model_release.record.requirements import requirements_of
@@ -32,6 +40,7 @@ from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.release_context import make_service, make_store
+from slipway.release_record.history import ModelHistory, is_taken_back
 from slipway.release_record.lock import LockOwner, ReleaseLock
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
@@ -163,10 +172,13 @@ class AdmitReleaseOperator(BaseOperator):
         params, release_id = context["params"], context["run_id"]
         record = ReleaseRecord(store, spec.model, version, release_id)
         state = record.state() if record.started() else None
+        require_not_rejected(state)
         stable = self._stable(spec)
         if not params.get("force"):
-            _require_unreleased(state, spec.model, version)
-            _require_newer(stable, spec.model, version)
+            require_unreleased(spec.model, version, state)
+            require_newer(spec.model, version, live=None if stable is None else stable.version)
+        if state is None or (state.release_id, state.outcome) != (release_id, "open"):
+            self._require_person_after_rollback(store, spec, version, triggered_by(context))
         release_run = ReleaseRun(
             release_id=release_id,
             model=spec.model,
@@ -191,6 +203,18 @@ class AdmitReleaseOperator(BaseOperator):
             whole = {**release_run.model_dump(mode="json"), "spec": release_run.spec.model_dump(mode="json")}
             store.write_json(f"{release_run.evidence_prefix}release.json", {"params": asked, **whole})
         return release_run.model_dump(mode="json")
+
+    def _require_person_after_rollback(
+        self, store: ModelStoreHook, spec: ReleaseSpec, version: int, who: str | None
+    ) -> None:
+        """A release that nobody started may have waited for the lock of the one that was rolled back meanwhile."""
+        if who or spec.rollout.after_rollback == "go_on":
+            return
+        history = ModelHistory(spec.model, store.listing, self.log.warning)
+        newest = history.newest(but=version).version
+        attempts = None if newest is None else history.attempts(newest)
+        if newest is not None and attempts is not None and is_taken_back(store, attempts):
+            require_person_after_rollback(spec.model, version, taken_back=newest, who=who)
 
     def _stable(self, spec: ReleaseSpec) -> StableVersion | None:
         """Return what is live now, from the cluster itself."""
@@ -223,7 +247,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
         owner = LockOwner(release_run.release_id, release_run.version, context["dag"].dag_id)
         lock = model_lock(self.store, release_run.model, context)
         try:
-            state = self._concluded()
+            state = self._concluded(triggered_by(context))
         except RecordError:
             lock.release(owner)  # nothing is mended by keeping other versions out
             raise
@@ -234,8 +258,12 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise AirflowFailException(told)
         self.log.info(told)
 
-    def _concluded(self) -> ReleaseState:
-        """Return what became of the release, after its last event was written."""
+    def _concluded(self, who: str | None) -> ReleaseState:
+        """Return what became of the release, after its last event was written.
+
+        :param who: the person who started the run; its version is rejected under that name where that person had it
+            taken back.
+        """
         record = self.record
         try:
             state = record.state()
@@ -244,9 +272,23 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise
         if not isinstance(record.events()[-1].data, ReleaseFinished):
             outcome, refused_by, reason = _conclusion(state)
+            self._reject(replace(state, outcome=outcome, refused_by=refused_by, reason=reason), who)
             record.append(ReleaseFinished(outcome=outcome, refused_by=refused_by, reason=reason))
             state = record.state()
         return state
+
+    def _reject(self, state: ReleaseState, who: str | None) -> None:
+        """Write that the version is rejected, where its release says so; before the end, so that no kill comes between.
+
+        A rollback by hand whose target a gate refused says nothing against the version that stays live.
+        """
+        if state.release_id != self.release_run.release_id:
+            return
+        if self.wanted == "rolled_back" and state.outcome != "rolled_back":
+            return
+        due = rejection_due(state, who=who)
+        if due is not None:
+            self.record.append(due)
 
     def _write_canary_evidence(self) -> None:
         """Write the canary's page, its data and the windows to judge again. It holds no release up."""
@@ -319,28 +361,3 @@ def _conclusion(state: ReleaseState) -> tuple[Outcome, str | None, str | None]:
     if failed is not None:
         return "failed", None, failed.reason
     return "cancelled", None, "the run was stopped before the release had ended"
-
-
-def _require_unreleased(state: ReleaseState | None, model: str, version: int) -> None:
-    """A version that users have met is released again only where that is asked for; what came later changes nothing."""
-    if state is None:
-        return
-    met = state.outcome if state.outcome in ("promoted", "rolled_back") else state.standing
-    if met:
-        raise AlreadyReleasedError(
-            f"version {version} of {model!r} was released before",
-            expected="a version that was never promoted or rolled back",
-            found=f"{met}; its newest run is {state.release_id}, which ended as {state.outcome}",
-            remedy="release a new version, or tick `Release again` (force)",
-        )
-
-
-def _require_newer(stable: StableVersion | None, model: str, version: int) -> None:
-    """Releases that queue may come out of order; an old one must not take the users back behind a newer one."""
-    if stable is not None and stable.version > version:
-        raise AlreadyReleasedError(
-            f"a newer version of {model!r} than {version} is live",
-            expected=f"a version above {stable.version}",
-            found=f"version {version}",
-            remedy="release a newer version, or tick `Release again` (force) to go back to this one",
-        )

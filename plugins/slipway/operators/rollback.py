@@ -11,10 +11,11 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
+from include.model_release.admission import require_older, restore_refusal
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.errors import InputMissingError, SignedWithoutIdentityError, StoreUnavailableError
 from include.model_release.identifiers import parse_version
-from include.model_release.raise_permission import Raise, raise_refusal, require_older, restore_refusal
+from include.model_release.raise_permission import Raise, raise_refusal
 from include.model_release.record.kinds import CandidateVerified, ReleaseStarted
 from include.model_release.record.requirements import Requirements
 from include.model_release.record.state import ReleaseState
@@ -266,7 +267,7 @@ class RollBackVersionOperator(ReleaseOperator):
 
     def _require_permitted(self, release_run: ReleaseRun, state: ReleaseState, version: int) -> None:
         _, digest = self.parts.registry.require_with_digest(release_run.model, version)
-        asked = Raise(release_run.release_id, 100, digest)
+        asked = Raise(release_run.release_id, 100, digest, version)
         refusal = raise_refusal(asked, state) if not state.rolling_back else None
         refusal = refusal or restore_refusal(
             _state_of(self.store, release_run, version), manifest_sha256=digest

@@ -36,6 +36,7 @@ from slipway.hooks.s3_transfer import (
     ObjectSettings,
     encryption_arguments,
 )
+from slipway.registry.deletion import require_not_deleted
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ class Publisher:
             if published is None:
                 raise
             return published, False
+        require_not_deleted(self._store, paths)
         body = decided.manifest.to_bytes()
         settings = self._object_settings(decided.manifest, paths.manifest, None)
         if self._store.write_once(paths.manifest, body, settings=settings):

@@ -34,6 +34,7 @@ from include.model_release.triton_config.options import Config
 from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.deletion import require_not_deleted
 from slipway.registry.publisher import Publisher, StoredSource
 from slipway.registry.signing import SigningKey, require_signature
 
@@ -62,6 +63,7 @@ class ModelRegistry:
     def manifest(self, model: str, version: int) -> Manifest | None:
         """Return the version's manifest, or None where the version was never published.
 
+        :raises VersionDeletedError: it was published, and deleted.
         :raises UserError: what lies there is no manifest.
         :raises VersionConflictError: it is another model's or version's.
         """
@@ -72,6 +74,7 @@ class ModelRegistry:
         """Return the version's manifest.
 
         :raises InputMissingError: the version was never published.
+        :raises VersionDeletedError: it was, and deleted.
         :raises UserError: what lies there is no manifest.
         :raises VersionConflictError: it is another model's or version's.
         """
@@ -82,6 +85,7 @@ class ModelRegistry:
         manifest.
 
         :raises InputMissingError: the version was never published.
+        :raises VersionDeletedError: it was, and deleted.
         :raises UserError: what lies there is no manifest.
         :raises VersionConflictError: it is another model's or version's.
         """
@@ -116,6 +120,7 @@ class ModelRegistry:
         :param sign: makes the signature of a manifest that has every other attachment; None: it is not signed.
         :return: whether this call wrote the manifest; False: these very bytes are published already.
         :raises VersionConflictError: other bytes are published, or decided on, under this version.
+        :raises VersionDeletedError: the version was deleted; its number is not used again.
         """
         require_identity(manifest, manifest.model, manifest.version, "the manifest to be published")
         publisher = Publisher(self._store, settings or Publishing(), self._workers)
@@ -203,8 +208,10 @@ class ModelRegistry:
         each(copy, manifest.files, self._workers)
 
     def _document(self, model: str, version: int) -> bytes | None:
-        key = repository_paths(model, version).manifest
-        return self._store.read(key, most_bytes=MANIFEST_LIMIT_BYTES)
+        paths = repository_paths(model, version)
+        document = self._store.read(paths.manifest, most_bytes=MANIFEST_LIMIT_BYTES)
+        require_not_deleted(self._store, paths)  # after it: whoever deletes writes the tombstone first
+        return document
 
     def _parsed(self, document: bytes, model: str, version: int) -> Manifest:
         name = self._store.uri(repository_paths(model, version).manifest)

@@ -15,6 +15,7 @@ from include.model_release.errors import (
     TransientError,
     UserError,
     VersionConflictError,
+    VersionDeletedError,
 )
 from include.model_release.publishing.manifest import GOLDEN_FILE, FileEntry, Manifest, attachment
 from include.model_release.publishing.publication import DECISION_FILE, placed_files
@@ -50,12 +51,13 @@ def verify_version(
     :param key: the key that must have signed it; None: no signature is demanded.
     :param workers: how many files are read at once.
     :raises InputMissingError: the version was never published.
+    :raises VersionDeletedError: it was, and deleted.
     :raises StoreUnavailableError: it could not be read.
     """
     registry, paths = ModelRegistry(store), repository_paths(model, version)
     try:
         manifest = registry.require(model, version)
-    except InputMissingError:
+    except (InputMissingError, VersionDeletedError):
         raise
     except VersionConflictError as error:
         return [Finding(paths.manifest, error.expected or "its own manifest", error.found or error.what)]

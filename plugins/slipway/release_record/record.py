@@ -29,6 +29,11 @@ class ReleaseRecord:
         self._writer = EventWriter(release_id, model, version)
         self._next_seq: int | None = None
 
+    @property
+    def release_id(self) -> str:
+        """The Airflow run id under which events are appended."""
+        return self._writer.release_id
+
     def events(self) -> list[Event]:
         """Return every event of the version, in order; those of its earlier releases too.
 

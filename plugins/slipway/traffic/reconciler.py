@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from include.model_release.errors import SlipwayError, SpecError
+from include.model_release.rollout.actions import PatchRoutes
 from include.model_release.rollout.fields import deployment_mode
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import (
@@ -45,21 +46,24 @@ NOTE_TIMEOUT_S = 60.0
 
 
 def observe_service(hook: KServeHook) -> Observed | None:
-    """Observe the InferenceService and, where its dialect keeps the traffic there, its HTTPRoutes.
+    """Observe the InferenceService and, where its dialect keeps traffic and pods there, its HTTPRoutes and Deployments.
 
-    The routes are read last: they are never older than the object that a patch then names by its resourceVersion.
+    Routes and Deployments are read last: they are never older than the object that a patch then names by its
+    resourceVersion.
 
     :returns: None where it does not exist.
     """
     service = hook.get()
     if service is None:
         return None
-    return observe(service, hook.routes() if deployment_mode(service) == "Standard" else ())
+    if deployment_mode(service) != "Standard":
+        return observe(service)
+    return observe(service, hook.routes(), hook.deployments())
 
 
 def perform(
     hook: KServeHook,
-    action: Create | Patch | Expose | Delete,
+    action: Create | Patch | Expose | Delete | PatchRoutes,
     permit: Callable[[], None] | None = None,
 ) -> bool:
     """Send one action to the cluster.
@@ -78,6 +82,8 @@ def perform(
             return hook.create(action.body)
         case Expose():
             return hook.expose(action.body)
+        case PatchRoutes():
+            return hook.patch_routes(action)
         case Delete():
             return hook.delete(action.uid, action.resource_version)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from include.sandbox.host.images import build_image, is_built
-from include.sandbox.services.triton import TritonPorts, TritonServer
-from tests.support.pods.support import BUCKET, PROJECT_ROOT, ObjectStore, Pod
-from tests.support.serving.triton_install import triton_install
+from include.sandbox.services.triton import TritonServer
+from tests.support.pods.servers import running_models, running_store
+from tests.support.pods.support import ObjectStore, Pod
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,20 +20,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def store() -> Iterator[ObjectStore]:
     """An S3 with an empty bucket."""
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
-    client.create_bucket(Bucket=BUCKET)
-    yield ObjectStore(endpoint, client)
-    server.stop()
+    with running_store() as running:
+        yield running
 
 
 @pytest.fixture
@@ -87,20 +73,6 @@ def genai_pod(store: ObjectStore) -> Pod:
 
 @pytest.fixture(scope="session")
 def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    """A tritonserver with the small models beside this file, all on the Python backend."""
-    home = tmp_path_factory.mktemp("triton")
-    repository = home / "models"
-    for source in sorted((PROJECT_ROOT / "tests" / "support" / "pods" / "models").iterdir()):
-        version = repository / source.name / "1"
-        version.mkdir(parents=True)
-        (version / "model.py").write_text((source / "model.py").read_text())
-        (repository / source.name / "config.pbtxt").write_text((source / "config.pbtxt").read_text())
-    log = home / "triton.log"
-    install = triton_install()
-    server = TritonServer(install, repository, TritonPorts.free(), log_path=log, exit_timeout_s=2)
-    server.start()
-    try:
-        server.wait_ready(120)
+    """A tritonserver with small models, all on the Python backend."""
+    with running_models(tmp_path_factory.mktemp("triton")) as server:
         yield server
-    finally:
-        server.stop()

@@ -38,14 +38,17 @@ class KnativeController:
 
     def __init__(self) -> None:
         self._predictor = knative.Predictor()
+        self._routed: tuple[knative.Target, ...] = ()
 
-    def status(self, service: Mapping[str, Any]) -> dict[str, Any]:
-        """Take note of the spec, and return the status that follows."""
+    def status(self, service: Mapping[str, Any], *, ingress_is_alive: bool = True) -> dict[str, Any]:
+        """Take note of the spec, and return the status that follows; users are led on by an ingress that is alive."""
         accepted = knative.accept(self._predictor, service)
         for revision in accepted.revisions:
             accepted = knative.with_revision(accepted, revision.name, phase="ready")
         percent = service["spec"]["predictor"].get("canaryTrafficPercent")
         self._predictor = knative.settle(accepted, percent)
+        if ingress_is_alive:
+            self._routed = self._predictor.traffic
         metadata = service["metadata"]
         return status_of(
             self._predictor,
@@ -54,6 +57,7 @@ class KnativeController:
             domain="sandbox.slipway",
             previous=service.get("status") or {},
             now="2026-11-20T10:00:00Z",
+            is_routed=self._routed == self._predictor.traffic,
         )
 
 
@@ -80,6 +84,7 @@ class GuardedCanary:
         self.now_s = 0.0
         self.holder_skew = timedelta()
         self.controller_is_alive = True
+        self.ingress_is_alive = True
         self._controllers: dict[str, KnativeController] = {}
         self.store.create(service_manifest())
         self.reconcile()
@@ -155,7 +160,7 @@ class GuardedCanary:
         for service in self.store.list(SERVICES):
             metadata = service["metadata"]
             controller = self._controllers.setdefault(metadata["uid"], KnativeController())
-            status = controller.status(service)
+            status = controller.status(service, ingress_is_alive=self.ingress_is_alive)
             self.store.update_status(SERVICES, metadata["namespace"], metadata["name"], status)
 
     def pass_time(self, seconds: float, *guards: Guard, step_s: float = 1.0, renew: bool = False) -> None:

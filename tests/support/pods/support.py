@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from include.model_release.publishing.conversion_result import parse_converted
+from include.sandbox.host.images import IMAGE_VARIABLES
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
@@ -123,6 +124,7 @@ class Pod:
         return {
             "PATH": os.pathsep.join([str(POD_SCRIPTS), str(self.image / "bin"), os.defpath]),
             "HOME": os.environ.get("HOME", "/"),
+            **IMAGE_VARIABLES,
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_DEFAULT_REGION": "us-east-1",

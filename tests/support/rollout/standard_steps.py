@@ -5,16 +5,33 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from include.model_release.errors import SlipwayError
 from include.model_release.rollout.next_action import (
     Done,
     Goal,
     Impossible,
     Patch,
     StartCanary,
+    Wait,
     next_action,
 )
+from include.model_release.rollout.reconciler import (
+    Act,
+    Acted,
+    Event,
+    Failed,
+    GiveUp,
+    Limits,
+    Observe,
+    Pause,
+    Reached,
+    Reconciler,
+    Saw,
+    Step,
+    Waited,
+)
 from include.model_release.rollout.standard_view import backend_name, predictor_name
-from include.sandbox.lab.simulation.cluster_model import futures
+from include.sandbox.lab.simulation.cluster_model import ConflictError, futures
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
 V1, V2, V3 = "s3://b/v1", "s3://b/v2", "s3://b/v3"
@@ -52,11 +69,69 @@ def patched(model: StandardModel, goal: Goal) -> Any:
     return action
 
 
+def given_users(model: StandardModel, percent: int) -> None:
+    """Give the canary its percent as somebody would who waits for nothing."""
+    model.patch(
+        {"metadata": {}, "spec": {"canary": [{**model.spec["canary"][0], "trafficPercent": percent}]}}
+    )
+
+
 def naive(model: StandardModel, spec: dict[str, Any]) -> StandardModel:
     """Return a copy of the model that somebody patched without looking."""
     changed = copy.deepcopy(model)
     changed.patch({"metadata": {}, "spec": spec})
     return changed
+
+
+class Carried:
+    """The reconciler, carried out on a model that goes on by `rounds` each second; `acts` are what was sent.
+
+    :param refused: what an attempt to write HTTPRoutes meets; None: it is taken.
+    """
+
+    def __init__(self, model: StandardModel, goal: Goal, *, refused: SlipwayError | None = None) -> None:
+        self.model, self.refused = model, refused
+        self.acts: list[Any] = []
+        self.waits: list[str] = []
+        self._reconciler = Reconciler(goal, Limits(poll_s=1.0), name="models/digits", began_s=0.0)
+
+    def run(self, seconds: int = 60, rounds: int = 1) -> Step:
+        """Carry out what it says for so many seconds, or until it is over."""
+        event: Event = Waited()
+        step: Step = Observe()
+        for second in range(seconds):
+            while True:
+                step = self._reconciler.next(event, float(second))
+                if isinstance(step, Reached | GiveUp):
+                    return step
+                event = self._carried_out(step)
+                if isinstance(step, Pause):
+                    break
+            self.model.settle(rounds)
+        return step
+
+    def _carried_out(self, step: Step) -> Event:
+        match step:
+            case Observe():
+                return Saw(self.model.read())
+            case Act():
+                return self._sent(step.action)
+            case Pause() if step.after is not None and isinstance(step.after.action, Wait):
+                self.waits.append(step.after.action.reason)
+        return Waited()
+
+    def _sent(self, action: Any) -> Event:
+        self.acts.append(action)
+        try:
+            if isinstance(action, Patch):
+                self.model.patch(dict(action.body))
+            elif self.refused is not None:
+                return Failed(self.refused)
+            else:
+                self.model.patch_routes(action)
+        except ConflictError:
+            return Acted(accepted=False)
+        return Acted(accepted=True)
 
 
 def failing(model: StandardModel) -> int:

@@ -90,6 +90,22 @@ def test_users_count_as_safe_only_when_the_traffic_is_seen_to_be_off_the_candida
     assert len(canary.events()) == 1
 
 
+def test_users_count_as_safe_only_once_the_route_is_ready(lines: Lines) -> None:
+    """With a dead ingress weight 0 is patched at once, and the log says what is waited for; people hear nothing yet."""
+    canary = GuardedCanary()
+    canary.ingress_is_alive = False
+    guard = canary.guard()
+    canary.pass_time(LEASE_S + 30, guard)
+    assert (canary.observed().canary_percent, canary.candidate_share()) == (0, 0)
+    assert guard.look().ending == 1
+    assert canary.events() == []
+    assert "IngressNotConfigured" in next(line["found"] for line in lines() if line["event"] == "waiting")
+    canary.ingress_is_alive = True
+    canary.pass_time(2, guard)
+    assert guard.look() == Sight()
+    assert len(canary.events()) == 1
+
+
 def test_weight_0_that_leads_nobody_away_is_not_the_end() -> None:
     """Where percent 0 leaves users on the candidate (it counts as rolled out), they are not safe yet."""
     seen = GuardedCanary().observed()

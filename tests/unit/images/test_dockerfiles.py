@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 from slipway.pods.manifest import USER_ID
 
+from include.sandbox.cluster.node.container_process import launch_plan
+from include.sandbox.host.images import IMAGE_VARIABLES
 from include.sandbox.host.settings import PROJECT_ROOT
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton_install import TritonInstall
 
-DOCKERFILES = sorted((PROJECT_ROOT / "include" / "images").glob("*/Dockerfile"))
+CONTEXT = PROJECT_ROOT / "include"
+DOCKERFILES = sorted((CONTEXT / "images").glob("*/Dockerfile"))
 NAMED = [pytest.param(path, id=path.parent.name) for path in DOCKERFILES]
 COMMIT_ARGUMENT = re.compile(r"[A-Z_]+_COMMIT")
+LABELS = ("title", "description", "version", "revision", "source", "licenses")
 
 
 def instructions(path: Path) -> list[tuple[str, str]]:
@@ -22,6 +29,18 @@ def instructions(path: Path) -> list[tuple[str, str]]:
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     pairs = (line.partition(" ") for line in joined.splitlines() if line.strip())
     return [(word, rest.strip()) for word, _, rest in pairs]
+
+
+def arguments(path: Path) -> dict[str, str]:
+    """The build arguments that have a default, with it."""
+    given = (rest.partition("=") for word, rest in instructions(path) if word == "ARG")
+    return {name: default for name, equals, default in given if equals}
+
+
+def variables(path: Path) -> dict[str, str]:
+    """What the image sets for every program."""
+    pairs = [pair for word, rest in instructions(path) if word == "ENV" for pair in rest.split()]
+    return dict(pair.split("=", 1) for pair in pairs)
 
 
 @pytest.mark.parametrize("path", NAMED)
@@ -66,6 +85,80 @@ def test_upstream_sources_come_by_commit(path: Path) -> None:
         assert COMMIT_ARGUMENT.fullmatch(fetched)
         assert ("ARG", fetched) in found, "it has no default: the build stops without it"
         assert f"test ${{#{fetched}}} -eq 40" in rest
+
+
+@pytest.mark.parametrize("path", NAMED)
+def test_onnxruntime_sends_no_telemetry(path: Path) -> None:
+    """Every image that installs onnxruntime turns its telemetry off, and no other image names it."""
+    pinned = (path.parent / "requirements.txt").read_text(encoding="utf-8")
+    has_it = re.search(r"^onnxruntime==", pinned, re.MULTILINE) is not None
+    assert IMAGE_VARIABLES == {"ORT_DISABLE_TELEMETRY": "1"}
+    assert (IMAGE_VARIABLES.items() <= variables(path).items()) is has_it
+
+
+def test_the_sandbox_sets_what_the_images_set(tmp_path: Path) -> None:
+    """An emulated pod and a Triton of the sandbox find the images' variables, though no image is there to set them."""
+    metadata = {"name": "pod", "namespace": "models", "uid": "1"}
+    container = {"name": "base", "command": ["true"]}
+    plan = launch_plan(
+        {"metadata": metadata, "spec": {"containers": [container]}},
+        container,
+        image=tmp_path,
+        scripts=tmp_path,
+        folder=tmp_path,
+        given={},
+    )
+    server = TritonServer(TritonInstall(tmp_path, tmp_path, "", "2"), tmp_path, TritonPorts(1, 2, 3))
+    assert IMAGE_VARIABLES.items() <= plan.environment.items()
+    assert IMAGE_VARIABLES.items() <= server.env().items()
+
+
+@pytest.mark.parametrize("path", NAMED)
+def test_programs_and_standard_library_are_compiled(path: Path) -> None:
+    """Nothing can be written in a pod, so bytecode that the build does not make is made anew at each start.
+
+    NVIDIA's bases bring the standard library compiled.
+    """
+    runs = [rest for word, rest in instructions(path) if word == "RUN" and "compileall" in rest]
+    assert runs[-1].split()[-1].startswith("/opt/slipway")
+    assert any('get_path("stdlib")' in run for run in runs) is not path.parent.name.startswith("tensorrt")
+    flags = {"-OO" in run for run in runs}
+    # Bytecode for another level of optimisation is never looked at.
+    assert flags == {'"-OO"' in path.read_text(encoding="utf-8")}
+
+
+@pytest.mark.parametrize("path", NAMED)
+def test_labels_say_what_the_image_is(path: Path) -> None:
+    """Title, description and licence are fixed; version, revision and source are arguments. They come last."""
+    project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    words = [word for word, _ in instructions(path)]
+    assert words[-4:] == ["ARG", "ARG", "ARG", "LABEL"]
+    found = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', instructions(path)[-1][1]))
+    assert tuple(found) == LABELS
+    assert found["title"] == f"slipway/{path.parent.name}"
+    assert found["description"]
+    assert found["licenses"] == project["license"]
+    for label in ("version", "revision", "source"):
+        assert found[label] == f"${{IMAGE_{label.upper()}}}"
+    assert arguments(path)["IMAGE_VERSION"] == project["version"]
+    assert arguments(path)["IMAGE_REVISION"] == arguments(path)["IMAGE_SOURCE"] == ""
+
+
+def test_what_no_image_copies_is_not_sent_to_the_builder() -> None:
+    """`include/.dockerignore` leaves out bytecode and the folders of no image, and nothing that an image copies."""
+    lines = (CONTEXT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    ignored = {line for line in lines if line and not line.startswith("#")}
+    copied = {
+        source
+        for path in DOCKERFILES
+        for word, rest in instructions(path)
+        if word == "COPY"
+        for source in [word for word in rest.split() if not word.startswith("--")][:-1]
+    }
+    assert all((CONTEXT / source).exists() for source in copied)
+    assert "**/__pycache__" in ignored
+    folders = {path.name for path in CONTEXT.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert ignored & folders == folders - {source.split("/")[0] for source in copied}
 
 
 def test_the_upstream_sources_are_fetched_as_written(tmp_path: Path) -> None:

@@ -2,130 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from include.model_release.errors import CanaryEndedError, CanaryPausedError, UserError
+from include.model_release.errors import CanaryEndedError, CanaryPausedError
 from include.model_release.raise_permission import (
     Raise,
     lease_refusal,
     raise_refusal,
-    require_older,
-    restore_refusal,
 )
 from include.model_release.record.events import Event, EventWriter
 from include.model_release.record.fold import fold
 from include.model_release.record.kinds import (
-    Approved,
-    CandidateVerified,
-    Promoted,
-    ReleaseFinished,
     ReleaseStarted,
-    RollbackStarted,
-    RolledBack,
-    StageFinished,
-    StepFinished,
-    WeightIntended,
 )
 from include.model_release.record.requirements import Requirements
 from include.model_release.rollout.lease import Lease
-
-START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-RUN, OTHER_RUN = "digits-3", "digits-3-again"
-DIGEST, OTHER_DIGEST = "a" * 64, "b" * 64
-V2, V3 = "s3://b/models/digits/2/repository", "s3://b/models/digits/3/repository"
-REQUIRED = Requirements(weights=(5, 50), approvals=("canary", "promotion"), by_other=True)
-WEIGHTS = (0, 5, 50, 100)
-
-Write = Callable[[EventWriter, int, datetime], Event]
-
-
-def started(required: Requirements | None = REQUIRED) -> Write:
-    return lambda write, seq, at: write.event(
-        seq, at, ReleaseStarted(stable_storage_uri=V2, required=required, triggered_by="alice")
-    )
-
-
-def finished(stage: str, outcome: str = "passed", digest: str = DIGEST) -> Write:
-    return lambda write, seq, at: write.event(
-        seq, at, StageFinished(stage=stage, outcome=outcome, reason="why", manifest_sha256=digest)
-    )
-
-
-def verified(digest: str = DIGEST) -> Write:
-    return lambda write, seq, at: write.event(seq, at, CandidateVerified(manifest_sha256=digest))
-
-
-def approved(before: str, by: str = "bob", digest: str = DIGEST) -> Write:
-    return lambda write, seq, at: write.event(seq, at, Approved(before=before, by=by, manifest_sha256=digest))
-
-
-def intended(weight: int) -> Write:
-    return lambda write, seq, at: write.event(
-        seq, at, WeightIntended(weight=weight, storage_uri=V3, stable_storage_uri=V2)
-    )
-
-
-def stepped(weight: int, verdict: str = "pass") -> Write:
-    return lambda write, seq, at: write.event(
-        seq,
-        at,
-        StepFinished(
-            weight=weight, verdict=verdict, reason="", candidate_requests=1, candidate_errors=0, seconds=1.0
-        ),
-    )
-
-
-def going_back() -> Write:
-    return lambda write, seq, at: write.event(
-        seq, at, RollbackStarted(reason="errors", by="judge", stable_storage_uri=V2)
-    )
-
-
-def gone_back() -> Write:
-    return lambda write, seq, at: write.event(
-        seq, at, RolledBack(stable_storage_uri=V2, candidate_requests=1, candidate_errors=1)
-    )
-
-
-def promotion(digest: str = DIGEST) -> Write:
-    return lambda write, seq, at: write.event(seq, at, Promoted(storage_uri=V3, manifest_sha256=digest))
-
-
-def ended(outcome: str) -> Write:
-    return lambda write, seq, at: write.event(seq, at, ReleaseFinished(outcome=outcome))  # type: ignore[arg-type]
-
-
-# What a release that proves itself writes, in order.
-GOOD: tuple[Write, ...] = (
-    started(),
-    finished("validate"),
-    finished("benchmark"),
-    verified(),
-    approved("canary"),
-    intended(5),
-    stepped(5),
-    intended(50),
-    stepped(50),
-    finished("canary"),
-    approved("promotion"),
+from tests.support.record.attempts import (
+    DIGEST,
+    GOOD,
+    OTHER_DIGEST,
+    OTHER_RUN,
+    REQUIRED,
+    RUN,
+    START,
+    WEIGHTS,
+    Write,
+    approved,
+    ended,
+    finished,
+    going_back,
+    gone_back,
+    intended,
+    promotion,
+    record,
+    recorded,
+    started,
+    stepped,
+    verified,
 )
-
-
-def record(*writes: Write, run: str = RUN) -> list[Event]:
-    return recorded([(run, write) for write in writes])
-
-
-def recorded(writes: Sequence[tuple[str, Write]]) -> list[Event]:
-    return [
-        write(EventWriter(run, "digits", 3), number + 1, START + timedelta(seconds=number))
-        for number, (run, write) in enumerate(writes)
-    ]
 
 
 def allowed(events: Sequence[Event], weight: int, digest: str = DIGEST, run: str = RUN) -> bool:
@@ -341,26 +260,3 @@ def test_the_lease_must_be_held_not_ended_and_not_paused() -> None:
     assert isinstance(lease_refusal(RUN, lease(holder=OTHER_RUN)), CanaryEndedError)
     assert isinstance(lease_refusal(RUN, lease(ended_by="guard")), CanaryEndedError)
     assert isinstance(lease_refusal(RUN, lease(paused="let me look")), CanaryPausedError)
-
-
-# --- back to a version by name ---
-
-
-def test_only_a_promoted_version_may_be_gone_back_to() -> None:
-    """Promoted, not rolled back since, and still with the manifest that it was promoted with."""
-    good = fold(record(*GOOD, promotion(), ended("promoted")))
-    assert restore_refusal(good, manifest_sha256=DIGEST) is None
-    replaced = restore_refusal(good, manifest_sha256=OTHER_DIGEST)
-    assert "another manifest" in str(replaced)
-    back = fold(record(*GOOD, going_back(), gone_back()))
-    assert "it was rolled back" in str(restore_refusal(back, manifest_sha256=DIGEST))
-    refused = fold(record(started(), finished("validate", "refused"), ended("refused")))
-    assert "it was never promoted" in str(restore_refusal(refused, manifest_sha256=DIGEST))
-
-
-def test_back_means_older() -> None:
-    """A newer version, and the live one itself, are not what one goes back to."""
-    require_older("digits", 2, live=3)
-    for version in (3, 4):
-        with pytest.raises(UserError, match="is not older than version 3"):
-            require_older("digits", version, live=3)

@@ -15,6 +15,11 @@ comes after phase 1 or 2 has another. A preview is at percent 0 already, so its 
 must not mistake the bad revision for the good one while the controller lags; phase 2 therefore notes the name of the
 revision that it replaces.
 
+"The traffic shows it" means that Knative's route is ready with it: until then it is what Knative intends, and users
+may be anywhere. With a dead ingress a rollback therefore stays in phase 1 and says why. A status that never tells of
+the route's readiness keeps nobody waiting: the phases follow the intended traffic, but nobody is told that users are
+safe, and the rollback is never done.
+
 Where the bad version already has everything (it was promoted), percent 0 leads to the revision rolled out
 before it. That is done only if it is known to be the one to go back to; otherwise the good version is rolled
 forward over the bad one, which keeps what it has until the good one answers, because Knative leaves no other
@@ -91,13 +96,21 @@ def _bad_is_named(goal: RollBack, observed: Observed) -> Action:
         return _patch_restore(goal, observed, percent=None)
     if _canary_may_still_appear(observed, safe):
         return Wait(
-            "Waiting for the controller to take note of the canary before it is replaced.",
+            "Waiting for the controller to take note of the canary before it is replaced."
+            + observed.traffic_doubt,
             SHIELD,
             users_safe=observed.alone(safe),
         )
-    if (safe and observed.alone(safe)) or _shield_is_futile(observed, safe):
+    if _is_shielded(observed, safe) or _shield_is_futile(observed, safe):
         return _patch_restore(goal, observed, percent=0)
-    return Wait("Percent 0 is set; waiting to see all traffic on the good revision.", SHIELD)
+    return Wait(
+        f"Percent 0 is set; waiting to see all traffic on the good revision.{observed.traffic_doubt}", SHIELD
+    )
+
+
+def _is_shielded(observed: Observed, safe: str) -> bool:
+    """Return whether all users were seen on the good revision, or shall be where nobody will ever see it."""
+    return observed.alone(safe) or (not observed.route_told and observed.is_intended_alone(safe))
 
 
 def _shield_works(observed: Observed, safe: str) -> bool:
@@ -203,4 +216,8 @@ def _await_release(goal: RollBack, observed: Observed, is_good: bool) -> Action:
         # Someone named the good version and dropped the percent at once: until it answers, the bad one is the
         # latest ready.
         return _patch_shield(observed)
-    return Wait("Waiting to see all traffic on the good version.", RELEASE_TRAFFIC, failure=observed.failure)
+    return Wait(
+        f"Waiting to see all traffic on the good version.{observed.traffic_doubt}",
+        RELEASE_TRAFFIC,
+        failure=observed.failure,
+    )

@@ -99,7 +99,7 @@ def show_candidate(goal: ShowCandidate, observed: Observed) -> Action:
         return Done(
             dict(observed.traffic), reason=f"The candidate answers at {observed.candidate_url} alone."
         )
-    return Wait("Waiting for the candidate's own address.", "preview")
+    return Wait(f"Waiting for the candidate's own address.{observed.traffic_doubt}", "preview")
 
 
 def _cannot_begin(goal: StartCanary | ShowCandidate, observed: Observed) -> Action | None:
@@ -158,7 +158,9 @@ def _unsettled(observed: Observed) -> Action | None:
             kind="load_failed",
         )
     settled = observed.latest_rolledout == observed.latest_created and observed.alone(observed.latest_created)
-    return None if settled else Wait("Waiting for the stable version to have all traffic.", "settle")
+    if settled:
+        return None
+    return Wait(f"Waiting for the stable version to have all traffic.{observed.traffic_doubt}", "settle")
 
 
 def _canary_is_named(goal: StartCanary, observed: Observed) -> Action:
@@ -193,7 +195,7 @@ def _to_weight(weight: int, observed: Observed) -> Action:
         return Patch(body, f"Shift the canary from {observed.canary_percent} to {weight} %.", "canary")
     if observed.is_split({observed.latest_created: weight, stable: 100 - weight}):
         return Done(dict(observed.traffic), reason=f"The candidate has {weight} % of the traffic.")
-    return Wait(f"Waiting to see {weight} % on the candidate.", "canary")
+    return Wait(f"Waiting to see {weight} % on the candidate.{observed.traffic_doubt}", "canary")
 
 
 def promote(goal: Promote, observed: Observed) -> Action:
@@ -217,7 +219,11 @@ def _await_promotion(uri: str, observed: Observed) -> Action:
     promoted = observed.candidate_ready and latest != observed.annotation(STABLE_REVISION)
     if promoted and observed.alone(latest) and observed.latest_rolledout == latest:
         return Done(dict(observed.traffic), reason="The candidate has all traffic.")
-    return Wait("Waiting to see all traffic on the candidate.", "promote", failure=observed.failure)
+    return Wait(
+        f"Waiting to see all traffic on the candidate.{observed.traffic_doubt}",
+        "promote",
+        failure=observed.failure,
+    )
 
 
 # --- what stands in the way ---

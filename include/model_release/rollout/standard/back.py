@@ -8,21 +8,30 @@ and whoever is led there in between gets an error. So, while the stable predicto
     2  restore   one patch: the canary goes, and stable's minReplicas are what they were.
 
 Stable's replicas are never fewer in between: while there is a canary its minReplicas are raised by as many as
-KServe takes away (`standard_patch.py`), and fall back only when everybody is back and there is no canary.
+KServe takes away (`patch.py`), and fall back only when everybody is back and there is no canary.
+
+KServe leaves the HTTPRoutes as they are while stable's Deployment is not available, whatever the spec says. So where
+they do not follow within seconds, slipway writes their weights itself (`routes.py`), and does nothing else. Phase 1
+waits for no pod: users are better off with too few pods of the good version than with the bad one.
 
 Phase 2 waits for the controller's echo of percent 0 as well: until then a reconciliation that has read the old
-percent may yet write it into the route. No echo at all means that no reconciliation with this canary was ever
-finished, so that it cannot be in a route, and that KServe may not be able to finish one while it is there.
+percent may yet write it into the route. Where it had echoed none but 0 when the rollback began, that proves nothing,
+because every canary begins at 0; a note in the entry says so, and then time must do. No echo at all means that no
+reconciliation with this canary was ever finished, so that it cannot be in a route, and that KServe may not be able to
+finish one while it is there.
 
 Where the bad version was promoted, KServe has deleted the good one's Deployment, and the bad one keeps what it
 has until the good one answers, because there is no other:
 
-    3  restore   the good version as a canary at percent 0.
-    4  boot      wait until it is ready.
-    5  release   percent 100; wait until the routes show it alone; then make it the stable predictor.
+    3  restore   the good version as a canary at percent 0, with one replica.
+    4  boot      wait until it is ready, give it as many replicas as the bad one has, and wait until all are available:
+                 it is cold, and KServe would lead everyone to the first pod that answers.
+    5  release   percent 100; wait until the routes show it alone; then make it the stable predictor. Where the bad
+                 version's pods crash KServe leaves the routes as they are here too, and slipway writes them.
 
-Percent 0 and 100 are no weights of a canary, so forward goals refuse to act on them, a preview excepted: it notes the
-generation of the object that its own patch made, and phase 1 or 2 makes another. Which phase is due is read
+Percent 0 and 100 are no weights of a canary, so forward goals refuse to act on them, a preview and a start excepted:
+they note the generation of the object that their own patch made, and phase 1 or 2 makes another. A preview or a start
+never had a user, so it is removed at once. Which phase is due is read
 from the object alone, so any task, guard or person can go on where another stopped. Nothing on the object says
 afterwards that a version was rolled back: a note on it would restart stable's pods. A late duplicate of the
 canary's start is recognised by the generation (`StartCanary.generation`), a new release by the record.
@@ -42,9 +51,24 @@ from include.model_release.rollout.actions import (
     RollBack,
     Wait,
 )
-from include.model_release.rollout.fields import CANDIDATE_URI, RELEASE, STABLE_URI, STABLE_VERSION, VERSION
+from include.model_release.rollout.fields import (
+    CANDIDATE_URI,
+    RELEASE,
+    STABLE_URI,
+    STABLE_VERSION,
+    UNNOTED_RAISE,
+    VERSION,
+)
 from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.standard.patch import promoted, with_new_entry, with_percent, without_entry
+from include.model_release.rollout.standard.capacity import missing, replicas_before, unseen
+from include.model_release.rollout.standard.patch import (
+    promoted,
+    with_new_entry,
+    with_percent,
+    with_replicas,
+    without_entry,
+)
+from include.model_release.rollout.standard.routes import leading_away
 from include.model_release.rollout.standard_view import CanaryEntry, StandardView, predictor_name, version_in
 
 
@@ -71,16 +95,23 @@ def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> A
     if entry is None:
         return _await_stable(observed, view)
     if entry.percent != 0:
-        body = with_percent(observed, view, entry, 0)
+        echo = view.echo(entry)
+        notes = {UNNOTED_RAISE: "true"} if echo is None or echo.percent == 0 else {}
+        body = with_percent(observed, view, entry, 0, notes)
         return Patch(body, "Take all users off the bad revision.", SHIELD)
     safe = observed.traffic_current and observed.share(view.backend(entry)) == 0
+    if safe and (observed.is_preview or observed.is_start):
+        return Patch(without_entry(observed, view, entry), "It never had a user: remove the canary.", RESTORE)
     if not safe or not (view.others or observed.alone(view.stable_backend)):
         return Wait(
-            "Percent 0 is set; waiting to see all traffic on the good revision.", SHIELD, users_safe=safe
+            "Percent 0 is set; waiting to see all traffic on the good revision.",
+            SHIELD,
+            users_safe=safe,
+            fallback=leading_away(view, off=view.backend(entry), to=view.stable_backend, phase=SHIELD),
         )
     echo = view.echo(entry)
-    is_noted = echo.percent == 0 if echo is not None else goal.unnoted_may_go
-    if not is_noted:
+    is_noted = echo is not None and echo.percent == 0 and UNNOTED_RAISE not in entry.notes
+    if not is_noted and not goal.unnoted_may_go:
         # Until then it may still act on what it has read: a canary that was removed meanwhile would get users.
         return Wait("Waiting for the controller to take note of percent 0.", SHIELD, users_safe=True)
     return Patch(without_entry(observed, view, entry), "No user is led there: remove the canary.", RESTORE)
@@ -108,7 +139,7 @@ def _await_stable(observed: Observed, view: StandardView) -> Action:
 def _stable_is_bad(goal: RollBack, observed: Observed, view: StandardView) -> Action:
     entry = view.own
     if entry is not None and entry.storage_uri == goal.stable_uri:
-        return _good_comes_back(entry, observed, view)
+        return _good_comes_back(goal, entry, observed, view)
     if view.canaries:
         names = ", ".join(one.storage_uri for one in view.canaries)
         return Impossible(
@@ -134,19 +165,31 @@ def _stable_is_bad(goal: RollBack, observed: Observed, view: StandardView) -> Ac
         STABLE_URI: goal.stable_uri,
         STABLE_VERSION: version_in(goal.stable_uri),
     }
-    body = with_new_entry(observed, view, goal.stable_uri, 0, notes)
+    body = with_new_entry(observed, view, goal.stable_uri, percent=0, replicas=1, notes=notes)
     return Patch(body, "Bring the good version up; it boots without taking the bad one more users.", RESTORE)
 
 
-def _good_comes_back(entry: CanaryEntry, observed: Observed, view: StandardView) -> Action:
+def _good_comes_back(goal: RollBack, entry: CanaryEntry, observed: Observed, view: StandardView) -> Action:
     echo = view.echo(entry)
     if echo is None or not echo.ready:
         return Wait("Waiting for the good version to answer.", BOOT)
+    pods, backend = replicas_before(view, entry), view.backend(entry)
+    short = "" if goal.unseen_may_serve and unseen(view) else missing(view, backend, pods)
     if entry.percent != 100:
+        if entry.min_replicas < pods:
+            body = with_replicas(observed, view, entry, pods)
+            return Patch(body, f"Give the good version the {pods} replicas that its users need.", BOOT)
+        if short:
+            return Wait(f"Waiting for the good version's pods: {short}", BOOT)
         body = with_percent(observed, view, entry, 100)
-        return Patch(body, "The good version answers: lead everyone to it.", RELEASE_TRAFFIC)
-    if not observed.alone(view.backend(entry)):
-        return Wait("Waiting to see all traffic on the good version.", RELEASE_TRAFFIC)
+        return Patch(body, "The good version carries the load: lead everyone to it.", RELEASE_TRAFFIC)
+    if not observed.alone(backend):
+        away = leading_away(view, off=view.stable_backend, to=backend, phase=RELEASE_TRAFFIC)
+        return Wait(
+            "Waiting to see all traffic on the good version.",
+            RELEASE_TRAFFIC,
+            fallback=None if short else away,
+        )
     return Patch(
         promoted(observed, view, entry),
         "Everyone is on the good version: make it the stable one.",

@@ -4,9 +4,12 @@ What its patches must not do, and why, says `standard_patch.py`; `standard_view.
 Here:
 
 - The weight in the entry leads nobody anywhere. It is reached when the HTTPRoutes show it and their Gateways
-  have taken them.
-- Percent 0 marks a preview or a rollback and percent 100 a promotion under way, and no other forward step acts on
-  either. A preview is told from a rollback by the generation that it noted (`Observed.is_preview`).
+  have taken them. Where KServe leaves them as they are, no step forward writes them.
+- Weight follows capacity (`capacity.py`). A canary begins at percent 0 with the replicas that its first weight needs;
+  before each raise it gets those of the coming weight at the present percent, and the percent follows when they
+  are available. A smaller weight waits for nothing.
+- Percent 0 marks a start, a preview or a rollback and percent 100 a promotion under way, and no other forward step acts
+  on either. A start and a preview are told from a rollback by the generation that they noted (`Observed.is_preview`).
 - In a preview testers come by an HTTPRoute of slipway's own (`candidate_route.py`), which stays while the canary does.
 - A promotion takes two patches. KServe deletes the old stable Deployment and its Service before it changes the
   route (`reconcileCanaryDeployments`, then the ingress), so whoever is still led there at that moment gets an
@@ -40,10 +43,24 @@ from include.model_release.rollout.fields import (
     RELEASE,
     STABLE_URI,
     STABLE_VERSION,
+    START_GENERATION,
     VERSION,
 )
 from include.model_release.rollout.observation import Observed
-from include.model_release.rollout.standard.patch import promoted, with_new_entry, with_percent
+from include.model_release.rollout.replicas import needed
+from include.model_release.rollout.standard.capacity import (
+    missing,
+    replicas_before,
+    stable_replicas,
+    unseen,
+)
+from include.model_release.rollout.standard.patch import (
+    leaves_too_few,
+    promoted,
+    with_new_entry,
+    with_percent,
+    with_replicas,
+)
 from include.model_release.rollout.standard_view import (
     UNKNOWN,
     CanaryEntry,
@@ -66,8 +83,15 @@ def start_canary(goal: StartCanary, observed: Observed, view: StandardView) -> A
     hindrance = _cannot_begin(goal, observed, view)
     if hindrance is not None:
         return hindrance
-    body = with_new_entry(observed, view, goal.uri, goal.weight, _notes(goal, observed, view))
-    return Patch(body, f"Start a canary of {goal.uri} at {goal.weight} %.", "canary")
+    body = with_new_entry(
+        observed,
+        view,
+        goal.uri,
+        percent=0,
+        replicas=needed(stable_replicas(view), goal.weight),
+        notes={**_notes(goal, observed, view), START_GENERATION: str(observed.generation + 1)},
+    )
+    return Patch(body, f"Bring {goal.uri} up for a canary at {goal.weight} %.", "canary")
 
 
 def show_candidate(goal: ShowCandidate, observed: Observed, view: StandardView) -> Action:
@@ -77,7 +101,7 @@ def show_candidate(goal: ShowCandidate, observed: Observed, view: StandardView) 
         if hindrance is not None:
             return hindrance
         notes = {**_notes(goal, observed, view), PREVIEW_GENERATION: str(observed.generation + 1)}
-        body = with_new_entry(observed, view, goal.uri, 0, notes)
+        body = with_new_entry(observed, view, goal.uri, percent=0, replicas=1, notes=notes)
         return Patch(body, f"Bring {goal.uri} up at 0 %, for a preview.", "preview")
     pending = refuse_preview(observed) or _disturbed(observed, view, view.own) or _pending(view.own, view)
     if pending is not None:
@@ -123,7 +147,8 @@ def _cannot_begin(goal: StartCanary | ShowCandidate, observed: Observed, view: S
         return hindrance
     if not observed.alone(view.stable_backend):
         return Wait("Waiting for the stable version to have all traffic.", "settle")
-    return None
+    hidden = unseen(view)
+    return Wait(hidden, "settle") if hidden else None
 
 
 def _notes(goal: StartCanary | ShowCandidate, observed: Observed, view: StandardView) -> dict[str, str]:
@@ -196,18 +221,41 @@ def shift_weight(goal: ShiftWeight, observed: Observed, view: StandardView) -> A
 
 def _to_weight(weight: int, entry: CanaryEntry, observed: Observed, view: StandardView) -> Action:
     """Return the next action towards the weight, for a candidate that may have it."""
+    if entry.percent > weight:
+        body = with_percent(observed, view, entry, weight)
+        return Patch(body, f"Take the canary back from {entry.percent} to {weight} %.", "canary")
     pending = _pending(entry, view)
     if pending is not None:
         return pending
     if entry.percent != weight:
         body = with_percent(observed, view, entry, weight)
-        return Patch(body, f"Shift the canary from {entry.percent} to {weight} %.", "canary")
+        raising = Patch(body, f"Shift the canary from {entry.percent} to {weight} %.", "canary")
+        return _prepared(weight, entry, observed, view, "canary") or raising
     if observed.is_split({view.backend(entry): weight, view.stable_backend: 100 - weight}):
         return Done(dict(observed.traffic), reason=f"The candidate has {weight} % of the traffic.")
     return Wait(
         f"Waiting to see {weight} % on the candidate in the HTTPRoutes (KServe before 0.21 never writes it).",
         "canary",
     )
+
+
+def _prepared(
+    weight: int, entry: CanaryEntry, observed: Observed, view: StandardView, phase: str
+) -> Action | None:
+    """Return what is left to do before the candidate has the pods that carry a weight; None where it has them."""
+    pods = needed(replicas_before(view, entry), weight)
+    if entry.min_replicas >= pods:
+        short = missing(view, view.backend(entry), pods)
+        return Wait(f"Waiting with {weight} % for the candidate's pods: {short}", phase) if short else None
+    if leaves_too_few(view, entry, pods):
+        return Impossible(
+            f"Somebody has set the stable predictor's minReplicas of {observed.name} to {view.min_replicas} during the "
+            f"canary. KServe takes the candidate's {pods} from that, so too few would be left to go back to. Raise it, "
+            "or release again.",
+            kind="foreign_change",
+        )
+    body = with_replicas(observed, view, entry, pods)
+    return Patch(body, f"Give the candidate the {pods} replicas that {weight} % need.", phase)
 
 
 def promote(goal: Promote, observed: Observed, view: StandardView) -> Action:
@@ -221,7 +269,9 @@ def promote(goal: Promote, observed: Observed, view: StandardView) -> Action:
     if pending is not None:
         return pending
     if entry.percent != 100:
-        return Patch(with_percent(observed, view, entry, 100), "Lead everyone to the candidate.", "promote")
+        body = with_percent(observed, view, entry, 100)
+        raising = Patch(body, "Lead everyone to the candidate.", "promote")
+        return _prepared(100, entry, observed, view, "promote") or raising
     if not observed.alone(view.backend(entry)):
         return Wait("Waiting to see everyone on the candidate before the old one goes.", "promote")
     return Patch(promoted(observed, view, entry), "Make the candidate the stable predictor.", "promote")

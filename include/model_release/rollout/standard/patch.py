@@ -4,52 +4,100 @@
 change, entry by entry, and carries the resourceVersion that was observed, so that it cannot drop what somebody
 added meanwhile.
 
-A canary of slipway's has a `minReplicas` of its own, as many as stable, for as long as it lives. Left out, KServe
-derives its replicas from the percent and takes the pods away in the same breath as percent 0 is set, before the
-route is changed. A ready canary's replicas are taken from stable's minReplicas, so that is raised by as many
-while there is a canary: whatever the weight, stable could take everyone back.
+A canary of slipway's has a `minReplicas` of its own for as long as it lives: what its coming weight needs
+(`capacity.py`). Left out, KServe derives its replicas from the percent, and takes pods away in the same breath as a
+smaller percent is set, before the route is changed. A ready canary's replicas are taken from stable's minReplicas, so
+that has as many more while there is a canary: whatever the weight, stable could take everyone back. Both change
+in one patch. While the canary boots stable wants those few more, which must not make it unavailable: then KServe would
+leave the routes as they are. So more than half of the pods wanted suffice (`maxUnavailable`), where the owner
+has not said otherwise; this is no part of a pod template and restarts nothing.
 """
 
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from include.model_release.rollout.fields import STABLE_MIN_REPLICAS, mapping
+from include.model_release.rollout.fields import (
+    FIRST_REPLICAS,
+    ROLLING_UPDATE,
+    STABLE_MIN_REPLICAS,
+    STABLE_REPLICAS,
+    mapping,
+)
 from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.replicas import number_in
+from include.model_release.rollout.standard.capacity import stable_replicas
 from include.model_release.rollout.standard_view import CanaryEntry, StandardView, predictor_name
 
 Json = dict[str, Any]
 
-_REPLICAS = re.compile(r"[0-9]{1,9}")
+# Noted where stable has no minReplicas, so that it has none again.
+_NO_MIN_REPLICAS = "none"
 
 
 def with_new_entry(
-    observed: Observed, view: StandardView, storage_uri: str, percent: int, notes: Mapping[str, str]
+    observed: Observed,
+    view: StandardView,
+    storage_uri: str,
+    *,
+    percent: int,
+    replicas: int,
+    notes: Mapping[str, str],
 ) -> Json:
-    """Return the patch that adds a canary of `storage_uri`."""
-    replicas = max(view.min_replicas or 1, 1)
-    raised = _raised(view, replicas)
-    kept = {} if raised is None else {STABLE_MIN_REPLICAS: str(replicas)}
+    """Return the patch that adds a canary of `storage_uri` with so many replicas."""
+    before = view.min_replicas
+    numbers = {
+        STABLE_MIN_REPLICAS: _NO_MIN_REPLICAS if before is None else str(before),
+        STABLE_REPLICAS: str(stable_replicas(view)),
+        FIRST_REPLICAS: str(replicas),
+    }
     model = copy.deepcopy(dict(mapping(view.predictor.get("model"))))
+    strategy = _strategy(view)
     entry = {
         "trafficPercent": percent,
         "predictor": {
             "name": predictor_name(storage_uri),
             "minReplicas": replicas,
-            "annotations": {**notes, **kept},
+            "annotations": {**notes, **numbers},
             "model": {**model, "storageUri": storage_uri},
+            **copy.deepcopy(strategy),
         },
     }
-    predictor = {} if raised is None else {"minReplicas": raised}
+    wanted = _while_canary(before, replicas, view)
+    predictor = {**strategy, **({} if wanted == before else {"minReplicas": wanted})}
     return _patch(observed, [*_bodies(view.canaries), entry], predictor)
 
 
-def with_percent(observed: Observed, view: StandardView, entry: CanaryEntry, percent: int) -> Json:
-    """Return the patch that gives one canary another weight."""
+def with_replicas(observed: Observed, view: StandardView, entry: CanaryEntry, replicas: int) -> Json:
+    """Return the patch that gives a canary so many replicas, and stable as many more than its own.
+
+    What somebody else has set for stable stays where it is enough.
+    """
+    predictor = {**_copied(entry)["predictor"], "minReplicas": replicas}
+    grown = {**_copied(entry), "predictor": predictor}
+    wanted = _while_canary(_before(entry), replicas, view)
+    if not is_ours(view, entry):
+        wanted = max(view.min_replicas or 1, wanted or 1)
+    changed = {} if wanted == view.min_replicas else {"minReplicas": wanted}
+    return _patch(observed, [grown if one is entry else _copied(one) for one in view.canaries], changed)
+
+
+def with_percent(
+    observed: Observed,
+    view: StandardView,
+    entry: CanaryEntry,
+    percent: int,
+    notes: Mapping[str, str] | None = None,
+) -> Json:
+    """Return the patch that gives one canary another weight.
+
+    :param notes: what is noted in it beside; that restarts its pods.
+    """
     changed = {**_copied(entry), "trafficPercent": percent}
+    if notes:
+        changed["predictor"] = {**changed["predictor"], "annotations": {**entry.notes, **notes}}
     return _patch(observed, [changed if one is entry else _copied(one) for one in view.canaries], {})
 
 
@@ -70,23 +118,55 @@ def promoted(observed: Observed, view: StandardView, entry: CanaryEntry) -> Json
     return _patch(observed, _bodies(view.canaries, without=entry), predictor)
 
 
-def _raised(view: StandardView, replicas: int) -> int | None:
-    """Return stable's minReplicas while there is a canary; None where KServe would take nothing away.
+def is_ours(view: StandardView, entry: CanaryEntry) -> bool:
+    """Return whether stable's minReplicas are what slipway has made them for this canary."""
+    return view.min_replicas == _while_canary(_before(entry), entry.min_replicas, view)
 
-    It leaves stable one replica in any case. Where maxReplicas leaves no room, nothing can be done.
+
+def leaves_too_few(view: StandardView, entry: CanaryEntry, replicas: int) -> bool:
+    """Return whether somebody has set stable's minReplicas so that a canary of `replicas` would leave it too few."""
+    return not is_ours(view, entry) and (view.min_replicas or 1) - replicas < (_before(entry) or 1)
+
+
+def _while_canary(before: int | None, replicas: int, view: StandardView) -> int | None:
+    """Return stable's minReplicas while a canary has `replicas`: those that KServe takes away once it is ready.
+
+    It leaves stable one in any case. There are never more than maxReplicas.
     """
-    wanted = 2 * replicas
-    if view.min_replicas is None or replicas == 1 or 0 < view.max_replicas < wanted:
-        return None
-    return wanted
+    least = max(before or 1, 1)
+    if least == replicas == 1:
+        return before
+    wanted = least + replicas
+    return min(wanted, max(view.max_replicas, least)) if view.max_replicas else wanted
+
+
+def _before(entry: CanaryEntry) -> int | None:
+    """Return stable's minReplicas as noted; None where it had none."""
+    return number_in(entry.notes.get(STABLE_MIN_REPLICAS, ""))
 
 
 def _lowered(view: StandardView, entry: CanaryEntry) -> Json:
-    """Return stable's minReplicas as they were, unless somebody has changed them since."""
-    before = entry.notes.get(STABLE_MIN_REPLICAS, "")
-    if not _REPLICAS.fullmatch(before) or view.min_replicas != 2 * int(before):
+    """Return stable's minReplicas as they were, unless nothing is known of that or somebody has changed them since."""
+    before = _before(entry)
+    is_noted = before is not None or entry.notes.get(STABLE_MIN_REPLICAS) == _NO_MIN_REPLICAS
+    if not is_noted or before == view.min_replicas or not is_ours(view, entry):
         return {}
-    return {"minReplicas": int(before)}
+    return {"minReplicas": before}
+
+
+def _strategy(view: StandardView) -> Json:
+    """Return slipway's `deploymentStrategy`, together with what the owner has said; nothing where that says enough."""
+    told = mapping(view.predictor.get("deploymentStrategy"))
+    rolling = mapping(told.get("rollingUpdate"))
+    if told.get("type", "RollingUpdate") != "RollingUpdate" or "maxUnavailable" in rolling:
+        return {}
+    return {
+        "deploymentStrategy": {
+            **told,
+            "type": "RollingUpdate",
+            "rollingUpdate": {**rolling, **ROLLING_UPDATE},
+        }
+    }
 
 
 def _bodies(entries: Iterable[CanaryEntry], without: CanaryEntry | None = None) -> list[Json]:

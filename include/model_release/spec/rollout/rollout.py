@@ -30,6 +30,9 @@ _DEFAULT_STEPS = (
 )
 
 
+AfterRollback = Literal["wait", "go_on"]
+
+
 class Rollout(SpecPart):
     """The canary: where, in which steps, and what happens when."""
 
@@ -66,6 +69,8 @@ class Rollout(SpecPart):
     """Left out: the candidate comes up with its first percent of users."""
     on_concurrent_release: Literal["refuse", "queue"] = "queue"
     """A release that starts during another of the same model waits for its turn, or is told to come again."""
+    after_rollback: AfterRollback = "wait"
+    """After the model was rolled back: newer versions wait for a person, or start by themselves as before."""
 
     @property
     def plan(self) -> CanaryPlan:

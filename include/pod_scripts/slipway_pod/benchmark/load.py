@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from slipway_pod.errors import PodError, first_line
 from slipway_pod.program.arguments import new_parser, positive, s3_url, whole
 from slipway_pod.program.progress import say
 from slipway_pod.program.result import run_to_result
+from slipway_pod.program.scratch import scratch_folder
 from slipway_pod.program.software import tool_versions
 from slipway_pod.program.subprograms import Ended, require_program, run_program
 from slipway_pod.storage.s3 import Store
@@ -311,8 +311,8 @@ def run_benchmark(
     def work_in_folder(store: Store, result: dict[str, Any]) -> None:
         # Written even when nothing was measured.
         result["measurements"] = []
-        with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-            work(options, store, Path(folder), result)
+        with scratch_folder("benchmark-") as folder:
+            work(options, store, folder, result)
 
     return run_to_result(
         options.destination,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from slipway_pod.program.arguments import new_parser, positive, s3_url, whole
 from slipway_pod.program.limits import Limits
 from slipway_pod.program.progress import say
 from slipway_pod.program.result import run_to_result
+from slipway_pod.program.scratch import scratch_folder
 from slipway_pod.program.software import tool_versions, upload_software_list
 from slipway_pod.storage.s3 import Store
 
@@ -48,9 +48,9 @@ def run_converter(
 
     def work(store: Store, result: Result) -> None:
         result["precision"] = options.precision
-        with tempfile.TemporaryDirectory(prefix="convert-") as folder:
+        with scratch_folder("convert-") as folder:
             limits = Limits(options.timeout_s, options.memory_mib)
-            convert(Run(options, store, Path(folder), limits), result)
+            convert(Run(options, store, folder, limits), result)
 
     def versions() -> dict[str, str]:
         return tool_versions(packages)

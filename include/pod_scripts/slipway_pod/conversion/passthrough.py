@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +16,7 @@ from slipway_pod.program.arguments import new_parser, plain_name, positive, s3_u
 from slipway_pod.program.limits import Limits
 from slipway_pod.program.progress import say
 from slipway_pod.program.result import run_to_result
+from slipway_pod.program.scratch import scratch_folder
 from slipway_pod.program.software import tool_versions, upload_software_list
 from slipway_pod.storage.s3 import Store
 from slipway_pod.storage.upload import MEBIBYTE
@@ -64,8 +64,7 @@ def pass_through(options: argparse.Namespace, check: Check) -> int:
 
 
 def _work(options: argparse.Namespace, check: Check, store: Store, result: dict[str, Any]) -> None:
-    with tempfile.TemporaryDirectory(prefix="convert-") as text:
-        folder = Path(text)
+    with scratch_folder("convert-") as folder:
         source, repository, golden = folder / "source", folder / "repository", folder / "golden.npz"
         source.mkdir()
         result["left_out"] = fetch_source(

@@ -49,12 +49,15 @@ def run_to_result(
         failure = error
     except Exception as error:  # whatever it is, the result must report it
         failure = unexpected(error, subject)
-    if store is not None and (failure is None or failure.kind != "StoreUnavailableError"):
+    if last is not None and store is not None and _answers(failure):
+        try:
+            last(store, destination, result)
+        except PodError as error:
+            failure = failure or error
+    if store is not None and _answers(failure):
         outcome = done if failure is None else "refused" if failure.exit_code == REFUSED else "error"
         head = {"outcome": outcome, "error": failure.to_json() if failure else None}
         try:
-            if last is not None:
-                last(store, destination, result)
             about = {"inputs": store.inputs, "tools": dict(tools()), "seconds": seconds()}
             told = {**head, **result, **about}
             store.write_json(told, f"{destination}/{NAME}")
@@ -65,6 +68,11 @@ def run_to_result(
         return failure.exit_code
     say("done", f"{seconds()} s")
     return 0
+
+
+def _answers(failure: PodError | None) -> bool:
+    """Return whether S3 has answered so far."""
+    return failure is None or failure.kind != "StoreUnavailableError"
 
 
 def stop(number: int, _: object) -> None:

@@ -7,12 +7,12 @@ import json
 import platform
 import re
 import sys
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.program.scratch import scratch_folder
 from slipway_pod.storage.s3 import Store
 
 SBOM = "sbom.json"
@@ -29,8 +29,8 @@ def tool_versions(packages: Iterable[str]) -> dict[str, str]:
 
 def upload_software_list(store: Store, destination: str, result: dict[str, Any]) -> None:
     """Put `sbom.json` beside the result and list it in `files`; equal images give equal bytes."""
-    with tempfile.TemporaryDirectory(prefix="sbom-") as folder:
-        path = Path(folder) / SBOM
+    with scratch_folder("sbom-") as folder:
+        path = folder / SBOM
         path.write_text(json.dumps(software_list(), indent=1, sort_keys=True))
         measured = store.upload(path, f"{destination}/{SBOM}")
     result.setdefault("files", []).append({"file": SBOM, **measured})

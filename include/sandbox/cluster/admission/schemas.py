@@ -315,6 +315,11 @@ HTTP_ROUTE = Record(
     },
     required=("spec",),
 )
+# The emulator's controllers alone write it.
+DEPLOYMENT = Record(
+    {"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": OBJECT, "status": OBJECT},
+    required=("spec",),
+)
 LEASE_SPEC = Record(
     {
         "holderIdentity": STRING,

@@ -26,6 +26,7 @@ from include.sandbox.cluster.admission.pod_rules import pod_problems, pod_update
 from include.sandbox.cluster.admission.pod_security import violations
 from include.sandbox.cluster.admission.schemas import (
     CONFIG_MAP,
+    DEPLOYMENT,
     EVENT,
     HTTP_ROUTE,
     INFERENCE_SERVICE,
@@ -44,6 +45,7 @@ from include.sandbox.cluster.errors import (
 )
 from include.sandbox.cluster.resources import (
     CONFIG_MAPS,
+    DEPLOYMENTS,
     EVENTS,
     HTTP_ROUTES,
     INFERENCE_SERVICES,
@@ -62,6 +64,7 @@ _SCHEMAS: Mapping[Resource, Schema] = {
     INFERENCE_SERVICES: INFERENCE_SERVICE,
     LEASES: LEASE,
     HTTP_ROUTES: HTTP_ROUTE,
+    DEPLOYMENTS: DEPLOYMENT,
     NAMESPACES: NAMESPACE,
 }
 _EMPTY_EVENT: Mapping[str, Any] = {

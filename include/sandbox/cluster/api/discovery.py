@@ -72,8 +72,9 @@ def _resource_list(group: str, version: str) -> dict[str, Any]:
     resources: list[dict[str, Any]] = []
     for resource in RESOURCES:
         if (resource.group, resource.version) == (group, version):
-            resources.append(_resource(resource, resource.plural, _VERBS))
-            if resource.has_status:
+            verbs = ["get", "list", "watch"] if resource.read_only else _VERBS
+            resources.append(_resource(resource, resource.plural, verbs))
+            if resource.has_status and not resource.read_only:
                 resources.append(_resource(resource, f"{resource.plural}/status", ["get", "patch", "update"]))
             if resource.plural == "pods":
                 resources.append(_resource(resource, "pods/log", ["get"]))

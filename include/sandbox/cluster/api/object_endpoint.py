@@ -40,16 +40,17 @@ class ObjectEndpoint:
             f"{base}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else everywhere
         )
         one = f"{collection}/{{name}}"
-        routes = [
-            web.get(collection, self.collection),
+        routes = [web.get(collection, self.collection), web.get(one, self.read)]
+        if resource.namespaced:
+            routes.append(web.get(everywhere, self.collection))
+        if resource.read_only:
+            return routes
+        routes += [
             web.post(collection, self.create),
-            web.get(one, self.read),
             web.put(one, self.replace),
             web.patch(one, self.patch),
             web.delete(one, self.delete),
         ]
-        if resource.namespaced:
-            routes.append(web.get(everywhere, self.collection))
         if resource.has_status:
             status = f"{one}/status"
             routes += [

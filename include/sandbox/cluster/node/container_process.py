@@ -17,6 +17,7 @@ from typing import Any
 from include.sandbox.cluster.node.container_log import ContainerLog
 from include.sandbox.cluster.node.processes import kill_marked
 from include.sandbox.cluster.resources import KubeObject
+from include.sandbox.host.images import IMAGE_VARIABLES
 
 _PYTHON = (sys.executable, "-I", "-S")
 _INIT = Path(__file__).with_name("container_init.py")
@@ -72,6 +73,7 @@ def launch_plan(
         "HOSTNAME": pod["metadata"]["name"],
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
+        **IMAGE_VARIABLES,
         **given,
     }
     if container.get("envFrom"):

@@ -1,4 +1,4 @@
-"""KServe's Knative mode as a pure state machine: an InferenceService and its revisions in, traffic out.
+"""KServe's Knative mode as a pure state machine: an InferenceService and its revisions in, intended traffic out.
 
 It follows KServe's predictor reconciler and status propagation together with Knative's Configuration and
 Route, their traps included, because a release that is safe only against a friendlier machine is not safe:
@@ -48,7 +48,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Target:
-    """One line of the observed traffic."""
+    """One line of the traffic that Knative intends."""
 
     revision: str
     percent: int

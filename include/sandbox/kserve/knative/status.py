@@ -7,17 +7,33 @@ from typing import Any
 from include.sandbox.kserve.conditions import TRUE, Condition, ConditionStatus, with_times
 from include.sandbox.kserve.knative.machine import Object, Predictor, Target
 
+INGRESS_NOT_CONFIGURED: Condition = (
+    "Unknown",
+    "IngressNotConfigured",
+    "Ingress has not yet been reconciled.",
+)
+
 
 def status_of(
-    predictor: Predictor, *, name: str, namespace: str, domain: str, previous: Object, now: str
+    predictor: Predictor,
+    *,
+    name: str,
+    namespace: str,
+    domain: str,
+    previous: Object,
+    now: str,
+    is_routed: bool = True,
 ) -> dict[str, Any]:
     """Return the InferenceService's status.
 
-    :param predictor: its `traffic` must be what the router really does.
-    :param previous: the status before; it has the transition times that still hold.
+    :param predictor: its `traffic` is what Knative intends, whatever the router does.
+    :param previous: the status before; it has the transition times that still hold, and what stays once it is there.
     :param now: the present time, RFC 3339.
+    :param is_routed: whether the router does what `traffic` says.
     """
     created = predictor.latest_created
+    conditions = _conditions(predictor, name, previous, is_routed)
+    before = ((previous.get("components") or {}).get("predictor")) or {}
     component: dict[str, Any] = {
         "latestCreatedRevision": created.name if created else "",
         "latestReadyRevision": predictor.latest_ready,
@@ -27,16 +43,18 @@ def status_of(
     component = {key: value for key, value in component.items() if value}
     if predictor.traffic:
         component["traffic"] = [_target_status(one, name, namespace, domain) for one in predictor.traffic]
+    if conditions["PredictorReady"] == TRUE or "url" in before:
         component["url"] = f"http://{name}-predictor.{namespace}.{domain}"
-    conditions = _conditions(predictor, name)
+        component["address"] = {"url": f"http://{name}-predictor.{namespace}.svc.cluster.local"}
     status: dict[str, Any] = {
         "observedGeneration": predictor.generation,
         "deploymentMode": "Knative",
+        "clusterServingRuntimeName": "kserve-tritonserver",
         "conditions": with_times(conditions, previous.get("conditions") or [], now),
         "components": {"predictor": component},
         "modelStatus": _model_status(predictor, conditions["Ready"][0]),
     }
-    if predictor.traffic:
+    if conditions["IngressReady"] == TRUE:
         status["url"] = f"http://{name}.{namespace}.{domain}"
         status["address"] = {"url": f"http://{name}.{namespace}.svc.cluster.local"}
     return status
@@ -54,22 +72,27 @@ def _target_status(target: Target, name: str, namespace: str, domain: str) -> di
     return line
 
 
-def _conditions(predictor: Predictor, name: str) -> dict[str, Condition]:
-    """Return {type: (status, reason, message)}."""
+def _conditions(predictor: Predictor, name: str, previous: Object, is_routed: bool) -> dict[str, Condition]:
+    """Return {type: (status, reason, message)}.
+
+    IngressReady is about KServe's own ingress, which is made once and leads to the Knative route, whatever the
+    weights: once True it stays so. A revision that fails while it boots leaves its conditions Unknown.
+    """
     configuration = _configuration_condition(predictor)
-    route = _route_condition(predictor, configuration, name)
-    ready = next((one for one in (configuration, route) if one[0] == "False"), None) or next(
-        (one for one in (configuration, route) if one[0] == "Unknown"), TRUE
+    route = _route_condition(predictor, name, is_routed)
+    # Knative's Ready tells of the route's trouble where there is any.
+    predictor_ready = configuration if route == TRUE else route
+    was_ready = any(
+        one["type"] == "IngressReady" and one["status"] == "True" for one in previous.get("conditions") or []
     )
-    ingress: Condition = TRUE if route == TRUE else (route[0], "Predictor ingress not created", "")
-    overall = ready if ready != TRUE else ingress
+    ingress: Condition = TRUE if was_ready or predictor_ready == TRUE else ("Unknown", "", "")
     return {
         "IngressReady": ingress,
         "LatestDeploymentReady": _aggregate(configuration, "PredictorConfigurationReady not ready"),
         "PredictorConfigurationReady": configuration,
-        "PredictorReady": ready,
+        "PredictorReady": predictor_ready,
         "PredictorRouteReady": route,
-        "Ready": overall,
+        "Ready": predictor_ready,
         "RoutesReady": _aggregate(route, "PredictorRouteReady not ready"),
         "Stopped": ("False", "", ""),
     }
@@ -81,31 +104,21 @@ def _aggregate(condition: Condition, reason: str) -> Condition:
 
 def _configuration_condition(predictor: Predictor) -> Condition:
     created = predictor.latest_created
-    if created is None or created.phase == "pending":
-        return ("Unknown", "", "")
-    if created.phase == "failed":
-        return (
-            "False",
-            "RevisionFailed",
-            f'Revision "{created.name}" failed with message: {created.message}.',
-        )
-    return TRUE
+    return TRUE if created is not None and created.phase == "ready" else ("Unknown", "", "")
 
 
-def _route_condition(predictor: Predictor, configuration: Condition, name: str) -> Condition:
+def _route_condition(predictor: Predictor, name: str, is_routed: bool) -> Condition:
     if predictor.traffic:
-        return TRUE
-    if configuration[0] == "False":
-        message = f'Configuration "{name}-predictor" does not have any ready Revision.'
-        return ("False", "RevisionMissing", message)
-    return ("Unknown", "", "")
+        return TRUE if is_routed else INGRESS_NOT_CONFIGURED
+    message = f'Configuration "{name}-predictor" is waiting for a Revision to become ready.'
+    return ("Unknown", "RevisionMissing", message)
 
 
 def _model_status(predictor: Predictor, ready: ConditionStatus) -> dict[str, Any]:
     created = predictor.latest_created
     phase = created.phase if created else "pending"
     states: dict[str, str] = {"activeModelState": "Loaded" if predictor.latest_ready else ""}
-    status: dict[str, Any] = {}
+    status: dict[str, Any] = {"copies": {"failedCopies": 0}}
     if phase == "failed":
         states["targetModelState"] = "FailedToLoad"
         status["transitionStatus"] = "BlockedByFailedLoad"
@@ -114,7 +127,7 @@ def _model_status(predictor: Predictor, ready: ConditionStatus) -> dict[str, Any
         status["transitionStatus"] = "UpToDate"
         status["copies"] = {"failedCopies": 0, "totalCopies": 1}
     else:
-        states["targetModelState"] = "Loading" if created else "Pending"
+        states["targetModelState"] = "Pending"
         status["transitionStatus"] = "InProgress"
     status["states"] = states
     if predictor.last_failure:

@@ -18,9 +18,10 @@ log = logging.getLogger(__name__)
 
 
 class KnativeWorker(ServiceWorker):
-    """Brings together, in this order: the spec (`knative`), the servers, the router, and the status.
+    """Brings together the spec (`machine`), the servers, the status, and the router.
 
-    Of traffic the status says only what the router has already taken.
+    As in Knative the status tells of the traffic that is intended, before the router has it. Until the router has
+    taken it the route's conditions are Unknown.
     """
 
     mode = "Knative"
@@ -29,6 +30,8 @@ class KnativeWorker(ServiceWorker):
         super().__init__(context, namespace, name)
         self.predictor = machine.Predictor()
         self._routed: tuple[machine.Target, ...] = ()
+        self._intended: tuple[machine.Target, ...] = ()
+        self._intended_since = 0.0
         self._idle_since: dict[str, float] = {}
 
     def backends(self) -> list[Backend]:
@@ -46,9 +49,7 @@ class KnativeWorker(ServiceWorker):
             return []
         suffix = f"{self.namespace}.{self._settings.domain}"
         hosts = (f"{self.name}.{suffix}", f"{self.name}-predictor.{suffix}")
-        percents: dict[str, int] = {}
-        for target in self._routed:  # two lines may name one revision
-            percents[target.revision] = percents.get(target.revision, 0) + target.percent
+        percents, _ = _ways(self._routed)  # two lines may name one revision
         tagged = [
             Ingress(
                 f"{self.namespace}/{self.name}/{target.tag}",
@@ -79,19 +80,23 @@ class KnativeWorker(ServiceWorker):
             tag_latest=annotations.get(TAG_ROUTING_ANNOTATION) == "true",
         )
         self._start(settled)
-        if self._waits_for_a_server(settled):
-            # Knative's activator would hold the requests; here traffic stays where it is until the server is up.
-            self.predictor = accepted
-        else:
-            await self._route(settled)
-            self.predictor = machine.forget_old(settled)
+        self.predictor = machine.forget_old(settled)
         self.save_state()
-        self.write_status(status_of(self.predictor, **self.status_arguments(service)))
-        self._scale_down(settled.needed() | self.predictor.needed())
+        service = self._write_status(service)
+        await self._route()
+        self._write_status(service)
+        self._scale_down(self.predictor.needed() | {target.revision for target in self._routed})
+
+    def _write_status(self, service: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the status, and return the service with it."""
+        is_routed = _ways(self._routed) == _ways(self.predictor.traffic)
+        status = status_of(self.predictor, **self.status_arguments(service), is_routed=is_routed)
+        self.write_status(status)
+        return {**service, "status": status}
 
     def reset(self) -> None:
         """Forget all state and all routes, as before the first reconciliation."""
-        self.predictor, self._routed = machine.Predictor(), ()
+        self.predictor, self._routed, self._intended = machine.Predictor(), (), ()
         self._idle_since.clear()
 
     def state_to_save(self) -> dict[str, Any]:
@@ -110,18 +115,39 @@ class KnativeWorker(ServiceWorker):
             self._idle_since.pop(name, None)
             self.start_run(name, predictor.revision(name).storage_uri)
 
-    def _waits_for_a_server(self, predictor: machine.Predictor) -> bool:
-        """Tell whether traffic would begin to flow to a revision that cannot answer yet."""
+    def _waits_for_a_server(self) -> bool:
+        """Tell whether traffic would begin to flow to a revision that cannot answer yet.
+
+        Knative's activator would hold the requests; here they go where they went until the server is up.
+        """
         routed = {target.revision for target in self._routed if target.percent}
         return any(
             target.revision not in routed and self.runs[target.revision].phase != "ready"
-            for target in predictor.traffic
+            for target in self.predictor.traffic
             if target.percent or target.tag
         )
 
-    async def _route(self, predictor: machine.Predictor) -> None:
+    def _ingress_acts(self) -> bool:
+        """Tell whether the ingress takes the intended traffic now; have the worker look again when it will."""
+        intended, lag_s = self.predictor.traffic, self._settings.ingress_lag_s
+        if _ways(intended) == _ways(self._routed):
+            return True
+        if _ways(intended) != _ways(self._intended):
+            self._intended, self._intended_since = intended, time.monotonic()
+        if lag_s is None or self._waits_for_a_server():
+            return False
+        left_s = self._intended_since + lag_s - time.monotonic()
+        if left_s > 0:
+            self.wake_after(left_s + 0.01)
+        return left_s <= 0
+
+    async def _route(self) -> None:
+        """Have the router do what the ingress has taken; servers may have come back at other ports."""
         before = self._routed
-        self._routed = predictor.traffic
+        if self._ingress_acts():
+            self._routed = self.predictor.traffic
+        if not self._routed:
+            return
         try:
             await self.route()
         except BaseException:
@@ -139,3 +165,11 @@ class KnativeWorker(ServiceWorker):
             log.info("revision %s: no traffic, scaled down", name)
             self._idle_since.pop(name)
             self.retire(name)
+
+
+def _ways(targets: tuple[machine.Target, ...]) -> tuple[dict[str, int], dict[str, str]]:
+    """Return what of the traffic an ingress acts on: the percent of each revision, and where each tag leads."""
+    percents: dict[str, int] = {}
+    for target in targets:
+        percents[target.revision] = percents.get(target.revision, 0) + target.percent
+    return percents, {target.tag: target.revision for target in targets if target.tag}

@@ -27,16 +27,23 @@ _RETRY_PAUSE_S = 1.0
 
 
 class OtherRoutes:
-    """The HTTPRoutes beside KServe's own; `route` makes the router do what all want and returns once it does."""
+    """The HTTPRoutes beside KServe's own; `route` makes the router do what all want and returns once it does.
 
-    def __init__(self, store: Store, route: Callable[[], Awaitable[None]]) -> None:
+    KServe's own are its workers' business: `written` tells the one of a namespace and name that one was written.
+    """
+
+    def __init__(
+        self, store: Store, route: Callable[[], Awaitable[None]], written: Callable[[str, str], None]
+    ) -> None:
         self._store = store
         self._route = route
+        self._written = written
 
     async def run(self) -> None:
         """Take every route that comes, changes or goes, until cancelled."""
         async for kind, route in self._store.watch(ROUTES):
             if is_made_by_kserve(route):
+                self._written(route["metadata"]["namespace"], route["metadata"]["ownerReferences"][0]["name"])
                 continue
             while True:
                 try:

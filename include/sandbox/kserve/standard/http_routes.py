@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from include.sandbox.kserve.standard.machine import Backend, Object, Predictor
@@ -23,7 +24,8 @@ def http_routes(predictor: Predictor, service: Object, domain: str, gateway: str
                 "name": route_name,
                 "namespace": namespace,
                 "labels": dict(metadata.get("labels") or {}),
-                "ownerReferences": [_owner(service)],
+                "annotations": dict(metadata.get("annotations") or {}),
+                "ownerReferences": [owner(service)],
             },
             "spec": {
                 "parentRefs": [
@@ -39,6 +41,7 @@ def http_routes(predictor: Predictor, service: Object, domain: str, gateway: str
                     {
                         "matches": [{"path": {"type": "RegularExpression", "value": "^/.*$"}}],
                         "backendRefs": references,
+                        "filters": [_header_filter(name, namespace)],
                         "timeouts": {"request": "60s"},
                     }
                 ],
@@ -49,11 +52,36 @@ def http_routes(predictor: Predictor, service: Object, domain: str, gateway: str
 
 
 def _reference(backend: Backend, namespace: str) -> dict[str, Any]:
-    weight = {} if backend.weight is None else {"weight": backend.weight}
-    return {"kind": "Service", "name": backend.name, "namespace": namespace, "port": 80, **weight}
+    """Return a reference with the defaults that the API server fills in: a single backend has weight 1."""
+    weight = 1 if backend.weight is None else backend.weight
+    return {
+        "group": "",
+        "kind": "Service",
+        "name": backend.name,
+        "namespace": namespace,
+        "port": 80,
+        "weight": weight,
+    }
 
 
-def _owner(service: Object) -> dict[str, Any]:
+def _header_filter(name: str, namespace: str) -> dict[str, Any]:
+    told = [("KServe-Isvc-Name", name), ("KServe-Isvc-Namespace", namespace)]
+    return {
+        "type": "RequestHeaderModifier",
+        "requestHeaderModifier": {"set": [{"name": key, "value": value} for key, value in told]},
+    }
+
+
+def routed_by(route: Mapping[str, Any]) -> tuple[Backend, ...]:
+    """Return what a route of KServe's leads to, whoever wrote it last."""
+    references = route["spec"]["rules"][0]["backendRefs"]
+    if len(references) == 1:
+        return (Backend(references[0]["name"]),)
+    return tuple(Backend(one["name"], one.get("weight", 1)) for one in references)
+
+
+def owner(service: Object) -> dict[str, Any]:
+    """Return the reference to the InferenceService that an object of KServe's goes with."""
     metadata = service["metadata"]
     return {
         "apiVersion": "serving.kserve.io/v1beta1",

@@ -7,17 +7,26 @@ against a friendlier machine is not safe:
 
 - `canaryTrafficPercent` is ignored: a new storageUri in the predictor is a rolling update that ends with
   everybody on it;
-- a canary that has no minReplicas of its own has as many replicas as its percent is of stable's, so none at 0 %;
-- the replicas of a *ready* canary are taken from stable's minReplicas, if it has them, down to one;
+- minReplicas are an autoscaler's (its least and its most, here), never the Deployment's replicas: those begin at one
+  and follow when the autoscaler looks again (`scaled`);
+- a canary that has no minReplicas of its own has as many replicas as its percent is of stable's, one at least;
+- a canary is *ready* with one pod that answers, however many are wanted;
+- the replicas of a ready canary are taken from stable's minReplicas, if it has them, down to one;
 - Deployments and Services that nothing names any more are deleted in the first stage, before the second leads
   users away from them: what still leads there fails;
 - only ready canaries have a place in the routes, stable gets the rest; and the routes stay as they are while the
-  stable predictor is not ready;
+  stable predictor is not ready, which is its Deployment's Available: with the default maxUnavailable of 25 % one
+  missing pod of three is enough;
 - a canary that becomes the stable predictor under its own name keeps its pods; under another, or under none,
   stable's pods are replaced one by one instead and users are back on the version before until they are;
 - `status.canaryStatuses` repeats the percents of the spec, whatever the routes say;
 - without Gateway API there are no HTTPRoutes, and everybody is on stable whatever the percents;
-- annotations and labels of the InferenceService reach the pods of every predictor, so a new one restarts them all.
+- annotations and labels of the InferenceService reach the pods of every predictor, so a new one restarts them all;
+- a canary whose storageUri changes stays ready, and keeps its weight, while its old pods answer; and stable is ready,
+  with a failed load in its status, while a rolling update of it fails.
+
+Not emulated: another autoscaler than the one on CPU, which without load keeps to minReplicas; the autoscalers
+themselves, as objects.
 """
 
 from __future__ import annotations
@@ -25,7 +34,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -33,6 +42,7 @@ from typing import Any, Literal
 from include.sandbox.kserve.annotations import UNPROPAGATED_ANNOTATIONS
 
 Phase = Literal["pending", "ready", "failed"]
+DEFAULT_MAX_UNAVAILABLE = "25%"
 Object = Mapping[str, Any]
 # What of a predictor does not change its pods.
 _NOT_IN_PODS = frozenset(
@@ -53,7 +63,7 @@ _NOT_IN_PODS = frozenset(
 
 @dataclass(frozen=True)
 class Pods:
-    """The pods of one template of a Deployment; all of them fare alike."""
+    """The pods of one template of a Deployment: how its servers fare, and how many pods answer."""
 
     template: str
     number: int
@@ -61,15 +71,23 @@ class Pods:
     phase: Phase = "pending"
     message: str = ""
     exit_code: int = 0
+    available: int = 0
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A Deployment with its Service. `pods` are those of the present template, last, and what they replace."""
+    """A Deployment with its Service. `pods` are those of the present template, last, and what they replace.
+
+    `replicas` is what the Deployment wants, `target` what its autoscaler will make of that. `missing` pods of those
+    wanted do not answer, whatever the template; `max_unavailable` is a number or a percent.
+    """
 
     name: str
     replicas: int
     pods: tuple[Pods, ...]
+    target: int = 1
+    missing: int = 0
+    max_unavailable: int | str = DEFAULT_MAX_UNAVAILABLE
 
     @property
     def newest(self) -> Pods:
@@ -78,10 +96,30 @@ class Workload:
 
     @property
     def serving(self) -> Pods | None:
-        """The pods that answer: the newest that are ready."""
-        if not self.replicas:
-            return None
-        return next((one for one in reversed(self.pods) if one.phase == "ready"), None)
+        """The pods that answer: the newest of which one does."""
+        return next((one for one in reversed(self.pods) if one.available), None)
+
+    @property
+    def available(self) -> int:
+        """How many pods answer, of whatever template."""
+        return sum(one.available for one in self.pods)
+
+    @property
+    def is_available(self) -> bool:
+        """The Deployment's condition Available."""
+        return bool(self.replicas) and self.available >= self.replicas - self._may_be_unavailable
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nothing left to come up, as far as it can."""
+        return self.replicas == self.target and self.newest.available >= self.replicas - self.missing
+
+    @property
+    def _may_be_unavailable(self) -> int:
+        told = self.max_unavailable
+        if isinstance(told, str):
+            return self.replicas * int(told.removesuffix("%")) // 100
+        return min(told, self.replicas)
 
 
 @dataclass(frozen=True)
@@ -119,9 +157,9 @@ class Predictor:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the stable predictor answers."""
+        """Whether the stable predictor's Deployment is available."""
         stable = self.workload(self.stable)
-        return stable is not None and stable.serving is not None
+        return stable is not None and stable.is_available
 
     def shares(self) -> dict[str, int]:
         """Return the percents that the routes give, by Deployment."""
@@ -161,16 +199,16 @@ def reconcile(
     for canary in canaries:
         predictor = overlaid(stable, canary["predictor"])
         name = workload_name(service, predictor)
-        replicas = canary_replicas(stable, canary)
-        workloads[name] = _deployed(before.workload(name), name, replicas, service, predictor, kept_out)
+        target = canary_replicas(stable, canary)
+        workloads[name] = _deployed(before.workload(name), name, target, service, predictor, kept_out)
         ready = workloads[name].serving is not None
         statuses.append(CanaryStatus(predictor["name"], ready, canary.get("trafficPercent", 0)))
-        taken += replicas if ready else 0
+        taken += target if ready else 0
     name = workload_name(service, stable)
     least = stable.get("minReplicas")
-    replicas = max(least - taken, 1) if least is not None and canaries else least or 1
-    workloads[name] = _deployed(before.workload(name), name, replicas, service, stable, kept_out)
-    fingerprint = json.dumps([name, replicas, workloads[name].newest.template])
+    target = max(least - taken, 1) if least is not None and canaries else least or 1
+    workloads[name] = _deployed(before.workload(name), name, target, service, stable, kept_out)
+    fingerprint = json.dumps([name, target, workloads[name].newest.template])
     return replace(
         before,
         stable=name,
@@ -183,12 +221,12 @@ def reconcile(
 
 
 def canary_replicas(stable: Mapping[str, Any], canary: Mapping[str, Any]) -> int:
-    """Return how many replicas a canary has: its own minReplicas, or its percent of stable's, rounded up."""
+    """Return a canary's least replicas: its own minReplicas, or its percent of stable's, rounded up; one at least."""
     own = canary["predictor"].get("minReplicas")
-    if own is not None:
-        return int(own)
-    least = stable.get("minReplicas")
-    return math.ceil((1 if least is None else least) * canary.get("trafficPercent", 0) / 100)
+    if own is None:
+        least = stable.get("minReplicas")
+        own = math.ceil((1 if least is None else least) * canary.get("trafficPercent", 0) / 100)
+    return max(int(own), 1)
 
 
 def overlaid(stable: Mapping[str, Any], canary: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,21 +246,41 @@ def overlaid(stable: Mapping[str, Any], canary: Mapping[str, Any]) -> dict[str, 
 def _deployed(
     before: Workload | None,
     name: str,
-    replicas: int,
+    target: int,
     service: Object,
     predictor: Mapping[str, Any],
     kept_out: frozenset[str],
 ) -> Workload:
     template = template_digest(service, predictor, kept_out)
+    most = max_unavailable_of(predictor)
     if before is None:
-        pods: tuple[Pods, ...] = (Pods(template, 1, storage_uri_of(predictor)),)
-    elif before.newest.template == template:
-        pods = before.pods
-    else:
+        only = (Pods(template, 1, storage_uri_of(predictor)),)
+        return Workload(name, 1, only, target, max_unavailable=most)
+    pods = before.pods
+    if before.newest.template != template:
         serving = before.serving
         kept = () if serving is None else (serving,)
         pods = (*kept, Pods(template, before.newest.number + 1, storage_uri_of(predictor)))
-    return Workload(name, replicas, pods[-1:] if pods[-1].phase == "ready" else pods)
+    return _rolled(replace(before, pods=pods, target=target, max_unavailable=most))
+
+
+def _rolled(workload: Workload) -> Workload:
+    """Return it without the old pods that new ones have replaced, and without those that are too many or missing."""
+    room = max(workload.replicas - workload.missing, 0)
+    pods: list[Pods] = []
+    for one in reversed(workload.pods):
+        available = min(one.available, room) if one.phase == "ready" else 0
+        room -= available
+        if not pods or available:
+            pods.insert(0, replace(one, available=available))
+    return replace(workload, pods=tuple(pods))
+
+
+def max_unavailable_of(predictor: Mapping[str, Any]) -> int | str:
+    """Return what `deploymentStrategy` says, or Kubernetes' default."""
+    strategy = (predictor.get("deploymentStrategy") or {}).get("rollingUpdate") or {}
+    told = strategy.get("maxUnavailable")
+    return DEFAULT_MAX_UNAVAILABLE if told is None else told
 
 
 def template_digest(
@@ -248,15 +306,51 @@ def storage_uri_of(predictor: Mapping[str, Any]) -> str:
     return str((predictor.get("model") or {}).get("storageUri") or "")
 
 
+# --- between reconciliations: pods, and autoscalers ---
+
+
 def with_pods(before: Predictor, name: str, number: int, **changes: Any) -> Predictor:
-    """Return the predictor with one Deployment's pods changed: their `phase`, `message`, `exit_code`."""
+    """Return the predictor with one Deployment's pods changed: their `phase`, `message`, `exit_code`.
+
+    Where their server gets ready, the first of them answers.
+    """
 
     def changed(one: Workload) -> Workload:
         pods = tuple(replace(each, **changes) if each.number == number else each for each in one.pods)
-        return replace(one, pods=pods)
+        pods = tuple(_first_up(each) if each.number == number else each for each in pods)
+        return _rolled(replace(one, pods=pods))
 
-    workloads = tuple(changed(one) if one.name == name else one for one in before.workloads)
-    return replace(before, workloads=workloads)
+    return _with_workloads(before, lambda one: changed(one) if one.name == name else one)
+
+
+def _first_up(pods: Pods) -> Pods:
+    return replace(pods, available=max(pods.available, 1)) if pods.phase == "ready" else pods
+
+
+def with_one_more(before: Predictor, name: str) -> Predictor:
+    """Return the predictor with one more pod of a Deployment's present template that answers, if one is wanted."""
+
+    def more(one: Workload) -> Workload:
+        pods = one.newest
+        if one.name != name or pods.phase != "ready":
+            return one
+        return _rolled(replace(one, pods=(*one.pods[:-1], replace(pods, available=pods.available + 1))))
+
+    return _with_workloads(before, more)
+
+
+def with_missing(before: Predictor, missing: Mapping[str, int]) -> Predictor:
+    """Return the predictor with so many pods by Deployment that do not answer; what answers again does so later."""
+    return _with_workloads(before, lambda one: _rolled(replace(one, missing=missing.get(one.name, 0))))
+
+
+def scaled(before: Predictor) -> Predictor:
+    """Return the predictor once the autoscalers have looked: each Deployment wants what its minReplicas say."""
+    return _with_workloads(before, lambda one: _rolled(replace(one, replicas=one.target)))
+
+
+def _with_workloads(before: Predictor, changed: Callable[[Workload], Workload]) -> Predictor:
+    return replace(before, workloads=tuple(changed(one) for one in before.workloads))
 
 
 def _failure(stable: Workload) -> dict[str, Any] | None:
@@ -270,7 +364,10 @@ def _failure(stable: Workload) -> dict[str, Any] | None:
 
 
 def route(before: Predictor, service: Object, *, gateway_api: bool = True) -> Predictor:
-    """Lead users as the spec says and readiness allows; nothing changes while the stable predictor is not ready."""
+    """Lead users as the spec says and readiness allows; nothing changes while the stable predictor is not ready.
+
+    Whatever somebody else has written into the routes is written anew.
+    """
     if not before.is_ready:
         return before
     if not gateway_api or not service["spec"].get("canary"):

@@ -1,7 +1,8 @@
 """One InferenceService in Standard mode: its Deployments' servers, its HTTPRoutes, what Envoy does, and its status.
 
-One Triton stands for all replicas of a Deployment; how many there would be is only counted. The HTTPRoutes are
-objects of the cluster like any other; once Envoy has taken their weights, their status says so, as a Gateway
+One Triton stands for all pods of a Deployment, which are only counted (`pods.py`); its number is in the Deployment's
+status. The HTTPRoutes are objects of the cluster like any other: what somebody else writes into them counts until
+KServe writes them again. Once Envoy has taken their weights, their status says so, as a Gateway
 would, about the very generation. A Service's own address, BACKEND.NAMESPACE.svc.cluster.local, leads through
 Envoy to that Deployment alone.
 """
@@ -9,6 +10,7 @@ Envoy to that Deployment alone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Mapping
@@ -18,8 +20,10 @@ from typing import Any
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve.revisions import RevisionRun
 from include.sandbox.kserve.standard import machine
+from include.sandbox.kserve.standard.deployments import SERVICE_LABEL, deployments
 from include.sandbox.kserve.standard.gateway import ROUTES, accept
-from include.sandbox.kserve.standard.http_routes import http_routes
+from include.sandbox.kserve.standard.http_routes import http_routes, routed_by
+from include.sandbox.kserve.standard.pods import PodCount
 from include.sandbox.kserve.standard.status import status_of
 from include.sandbox.kserve.worker import ServiceWorker, WorkerContext
 from include.sandbox.services.routing import Backend, Ingress
@@ -27,6 +31,7 @@ from include.sandbox.services.triton import TritonPorts
 
 log = logging.getLogger(__name__)
 
+DEPLOYMENTS = "deployments"
 # What is asked at a Service's own address is counted apart from what comes through the Gateway.
 SERVICE_TAG = "service"
 
@@ -40,6 +45,8 @@ class StandardWorker(ServiceWorker):
         super().__init__(context, namespace, name)
         self.predictor = machine.Predictor()
         self._routed: tuple[machine.Backend, ...] = ()
+        self._pods = PodCount(self._settings)
+        self._next_look: asyncio.TimerHandle | None = None
         # A port on which nobody listens: what the Service of a deleted Deployment leads to.
         self._unused_ports = TritonPorts.free()
 
@@ -50,7 +57,9 @@ class StandardWorker(ServiceWorker):
         for run_name, run in self.runs.items():
             name = run_name.rpartition("-")[0]
             if name not in workloads or run is self._run_of(workloads[name]):
-                known[name] = Backend(name, run.ports.http, run.ports.grpc)
+                is_up = name not in workloads or _leads_somewhere(workloads[name])
+                ports = run.ports if is_up else self._unused_ports
+                known[name] = Backend(name, ports.http, ports.grpc)
         for one in self._routed:
             if one.weight != 0 and one.name not in workloads:
                 known[one.name] = Backend(one.name, self._unused_ports.http, self._unused_ports.grpc)
@@ -95,7 +104,11 @@ class StandardWorker(ServiceWorker):
                     message=run.message,
                     exit_code=run.exit_code,
                 )
+        now_s = asyncio.get_running_loop().time()
+        before = self._pods.go_on(before, self._context.missing_pods(self.namespace), now_s)
+        before = dataclasses.replace(before, routed=self._written_routes() or before.routed)
         self.predictor = machine.reconcile(before, service, self._settings.unpropagated_annotations)
+        self._write_deployments(service)
         needed = self._start()
         routed = {one.name for one in self._routed if one.weight != 0}
         if routed - {workload.name for workload in self.predictor.workloads}:
@@ -111,11 +124,21 @@ class StandardWorker(ServiceWorker):
         for name in [one for one in self.runs if one not in needed]:
             log.info("pods %s: deleted", name)
             self.retire(name)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Have the worker look again when pods or autoscalers may have got on."""
+        seconds = self._pods.next_look_s(self.predictor)
+        if self._next_look is not None:
+            self._next_look.cancel()
+        loop = asyncio.get_running_loop()
+        self._next_look = None if seconds is None else loop.call_later(seconds, self.wake)
 
     def reset(self) -> None:
         """Forget all state and all routes, as before the first reconciliation."""
         if self.predictor.routed:
             self._delete_routes()
+        self._delete_deployments_but(set())
         self.predictor, self._routed = machine.Predictor(), ()
 
     def state_to_save(self) -> dict[str, Any]:
@@ -126,9 +149,12 @@ class StandardWorker(ServiceWorker):
         """Go on from what `state_to_save` returned; the pods died with the controller that started them."""
         workloads = tuple(
             machine.Workload(
-                one["name"],
-                one["replicas"],
-                tuple(machine.Pods(**{**pods, "phase": "pending"}) for pods in one["pods"]),
+                **{
+                    **one,
+                    "pods": tuple(
+                        machine.Pods(**{**pods, "phase": "pending", "available": 0}) for pods in one["pods"]
+                    ),
+                }
             )
             for one in kept["workloads"]
         )
@@ -158,9 +184,8 @@ class StandardWorker(ServiceWorker):
         """Start the servers that must run, and return their names."""
         needed = set()
         for workload, pods in _all_pods(self.predictor):
-            if workload.replicas:
-                needed.add(_run_name(workload, pods))
-                self.start_run(_run_name(workload, pods), pods.storage_uri)
+            needed.add(_run_name(workload, pods))
+            self.start_run(_run_name(workload, pods), pods.storage_uri)
         return needed
 
     def _run_of(self, workload: machine.Workload) -> RevisionRun | None:
@@ -168,8 +193,8 @@ class StandardWorker(ServiceWorker):
         return self.runs.get(_run_name(workload, workload.serving or workload.newest))
 
     def _write_routes(self, service: Mapping[str, Any]) -> None:
-        """Write the HTTPRoutes; each keeps its generation where nothing changes."""
-        if not self._settings.gateway_api:
+        """Write the HTTPRoutes, unless they stay as they are; each keeps its generation where nothing changes."""
+        if not self._settings.gateway_api or not self.predictor.is_ready:
             return
         for wanted in http_routes(self.predictor, service, self._settings.domain, self._settings.gateway):
             try:
@@ -178,6 +203,35 @@ class StandardWorker(ServiceWorker):
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
                 self._store.create(wanted)
+
+    def _written_routes(self) -> tuple[machine.Backend, ...]:
+        """Return what the service's own HTTPRoute leads to now, whoever wrote it; nothing where there is none."""
+        try:
+            return routed_by(self._store.get(ROUTES, self.namespace, self.name))
+        except ApiError:
+            return ()
+
+    def _write_deployments(self, service: Mapping[str, Any]) -> None:
+        """Write the Deployments with their status, and delete those that nothing names any more."""
+        wanted = deployments(self.predictor, service)
+        for one in wanted:
+            name, status = one["metadata"]["name"], one.pop("status")
+            try:
+                stored = self._store.merge_patch(DEPLOYMENTS, self.namespace, name, one)
+            except ApiError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                stored = self._store.create(one)
+            status["observedGeneration"] = stored["metadata"]["generation"]
+            self._store.update_status(DEPLOYMENTS, self.namespace, name, status)
+        self._delete_deployments_but({one["metadata"]["name"] for one in wanted})
+
+    def _delete_deployments_but(self, names: set[str]) -> None:
+        for one in self._store.list(DEPLOYMENTS, self.namespace):
+            metadata = one["metadata"]
+            if metadata["labels"].get(SERVICE_LABEL) == self.name and metadata["name"] not in names:
+                with contextlib.suppress(ApiError):
+                    self._store.delete(DEPLOYMENTS, self.namespace, metadata["name"])
 
     def _is_accepted(self) -> bool:
         """Tell whether a Gateway has taken the HTTPRoutes at all; KServe does not ask in which generation."""
@@ -206,6 +260,11 @@ class StandardWorker(ServiceWorker):
 
 def _all_pods(predictor: machine.Predictor) -> list[tuple[machine.Workload, machine.Pods]]:
     return [(workload, pods) for workload in predictor.workloads for pods in workload.pods]
+
+
+def _leads_somewhere(workload: machine.Workload) -> bool:
+    """Tell whether a Deployment's Service has a pod to lead to, as far as its server says nothing else."""
+    return workload.serving is not None or workload.newest.phase != "ready"
 
 
 def _run_name(workload: machine.Workload, pods: machine.Pods) -> str:

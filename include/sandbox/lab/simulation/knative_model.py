@@ -1,11 +1,12 @@
 """A small model of KServe's Knative mode: only what decides which revision gets which share.
 
-Three controllers act one step at a time, in any order, each on what it last saw:
+Four controllers act one step at a time, in any order, each on what it last saw:
 - KServe's reads the InferenceService (perhaps an old copy) and its status, writes the Knative Service's
   template and targets, and copies the Knative Service's status back;
 - Knative's configuration controller makes a revision whenever the template changes, and revisions become
   ready or fail;
-- Knative's route controller resolves the targets to revisions; what it wrote is what users get.
+- Knative's route controller resolves the targets to revisions: that is the traffic it intends, and tells of;
+- the ingress takes it over: that is what users get, and the route is ready. A dead ingress never does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from include.sandbox.lab.simulation.cluster_model import ConflictError
 Json = dict[str, Any]
 
 # A newly made InferenceService needs these steps, in this order, until nothing changes.
-STEPS = ("sync", "kserve", "configuration", "ready", "route")
+CONTROLLERS = ("sync", "kserve", "configuration", "ready", "route")
+STEPS = (*CONTROLLERS, "ingress")
 
 
 @dataclass
@@ -30,12 +32,15 @@ class KnativeModel:
 
     `own_generation` tells whether status.observedGeneration is the InferenceService's own (as it should be)
     or copied from the Knative Service (as KServe does). `annotations_reach_revisions` is KServe's default.
-    `unloadable` URIs never get ready.
+    `unloadable` URIs never get ready. `ingress_is_alive` may change at any time;
+    `ingress_is_prompt`: it acts in one with the route controller.
     """
 
     own_generation: bool = True
     annotations_reach_revisions: bool = True
     unloadable: frozenset[str] = frozenset()
+    ingress_is_alive: bool = True
+    ingress_is_prompt: bool = False
 
     spec: Json = field(default_factory=dict)
     transformer: Json = field(default_factory=dict)
@@ -45,6 +50,7 @@ class KnativeModel:
     seen: tuple[Json, Json, int] | None = None
     component: dict[str, str] = field(default_factory=dict)
     status_traffic: list[Json] = field(default_factory=list)
+    status_route: str = ""
     observed_generation: int | None = None
     template: tuple[str, str] | None = None
     targets: list[Json] = field(default_factory=list)
@@ -52,6 +58,7 @@ class KnativeModel:
     handled_generation: int = 0
     revisions: list[tuple[str, tuple[str, str]]] = field(default_factory=list)
     up: set[str] = field(default_factory=set)
+    intended: list[Json] = field(default_factory=list)
     routed: list[Json] = field(default_factory=list)
 
     # --- the API ---
@@ -103,7 +110,7 @@ class KnativeModel:
             },
             "status": {
                 "observedGeneration": self.observed_generation,
-                "conditions": [{"type": "Ready", "status": "True" if loaded else "Unknown"}],
+                "conditions": self._conditions(loaded),
                 "modelStatus": {
                     "transitionStatus": transition,
                     "lastFailureInfo": {"reason": "ModelLoadFailed"},
@@ -117,6 +124,19 @@ class KnativeModel:
             },
         }
 
+    def _conditions(self, loaded: bool) -> list[Json]:
+        configuration = {"type": "PredictorConfigurationReady", "status": "True" if loaded else "Unknown"}
+        if not self.status_route:
+            return [configuration, {"type": "Ready", "status": "Unknown"}]
+        reason = {} if self.status_route == "True" else {"reason": "IngressNotConfigured"}
+        route = {"type": "PredictorRouteReady", "status": self.status_route, **reason}
+        is_ready = "True" if loaded and self.status_route == "True" else "Unknown"
+        return [
+            configuration,
+            route,
+            *({"type": kind, "status": is_ready} for kind in ("PredictorReady", "Ready")),
+        ]
+
     # --- what users get ---
 
     def share(self, uri: str) -> int:
@@ -128,12 +148,22 @@ class KnativeModel:
         """Return the percent of users by URI."""
         return {uri: share for uri in {key[0] for _, key in self.revisions} if (share := self.share(uri))}
 
+    def prompt(self) -> KnativeModel:
+        """Return a copy whose ingress is alive and prompt: it leads users wherever a slow or dead one could, except
+        where it leads them now, and has far fewer states.
+        """
+        following = copy.deepcopy(self)
+        following.ingress_is_alive = following.ingress_is_prompt = True
+        following.step("ingress")
+        return following
+
     # --- controllers ---
 
     @property
     def steps(self) -> tuple[str, ...]:
         """What may happen next; the newest revision may be ready before an older one."""
-        return (*STEPS, "ready_newest")
+        apart = () if self.ingress_is_prompt else ("ingress",)
+        return (*CONTROLLERS, *apart, "ready_newest")
 
     def key(self) -> str:
         """Return what decides everything that can still happen, without the counters."""
@@ -174,19 +204,26 @@ class KnativeModel:
         if (template, targets) != (self.template, self.targets):
             self.template, self.targets = template, targets
             self.service_generation += 1
-        before = (dict(self.component), copy.deepcopy(self.status_traffic), self.observed_generation)
+        before = self._status()
         self._propagate()
         self.observed_generation = generation if self.own_generation else self.handled_generation
-        self.resource_version += before != (self.component, self.status_traffic, self.observed_generation)
+        self.resource_version += before != self._status()
+
+    def _status(self) -> tuple[Any, ...]:
+        traffic = copy.deepcopy(self.status_traffic)
+        return dict(self.component), traffic, self.status_route, self.observed_generation
 
     def _propagate(self) -> None:
-        """Copy the Knative Service's status, with KServe's book-keeping of what is rolled out."""
+        """Copy the Knative Service's status, with KServe's book-keeping of what is rolled out.
+
+        Traffic and the route's condition come in one: True is about the traffic beside it, however old both are.
+        """
         created, ready = self._latest_created(), self._latest_ready()
         status = self.component
         sums: dict[str, int] = {}
-        for target in self.routed:
+        for target in self.intended:
             sums[target["revisionName"]] = sums.get(target["revisionName"], 0) + target["percent"]
-        for target in self.routed:
+        for target in self.intended:
             if target["revisionName"] != ready or not target.get("latestRevision"):
                 continue
             rolled_out, previous = (
@@ -199,7 +236,9 @@ class KnativeModel:
             elif ready == created and target["percent"] < 100 and sums[ready] == 100 and previous:
                 status["latestRolledoutRevision"] = previous
         status["latestCreatedRevision"], status["latestReadyRevision"] = created, ready
-        self.status_traffic = copy.deepcopy(self.routed)
+        self.status_traffic = copy.deepcopy(self.intended)
+        if self.template is not None:
+            self.status_route = "True" if self.intended and self.routed == self.intended else "Unknown"
 
     def _configuration(self) -> None:
         if self.template is not None and (not self.revisions or self.revisions[-1][1] != self.template):
@@ -221,11 +260,17 @@ class KnativeModel:
         ready = self._latest_ready()
         if not ready:
             return
-        self.routed = [
+        self.intended = [
             {**target, "revisionName": ready if target.get("latestRevision") else target["revisionName"]}
             for target in self.targets
         ]
         self.handled_generation = self.service_generation
+        if self.ingress_is_prompt:
+            self._ingress()
+
+    def _ingress(self) -> None:
+        if self.ingress_is_alive:
+            self.routed = copy.deepcopy(self.intended)
 
     def _latest_created(self) -> str:
         return self.revisions[-1][0] if self.revisions else ""

@@ -2,38 +2,43 @@
 
 KServe's controller works on one InferenceService at a time: it reads it (`sync`, perhaps an old copy, and perhaps
 after it died half way), makes Deployments (`reconcile`), writes the HTTPRoutes (`route`) and then the status
-(`status`). A Gateway takes the routes when it likes (`gateway`); what it took last is what users get. Pods become
-ready or never do.
+(`status`). A Gateway takes the routes when it likes (`gateway`); what it took last is what users get. The autoscalers
+look when they like (`scale`), and pods come up one by one (`ready`), or never do.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from include.model_release.rollout.actions import PatchRoutes
 from include.model_release.rollout.observation import Observed, observe
 from include.sandbox.cluster.merge import merge_patched
 from include.sandbox.kserve.standard import machine as standard
-from include.sandbox.kserve.standard.http_routes import http_routes
+from include.sandbox.kserve.standard.deployments import deployments
+from include.sandbox.kserve.standard.http_routes import http_routes, routed_by
 from include.sandbox.kserve.standard.status import status_of
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 
 Json = dict[str, Any]
 
 # A newly made InferenceService needs these steps, in this order, until nothing changes.
-STEPS = ("sync", "reconcile", "route", "status", "gateway", "ready")
+STEPS = ("sync", "reconcile", "route", "status", "gateway", "ready", "scale")
 
 
 @dataclass
 class StandardModel:
     """One InferenceService `digits` and what KServe makes of it.
 
-    `unloadable` URIs never get ready. `weighs` is False for KServe 0.20, which makes canaries but writes no
+    `unloadable` URIs never get ready, `missing` pods by Deployment do not answer.
+    `weighs` is False for KServe 0.20, which makes canaries but writes no
     weights, and `gateway_api` for a cluster without HTTPRoutes.
     """
 
     unloadable: frozenset[str] = frozenset()
+    missing: Mapping[str, int] = field(default_factory=dict)
     weighs: bool = True
     gateway_api: bool = True
 
@@ -42,6 +47,7 @@ class StandardModel:
     labels: Json = field(default_factory=dict)
     generation: int = 1
     resource_version: int = 1
+    deployments_are_seen: bool = True
     own_routes: dict[str, Json] = field(default_factory=dict)
     seen: Json | None = None
     stage: int = 0
@@ -50,6 +56,10 @@ class StandardModel:
     route_generation: int = 0
     taken: tuple[standard.Backend, ...] = ()
     taken_generation: int = 0
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> StandardModel:
+        """Return a copy that goes its own way: everything in it is replaced and never changed, but the routes."""
+        return replace(self, own_routes=dict(self.own_routes))
 
     # --- the API ---
 
@@ -79,9 +89,28 @@ class StandardModel:
             "status": {"parents": [{"conditions": [condition]}]},
         }
 
+    def lose(self, backend: str, pods: int) -> None:
+        """Have so many pods of a Deployment not answer from now on."""
+        self.missing = {**self.missing, backend: pods}
+        self.state = standard.with_missing(self.state, self.missing)
+
+    def patch_routes(self, action: PatchRoutes) -> None:
+        """Write weights into KServe's HTTPRoutes, which both say the same."""
+        if any(
+            one.body["metadata"]["resourceVersion"] != str(self.route_generation) for one in action.patches
+        ):
+            raise ConflictError
+        (told,) = {routed_by(one.body) for one in action.patches}
+        self.route_generation += told != self.state.routed
+        self.state = replace(self.state, routed=told)
+
     def read(self) -> Observed:
-        """Read the InferenceService and its HTTPRoutes as a client does."""
-        return observe(self.as_object(), self.routes())
+        """Read the InferenceService, its HTTPRoutes and its Deployments as a client does."""
+        return observe(self.as_object(), self.routes(), self.deployments())
+
+    def deployments(self) -> list[Json] | None:
+        """Return the Deployments as the API shows them; None where that is not allowed."""
+        return deployments(self.state, self.as_object()) if self.deployments_are_seen else None
 
     def as_object(self) -> Json:
         """Return the InferenceService as the API shows it."""
@@ -107,6 +136,7 @@ class StandardModel:
         found = http_routes(self.state, service, "example.org", "kserve/gateway")
         for one in found:
             one["metadata"]["generation"] = self.route_generation
+            one["metadata"]["resourceVersion"] = str(self.route_generation)
             condition = {"type": "Accepted", "status": "True", "observedGeneration": self.taken_generation}
             one["status"] = {"parents": [{"conditions": [condition]}]} if self.taken else {}
         return [*found, *copy.deepcopy(list(self.own_routes.values()))]
@@ -126,9 +156,14 @@ class StandardModel:
         return self.users().get(uri, 0)
 
     def replicas(self, backend: str) -> int:
-        """Return the replicas of a Deployment, 0 where there is none."""
+        """Return how many replicas a Deployment shall have, 0 where there is none."""
         workload = self.state.workload(backend)
-        return workload.replicas if workload else 0
+        return workload.target if workload else 0
+
+    def available(self, backend: str) -> int:
+        """Return how many pods of a Deployment answer, 0 where there is none."""
+        workload = self.state.workload(backend)
+        return workload.available if workload else 0
 
     # --- controllers ---
 
@@ -159,7 +194,9 @@ class StandardModel:
 
     def _reconcile(self) -> None:
         if self.stage == 1 and self.seen is not None:
-            self.state, self.stage = standard.reconcile(self.state, self.seen), 2
+            before = standard.with_missing(self.state, self.missing)
+            made = standard.reconcile(before, self.seen)
+            self.state, self.stage = standard.with_missing(made, self.missing), 2
 
     def _route(self) -> None:
         if self.stage != 2 or self.seen is None:
@@ -181,21 +218,32 @@ class StandardModel:
         self.taken, self.taken_generation = self.state.routed, self.route_generation
 
     def _ready(self) -> None:
+        """Let one pod come up, or fail to: of those not decided yet first, then of those that are still wanted."""
         for workload in self.state.workloads:
             for pods in workload.pods:
-                if pods.phase == "pending" and workload.replicas:
+                if pods.phase == "pending":
                     phase = "failed" if pods.storage_uri in self.unloadable else "ready"
                     self.state = standard.with_pods(self.state, workload.name, pods.number, phase=phase)
                     return
+        for workload in self.state.workloads:
+            if workload.newest.available < workload.replicas - workload.missing:
+                self.state = standard.with_one_more(self.state, workload.name)
+                return
+
+    def _scale(self) -> None:
+        self.state = standard.scaled(self.state)
 
 
 def standard_live(**settings: Any) -> StandardModel:
-    """Return an InferenceService on which v2 has all users."""
-    replicas = settings.pop("replicas", 1)
+    """Return an InferenceService on which v2 has all users.
+
+    `replicas` are stable's minReplicas; `predictor` adds to its predictor.
+    """
+    replicas, others = settings.pop("replicas", 1), settings.pop("predictor", {})
     model = StandardModel(**settings)
-    predictor: Json = {"model": {"modelFormat": {"name": "triton"}, "storageUri": "s3://b/v2"}}
+    predictor: Json = {"model": {"modelFormat": {"name": "triton"}, "storageUri": "s3://b/v2"}, **others}
     if replicas is not None:
         predictor["minReplicas"] = replicas
     model.create({"metadata": {}, "spec": {"predictor": predictor}})
-    model.settle()
+    model.settle(rounds=8 + (replicas or 1))
     return model

@@ -1,4 +1,4 @@
-"""LeaseHook against the emulated Kubernetes API: taken, renewed, ended and given back, also by two at once."""
+"""LeaseHook against the Kubernetes API, emulated or real: taken, renewed, ended and given back, also by two at once."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from include.model_release.errors import (
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.lease import Lease
 from include.sandbox.cluster.kubeconfig import write_kubeconfig
+from tests.support.cluster.any_cluster import NamedCluster, any_cluster
 from tests.support.cluster.emulator import Emulator
 
 RELEASE, OTHER = HolderIdentity("digits-3", "canary", 1), HolderIdentity("digits-4", "canary", 1)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """An emulated cluster that the tests of this file share."""
-    emulator = Emulator(tmp_path_factory.mktemp("cluster"))
-    emulator.start()
-    yield emulator
-    emulator.stop()
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator | NamedCluster]:
+    """A cluster that the tests of this file share."""
+    with any_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 def connection(kubeconfig: Path) -> str:
@@ -42,7 +41,9 @@ def connection(kubeconfig: Path) -> str:
 
 
 @pytest.fixture
-def hook(cluster: Emulator, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> LeaseHook:
+def hook(
+    cluster: Emulator | NamedCluster, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> LeaseHook:
     """The lease of an InferenceService that is this test's own."""
     monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection(cluster.kubeconfig))
     return LeaseHook(request.node.name.replace("_", "-")[:50].rstrip("-"), "models")

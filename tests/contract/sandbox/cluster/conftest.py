@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from tests.support.cluster.any_cluster import NamedCluster, any_cluster
 from tests.support.cluster.emulator import NAMESPACE, Emulator, wait_until
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator | NamedCluster]:
     """A cluster that the tests of one file share."""
-    shared = Emulator(tmp_path_factory.mktemp("cluster"), node_env={"AWS_REGION": "us-east-1"})
-    shared.start()
-    yield shared
-    shared.stop()
+    with any_cluster(tmp_path_factory.mktemp("cluster"), node_env={"AWS_REGION": "us-east-1"}) as shared:
+        yield shared
 
 
 @pytest.fixture

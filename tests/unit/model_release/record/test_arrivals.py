@@ -84,6 +84,11 @@ def test_second_id_of_an_upload_is_its_own() -> None:
         (["release_started", "rollback_started", "rolled_back", "release_finished"], False),
         (["release_started", "promoted", "release_finished", "release_started", "release_finished"], False),
         (["something_newer", "release_finished"], True),
+        (["release_started", "version_rejected", "release_finished"], False),
+        (["release_started", "version_rejected", "release_finished", "version_unrejected"], True),
+        (["version_rejected"], False),
+        (["version_rejected", "version_unrejected"], False),
+        (["version_rejected", "version_unrejected", "release_started", "release_finished"], True),
     ],
 )
 def test_release_can_be_followed_where_it_ended_before_users(kinds: list[str], can_be_followed: bool) -> None:
@@ -180,3 +185,37 @@ def test_what_is_kept_is_bounded() -> None:
     assert 100 < len(stored) < 3000
     assert len(json.dumps(stored)) < 65_535
     assert "digits/2999" in stored
+
+
+@pytest.mark.parametrize(
+    ("kinds", "taken_back", "finished"),
+    [
+        (["release_started", "promoted", "release_finished"], False, True),
+        (["release_started", "rollback_started", "rolled_back", "release_finished"], True, True),
+        (["release_started", "rollback_started"], True, False),
+        (["release_started", "promoted", "release_finished", "release_started", "rolled_back"], True, False),
+        (["release_started", "rolled_back", "release_finished", "release_started", "promoted"], False, False),
+        (["release_started", "rolled_back", "version_rejected", "version_unrejected"], False, False),
+        (["version_rejected"], False, False),
+    ],
+)
+def test_names_tell_whether_users_were_taken_back(kinds: list[str], taken_back: bool, finished: bool) -> None:
+    """After the last promotion and the last word of a person; the event that ended it is named where it is there."""
+    attempts, _ = read_attempts(events(*kinds))
+    assert attempts is not None
+    assert attempts.taken_back is taken_back
+    if taken_back:
+        assert (attempts.finished_key is not None) is finished
+
+
+def test_in_doubt_a_version_is_rejected() -> None:
+    """Two people may write at the same moment, under the same number."""
+    keys = [
+        "records/digits/2/000001-version_rejected.json",
+        "records/digits/2/000001-version_unrejected.json",
+    ]
+    for order in (keys, keys[::-1]):
+        attempts, _ = read_attempts((key, _AT) for key in order)
+        assert attempts is not None
+        assert attempts.rejected
+        assert attempts.started_at is None

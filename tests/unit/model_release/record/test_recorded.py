@@ -20,6 +20,8 @@ from include.model_release.record.state import release_report
 
 SUPPORT = Path(__file__).parents[3] / "support" / "record"
 RECORDS = sorted((SUPPORT / "recorded").glob("*.jsonl"))
+# What the state has learnt to say since, where it differs from what was kept then.
+LATER = {"rejection", "rolled_back_by"}
 SEGMENTS = sorted((SUPPORT / "recorded").glob("*.jsonl.gz"))
 PREFIX = "records/digits/3/"
 
@@ -44,7 +46,10 @@ def test_a_record_that_was_written_before_folds_as_it_did(path: Path) -> None:
     """Whatever changes here, what lies in S3 keeps its meaning."""
     events = [Event.from_bytes(content, key) for key, content in stored_in(path).items()]
     expected = SUPPORT / "folded" / f"{path.name.partition('.')[0]}.json"
-    assert folded(events) == json.loads(expected.read_text())
+    found = folded(events)
+    assert found["state"]["rejection"] is None
+    found["state"] = {name: value for name, value in found["state"].items() if name not in LATER}
+    assert found == json.loads(expected.read_text())
 
 
 @pytest.mark.parametrize("path", [*RECORDS, *SEGMENTS], ids=lambda path: path.name)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from include.model_release.rollout.actions import PatchRoutes
 from include.model_release.rollout.next_action import (
     Action,
     Done,
@@ -21,11 +22,14 @@ from include.model_release.rollout.next_action import (
     ShiftWeight,
     ShowCandidate,
     StartCanary,
+    Wait,
     next_action,
 )
 from include.model_release.rollout.observation import Observed
+from include.model_release.rollout.reconciler import Act, Acted, Limits, Reached, Reconciler, Saw
+from include.model_release.rollout.replicas import needed
 from include.sandbox.lab.simulation.cluster_model import ClusterModel, ConflictError, futures, worst_share
-from include.sandbox.lab.simulation.knative_model import live_model
+from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
 GOOD, BAD = "s3://b/v2", "s3://b/v3"
@@ -101,8 +105,12 @@ class RolledBackCanary(RuleBasedStateMachine):
                 self._step(self.model.steps[index])
             if chapter.is_read:
                 self.held.append((self._as_decided(chapter.goal), self.model.read()))
-        self.ceiling = worst_share(self.model, BAD)
+        self.ceiling = self.worst_of(self.model)
         self.is_decided = True
+
+    def worst_of(self, model: ClusterModel) -> int:
+        """The largest share of users that BAD may get by the controllers' progress alone."""
+        return worst_share(model, BAD)
 
     # --- controllers ---
 
@@ -150,7 +158,7 @@ class RolledBackCanary(RuleBasedStateMachine):
                 )
                 harmed = copy.deepcopy(self.model)
                 harmed.patch(dict(action.body))
-                assert worst_share(harmed, BAD) <= self.ceiling, f"{goal} raises the bad version's share"
+                assert self.worst_of(harmed) <= self.ceiling, f"{goal} raises the bad version's share"
 
     def _duplicates(self, observed: Observed) -> list[Goal]:
         """Every task of the canary that may still be about."""
@@ -191,7 +199,7 @@ class RolledBackCanary(RuleBasedStateMachine):
     def act_late(self, index: int) -> None:
         """A task acts on what it has read some time ago."""
         goal, observed = self.held.pop(index % len(self.held))
-        self._act(goal, next_action(goal, observed))
+        self._act(goal, next_action(goal, observed), observed)
 
     @rule()
     def restart(self) -> None:
@@ -211,9 +219,9 @@ class RolledBackCanary(RuleBasedStateMachine):
         action = next_action(goal, observed)
         if isinstance(goal, ShowCandidate) and isinstance(action, Done):
             self.decided.append(observed.generation)
-        self._act(goal, action)
+        self._act(goal, action, observed)
 
-    def _act(self, goal: Goal, action: Action) -> None:
+    def _act(self, goal: Goal, action: Action, observed: Observed) -> None:
         if isinstance(action, Expose):
             self.expose(action)
         if not isinstance(action, Patch):
@@ -226,12 +234,17 @@ class RolledBackCanary(RuleBasedStateMachine):
             return
         self.began = goal == BACK or self.began
         if self.began:
-            worst = worst_share(self.model, BAD)
+            worst = self.worst_of(self.model)
             assert worst <= self.ceiling, f"{goal} may raise the bad version's share to {worst} %"
             self.ceiling = worst
 
     def expose(self, action: Expose) -> None:
         """Lay an HTTPRoute into the cluster; only one dialect has any."""
+
+    def send(self, action: Action | PatchRoutes) -> None:
+        """Carry an action of the rollback out."""
+        if isinstance(action, Patch):
+            self.model.patch(dict(action.body))
 
     @invariant()
     def bad_share_never_rises(self) -> None:
@@ -240,21 +253,30 @@ class RolledBackCanary(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Left alone with the rollback, it ends with the good version alone, and stays there."""
-        for _ in range(60):
-            action = next_action(BACK, self.model.read())
-            if isinstance(action, Done):
+        limits = Limits(poll_s=1.0, unnoted_after_s=20.0)
+        reconciler = Reconciler(BACK, limits, name="models/digits", began_s=0.0)
+        for second in range(60):
+            step = reconciler.next(Saw(self.model.read()), float(second))
+            if isinstance(step, Reached):
                 break
-            if isinstance(action, Patch):
-                self.model.patch(dict(action.body))
+            if isinstance(step, Act):
+                self.send(step.action)
+                reconciler.next(Acted(accepted=True), float(second))
             self.model.settle(rounds=2)
-        assert isinstance(action, Done), action
+        assert isinstance(step, Reached), step
         assert all(one.users() == {GOOD: 100} for one in futures(self.model))
         observed = self.model.read()
         assert (observed.storage_uri, observed.canary_percent) == (GOOD, None)
 
 
 class KnativeRollback(RolledBackCanary):
-    """In the Knative dialect."""
+    """In the Knative dialect, with an ingress that may be slow, die and come back.
+
+    What is said of users is true of what the ingress does. One thing nobody can tell: a status from before, where the
+    spec has had the same percent before, as the 0 % of a preview that was raised and is taken back.
+    """
+
+    model: KnativeModel
 
     @initialize(
         own_generation=st.booleans(),
@@ -264,13 +286,45 @@ class KnativeRollback(RolledBackCanary):
     )
     def live(self, story: list[Chapter], **given: Any) -> None:
         """GOOD has all users."""
+        self.had_preview = any(isinstance(chapter.goal, ShowCandidate) for chapter in story)
         self.begin(live_model(**given), story)
+
+    def worst_of(self, model: ClusterModel) -> int:
+        """The largest share that users may get of BAD, by the ingress as it is or whenever it acts."""
+        assert isinstance(model, KnativeModel)
+        return max(model.share(BAD), worst_share(model.prompt(), BAD))
+
+    @rule(is_alive=st.booleans())
+    def ingress_dies_or_returns(self, is_alive: bool) -> None:
+        """From now on the ingress takes no change, or takes them again."""
+        self.model.ingress_is_alive = is_alive
+
+    def _act(self, goal: Goal, action: Action, observed: Observed) -> None:
+        if goal == BACK and observed.resource_version == self.model.read().resource_version:
+            self._is_true(action, observed)
+        super()._act(goal, action, observed)
+
+    def _is_true(self, action: Action, observed: Observed) -> None:
+        """Nobody is told that users are safe, or that the rollback is done, while the ingress leads users to BAD."""
+        says_safe = isinstance(action, Done) or (isinstance(action, Wait) and action.users_safe)
+        if (says_safe or observed.is_shielded_from(BAD)) and not self.had_preview:
+            assert self.model.share(BAD) == 0, action
+
+    def teardown(self) -> None:
+        """Whatever the ingress did, once it is back the rollback ends."""
+        self.model.ingress_is_alive = True
+        super().teardown()
 
 
 class StandardRollback(RolledBackCanary):
-    """In the Standard dialect; here nobody's request may lead to pods that are gone, or to too few, either."""
+    """In the Standard dialect; here nobody's request may lead to pods that are gone, or to too few, either.
+
+    But pods of the stable predictor may be lost, and KServe leave the routes as they are for it: at least one of the
+    good version's stays, and each of the bad one's may go.
+    """
 
     model: StandardModel
+    is_lossless = True
 
     @initialize(
         unloadable=st.sampled_from([frozenset(), frozenset({BAD})]),
@@ -286,16 +340,38 @@ class StandardRollback(RolledBackCanary):
         """Lay an HTTPRoute into the cluster."""
         self.model.expose(dict(action.body))
 
+    @rule(pods=st.integers(1, 3))
+    def stable_loses_pods(self, pods: int) -> None:
+        """Pods of whatever is stable crash, and go on crashing."""
+        stable = self.model.state.workload(self.model.state.stable)
+        assert stable is not None
+        is_good = stable.newest.storage_uri == GOOD
+        self.model.lose(stable.name, min(pods, self.replicas - is_good))
+        self.is_lossless = False
+
+    @rule()
+    def routes_are_written(self) -> None:
+        """Somebody has waited in vain for KServe to write a rollback's weights."""
+        action = next_action(BACK, self.model.read())
+        if isinstance(action, Wait) and action.fallback is not None:
+            self.send(action.fallback)
+
+    def send(self, action: Action | PatchRoutes) -> None:
+        """Carry an action of the rollback out."""
+        if isinstance(action, PatchRoutes):
+            self.model.patch_routes(action)
+        super().send(action)
+
     def _step(self, name: str) -> None:
         super()._step(name)
         self.nobody_is_led_nowhere()
 
     @invariant()
     def nobody_is_led_nowhere(self) -> None:
-        """Whatever has users has pods that answer, as many as stable had."""
+        """Whatever has users has the pods that carry them: its share of as many as stable had."""
         for name, percent in self.model.led_to().items():
-            workload = self.model.state.workload(name)
-            assert not percent or (workload and workload.serving and workload.replicas >= self.replicas)
+            carrying = self.model.available(name)
+            assert not percent or not self.is_lossless or carrying >= needed(self.replicas, percent)
 
     def teardown(self) -> None:
         """Stable's own number of replicas is what it was, too."""

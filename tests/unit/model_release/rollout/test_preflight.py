@@ -117,13 +117,23 @@ def test_the_clusters_configuration_is_read_as_kserve_has_it(
 def test_knative_without_traffic_in_its_status_is_refused() -> None:
     """A ready predictor whose status tells of no traffic has no route that a split could be seen in."""
     isvc = live_model().as_object()
-    isvc["status"]["conditions"].append({"type": "PredictorReady", "status": "True"})
     assert preflight(isvc) == ()
     isvc["status"]["components"]["predictor"]["traffic"] = []
     assert "Knative Serving" in preflight(isvc)[0]
     action = next_action(StartCanary("s3://b/v3", 5), observe(isvc))
     assert isinstance(action, Impossible)
     assert "Knative Serving" in action.reason
+
+
+def test_knative_whose_status_does_not_tell_of_the_route_is_refused() -> None:
+    """Without PredictorRouteReady nobody could know whether a weight has reached the router."""
+    isvc = live_model().as_object()
+    told = isvc["status"]["conditions"]
+    isvc["status"]["conditions"] = [one for one in told if one["type"] != "PredictorRouteReady"]
+    assert "PredictorRouteReady" in preflight(isvc)[0]
+    action = next_action(StartCanary("s3://b/v3", 5), observe(isvc))
+    assert isinstance(action, Impossible)
+    assert "PredictorRouteReady" in action.reason
 
 
 def test_the_list_of_the_other_mode_is_refused_in_knative() -> None:

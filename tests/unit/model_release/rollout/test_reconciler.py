@@ -297,7 +297,7 @@ def test_a_rollback_that_waited_for_the_controller_may_remove_an_unnoted_canary(
     one.next(Saw(seen()), 60.0)
     assert one.goal == BACK
     one.next(Saw(seen()), 60.1)
-    assert one.goal == RollBack(STABLE, CANDIDATE, unnoted_may_go=True)
+    assert one.goal == RollBack(STABLE, CANDIDATE, unnoted_may_go=True, unseen_may_serve=True)
     other = reconciler(Promote(CANDIDATE), unnoted_after_s=60.0)
     other.next(Saw(seen()), 99.0)
     assert other.goal == Promote(CANDIDATE)

@@ -62,7 +62,7 @@ def test_a_promoted_version_can_be_rolled_back_without_waiting_for_a_boot() -> N
     assert action.phase == "shield"
     model.patch(dict(action.body))
     for _ in range(4):
-        for name in ("sync", "kserve", "configuration", "route"):
+        for name in ("sync", "kserve", "configuration", "route", "ingress"):
             model.step(name)
     assert model.users() == {V2: 100}
     assert isinstance(drive(model, RollBack(V2)), Done)
@@ -93,7 +93,7 @@ def test_a_candidate_that_never_came_up_is_rolled_back() -> None:
 
 def test_a_rollback_before_the_controller_saw_the_canary_waits_for_its_revision() -> None:
     """A status from before the canary proves nothing: the bad revision must have a name before it is
-    replaced.
+    replaced, and nobody is told that users are safe.
     """
     model = live_model()
     start = next_action(StartCanary(V3, 5), model.read())
@@ -102,6 +102,11 @@ def test_a_rollback_before_the_controller_saw_the_canary_waits_for_its_revision(
     shield = next_action(RollBack(V2), model.read())
     assert isinstance(shield, Patch)
     model.patch(dict(shield.body))
+    action = next_action(RollBack(V2), model.read())
+    assert isinstance(action, Wait)
+    assert not action.users_safe
+    for step in ("sync", "kserve", "route", "ingress", "kserve"):
+        model.step(step)
     action = next_action(RollBack(V2), model.read())
     assert isinstance(action, Wait)
     assert action.users_safe

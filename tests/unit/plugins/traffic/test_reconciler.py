@@ -14,7 +14,7 @@ from include.model_release.rollout import reconciler as rules
 from include.model_release.rollout.next_action import RollBack, StartCanary, next_action
 from include.model_release.rollout.reconciler import Reconciliation
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
-from tests.support.rollout.standard_steps import V2, V3, patched
+from tests.support.rollout.standard_steps import V2, V3, given_users, patched
 
 
 class UnnotedCanary:
@@ -25,6 +25,7 @@ class UnnotedCanary:
     def __init__(self) -> None:
         self.model: StandardModel = standard_live()
         patched(self.model, StartCanary(V3, 5, release_id="digits-3", version=3))
+        given_users(self.model, 5)
 
     def patch(self, body: dict[str, Any]) -> bool:
         """Patches; the controllers act on a service without canaries alone."""

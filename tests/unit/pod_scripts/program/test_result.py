@@ -102,3 +102,21 @@ def test_a_result_that_cannot_be_written_is_a_failure(store: FakeStore) -> None:
     store.write_fails = True
     assert run(store) == 75
     assert run(store, PodError("GoldenSetError", "no rows")) == 3
+
+
+def test_a_last_step_that_fails_is_told_in_the_result(store: FakeStore) -> None:
+    """Where the list of software cannot be written, the result still is, and says why.
+
+    An earlier failure counts more.
+    """
+
+    def no_room(*_: Any) -> None:
+        raise PodError("UserError", "/tmp cannot be written to")
+
+    def refused(*_: Any) -> None:
+        raise PodError("ParityRefusedError", "answers otherwise")
+
+    assert run_to_result(PLACE, lambda *_: None, tools=dict, last=no_room) == 3
+    assert (store.written["outcome"], store.written["error"]["kind"]) == ("error", "UserError")
+    assert run_to_result(PLACE, refused, tools=dict, last=no_room) == 4
+    assert (store.written["outcome"], store.written["error"]["kind"]) == ("refused", "ParityRefusedError")

@@ -85,7 +85,7 @@ def test_sweep_reads_what_is_new(store: ModelStoreHook, requests: Counter[str]) 
     requests.clear()
     run = Run()
     assert run.execute(store)[0]["conf"] == {"model": "m007", "version": 11, "reason": SWEEP}
-    assert requests == {"LIST": 1 + 2 * MODELS + 2, "GET": 1}
+    assert requests == {"LIST": 1 + 2 * MODELS + 3, "GET": 1}
 
 
 def test_event_costs_what_it_names(store: ModelStoreHook, requests: Counter[str]) -> None:
@@ -95,7 +95,7 @@ def test_event_costs_what_it_names(store: ModelStoreHook, requests: Counter[str]
     requests.clear()
     run = Run([notification(key, store.bucket)])
     assert run.execute(store)[0]["conf"] == {"model": "m007", "version": 11, "reason": EVENT}
-    assert requests == {"LIST": 4, "GET": 1}
+    assert requests == {"LIST": 5, "GET": 1}
 
 
 def test_what_waits_for_a_person_is_read_once(store: ModelStoreHook, requests: Counter[str]) -> None:
@@ -132,7 +132,7 @@ def test_model_of_more_objects_than_a_page(store: ModelStoreHook, requests: Coun
     requests.clear()
     run = Run()
     assert [each["conf"]["version"] for each in run.execute(store)] == [2]
-    assert requests["LIST"] == 8
+    assert requests["LIST"] == 9
     was_started(store, 2, ended=ends("refused"))
     assert found(store) == []
     upload_again(store, 2, dataset_version="mended")

@@ -24,6 +24,7 @@ from tests.support.rollout.standard_steps import (
     canary_at,
     drive,
     failing,
+    given_users,
     naive,
     patched,
 )
@@ -45,28 +46,58 @@ def test_a_rollback_shields_first_and_removes_when_nobody_is_led_there() -> None
     assert failing(model) == 0
     model.settle()
     assert isinstance(next_action(RollBack(V2, V3), model.read()), Done)
-    assert model.spec == {"predictor": standard_live().spec["predictor"]}
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}}
+    assert model.spec == {"predictor": {**standard_live().spec["predictor"], "deploymentStrategy": rolling}}
 
 
 def test_a_reconciliation_that_has_read_the_old_percent_is_waited_for() -> None:
     """The route shows stable alone, and a reconciliation under way may yet write the old percent: not removed yet."""
+    model = canary_at(20)
+    patched(model, ShiftWeight(50))
+    for name in ("sync", "reconcile"):
+        model.step(name)
+    patched(model, RollBack(V2, V3))
+    action = next_action(RollBack(V2, V3), model.read())
+    assert isinstance(action, Wait)
+    model.settle()
+    patched(model, RollBack(V2, V3))
+    assert failing(model) == 0
+
+
+def test_the_percent_that_every_canary_begins_with_proves_nothing() -> None:
+    """A reconciliation has read the first weight, and the status tells of 0 still: removed only after a while."""
     model = standard_live()
     patched(model, START)
-    for name in ("sync", "reconcile", "route", "status", "gateway", "ready", "sync", "reconcile"):
+    model.settle()
+    patched(model, START)
+    for name in ("sync", "reconcile"):
         model.step(name)
     patched(model, RollBack(V2, V3))
     action = next_action(RollBack(V2, V3), model.read())
     assert isinstance(action, Wait)
     assert action.users_safe
     model.settle()
-    patched(model, RollBack(V2, V3))
+    assert isinstance(next_action(RollBack(V2, V3), model.read()), Wait)
+    patched(model, RollBack(V2, V3, unnoted_may_go=True))
     assert failing(model) == 0
+
+
+def test_a_canary_without_users_is_removed_at_once() -> None:
+    """One that has not got its first percent yet never had any: nothing is waited for, and no duplicate raises it."""
+    model = standard_live()
+    generation = model.generation
+    patched(model, START)
+    assert patched(model, RollBack(V2, V3)).phase == "restore"
+    assert failing(model) == 0
+    late = StartCanary(V3, 20, generation=generation)
+    assert isinstance(next_action(late, model.read()), Impossible)
 
 
 def test_a_canary_that_the_controller_never_took_note_of_is_removed() -> None:
     """Where KServe cannot finish a reconciliation with the canary only its removal helps, once it was waited for."""
     model = standard_live()
     patched(model, START)
+    given_users(model, 20)
     assert patched(model, RollBack(V2, V3)).phase == "shield"
     waiting = next_action(RollBack(V2, V3), model.read())
     assert isinstance(waiting, Wait)

@@ -80,7 +80,11 @@ class EmulatedService:
         return first, second, third, fourth
 
     def status(
-        self, previous: Mapping[str, Any] | None = None, now: str = "2026-11-20T10:00:00Z"
+        self,
+        previous: Mapping[str, Any] | None = None,
+        now: str = "2026-11-20T10:00:00Z",
+        *,
+        is_routed: bool = True,
     ) -> dict[str, Any]:
         """The status that would be written."""
         return status_of(
@@ -90,6 +94,7 @@ class EmulatedService:
             domain="sandbox.test",
             previous=previous or {},
             now=now,
+            is_routed=is_routed,
         )
 
 
@@ -146,7 +151,7 @@ def test_explicit_hundred_is_a_promotion_too() -> None:
 
 
 def test_canary_that_never_gets_ready_gets_nothing() -> None:
-    """A candidate that fails leaves all traffic on the stable one, and the status says why."""
+    """A candidate that fails leaves all traffic on the stable one; the status says why in modelStatus alone."""
     emulated = stable_service().apply(uri="s3://b/2", percent=20).becomes(2, "failed", "cannot load")
     assert (emulated.shares(), emulated.marks()) == ({1: 100}, (2, 1, 1, 0))
     status = emulated.status()
@@ -156,8 +161,43 @@ def test_canary_that_never_gets_ready_gets_nothing() -> None:
         "targetModelState": "FailedToLoad",
     }
     assert status["modelStatus"]["lastFailureInfo"]["message"] == "cannot load"
-    assert condition(status, "Ready")["status"] == "False"
+    for kind in ("PredictorConfigurationReady", "PredictorReady", "Ready"):
+        assert condition(status, kind)["status"] == "Unknown"
     assert condition(status, "PredictorRouteReady")["status"] == "True"
+    assert condition(status, "RoutesReady")["status"] == "True"
+
+
+def test_traffic_is_told_before_the_ingress_has_taken_it() -> None:
+    """Trap: the status has the intended traffic, and its rolled out revision, while the route is Unknown."""
+    emulated = stable_service()
+    before = emulated.status()
+    emulated.apply(uri="s3://b/2", percent=20).becomes(2, "ready").apply(percent=None)
+    status = emulated.status(before, is_routed=False)
+    assert emulated.shares() == {2: 100}
+    assert status["components"]["predictor"]["latestRolledoutRevision"] == "digits-predictor-00002"
+    route = condition(status, "PredictorRouteReady")
+    assert (route["status"], route["reason"]) == ("Unknown", "IngressNotConfigured")
+    assert condition(status, "RoutesReady")["reason"] == "PredictorRouteReady not ready"
+    assert condition(status, "Ready")["reason"] == "IngressNotConfigured"
+    assert condition(status, "IngressReady")["status"] == "True"
+    assert status["modelStatus"]["transitionStatus"] == "InProgress"
+    assert condition(emulated.status(status), "Ready")["status"] == "True"
+
+
+def test_a_service_has_no_address_before_its_route_was_ready_once() -> None:
+    """Until the first traffic is routed there is no url and no address; later on both stay."""
+    emulated = stable_service()
+    first = emulated.status(is_routed=False)
+    assert "url" not in first
+    assert {"url", "address"}.isdisjoint(first["components"]["predictor"])
+    assert condition(first, "IngressReady")["status"] == "Unknown"
+    ready = emulated.status(first)
+    address = {"url": "http://digits-predictor.models.svc.cluster.local"}
+    assert ready["components"]["predictor"]["address"] == address
+    emulated.apply(uri="s3://b/2", percent=20).becomes(2, "ready")
+    later = emulated.status(ready, is_routed=False)
+    assert later["components"]["predictor"]["address"] == address
+    assert later["url"] == ready["url"]
 
 
 def test_failure_of_the_past_stays_in_the_status() -> None:
@@ -269,15 +309,17 @@ def test_status_has_the_shape_of_kserves() -> None:
 
 
 def test_nothing_ready_yet_is_unknown_and_has_no_url() -> None:
-    """Before the first revision is ready, readiness is Unknown; once it failed, False: RevisionMissing."""
+    """Before the first revision is ready, and when it fails, readiness is Unknown: RevisionMissing."""
     emulated = EmulatedService().apply()
     status = emulated.status()
     assert condition(status, "Ready")["status"] == "Unknown"
     assert "url" not in status
     assert "traffic" not in status["components"]["predictor"]
     failed = emulated.becomes(1, "failed", "nothing at s3://b/1").status()
-    assert condition(failed, "PredictorRouteReady")["reason"] == "RevisionMissing"
-    assert "nothing at s3://b/1" in condition(failed, "PredictorConfigurationReady")["message"]
+    route = condition(failed, "PredictorRouteReady")
+    assert (route["status"], route["reason"]) == ("Unknown", "RevisionMissing")
+    assert condition(failed, "PredictorConfigurationReady")["status"] == "Unknown"
+    assert failed["modelStatus"]["lastFailureInfo"]["message"] == "nothing at s3://b/1"
 
 
 def test_transition_times_last_while_the_status_does() -> None:

@@ -72,7 +72,7 @@ async def test_users_are_mirrored_while_a_candidate_is_shown(
 async def test_standard_mode_mirrors_likewise(make: Make, percent: int, mirrored: bool) -> None:
     """Standard: as long as the routes name a Deployment that runs and has no users."""
     worker = make(StandardWorker)
-    pods = machine.Pods("template", 1, "s3://b/m", phase="ready")
+    pods = machine.Pods("template", 1, "s3://b/m", phase="ready", available=1)
     names = ("digits-predictor", "digits-two-predictor")
     worker.predictor = machine.Predictor(
         workloads=tuple(machine.Workload(name, 1, (pods,)) for name in names)

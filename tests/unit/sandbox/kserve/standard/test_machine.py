@@ -38,11 +38,13 @@ def canary(percent: int, **predictor: Any) -> Json:
 
 
 def reconciled(before: Predictor, wanted: Json, *, pods_come_up: bool = True) -> Predictor:
-    """Return what two reconciliations make of a spec, between which pods come up."""
-    for _ in range(2):
-        before = standard.route(standard.reconcile(before, wanted), wanted)
+    """Return what reconciliations make of a spec, between which autoscalers look and pods come up."""
+    for _ in range(12):
+        before = standard.scaled(standard.route(standard.reconcile(before, wanted), wanted))
         for workload in before.workloads:
-            if pods_come_up:
+            if pods_come_up and workload.newest.phase == "ready":
+                before = standard.with_one_more(before, workload.name)
+            elif pods_come_up:
                 before = standard.with_pods(before, workload.name, workload.newest.number, phase="ready")
     return standard.route(standard.reconcile(before, wanted), wanted)
 
@@ -71,7 +73,8 @@ def test_a_canary_that_is_not_ready_has_no_place_in_the_route() -> None:
     after = reconciled(live(), service([canary(20)]), pods_come_up=False)
     assert after.users() == {V1: 100}
     status = status_of(after, name="digits", namespace="m", domain="d", previous={}, now="now")
-    assert status["canaryStatuses"] == [{"name": "c", "ready": False, "trafficPercent": 20}]
+    (echo,) = status["canaryStatuses"]
+    assert (echo["name"], echo["ready"], echo["trafficPercent"]) == ("c", False, 20)
     conditions = {one["type"]: (one["status"], one.get("reason")) for one in status["conditions"]}
     assert conditions["CanaryPredictorReady"] == ("False", "CanariesNotReady")
     assert conditions["Ready"] == ("True", None)
@@ -112,7 +115,9 @@ def test_a_ready_canary_takes_its_replicas_from_stable(
     given = {} if least is None else {"minReplicas": least}
     wanted = service([canary(percent, **({} if own is None else {"minReplicas": own}))], **given)
     after = reconciled(live(**given), wanted)
-    assert {one.name: one.replicas for one in after.workloads} == {STABLE: stable, CANARY: replicas}
+    wanted_now = {one.name: one.replicas for one in after.workloads}
+    assert wanted_now == {STABLE: stable, CANARY: replicas}
+    assert {one.name: one.available for one in after.workloads} == wanted_now
 
 
 def test_stable_keeps_its_replicas_while_the_canary_boots() -> None:
@@ -123,13 +128,102 @@ def test_stable_keeps_its_replicas_while_the_canary_boots() -> None:
     assert stable.replicas == 4
 
 
-def test_a_canary_at_no_percent_has_no_pods_unless_it_asks_for_some() -> None:
-    """Its replicas are its percent of stable's; with a minReplicas of its own it is there without traffic."""
-    derived = reconciled(live(), service([canary(0)])).workload(CANARY)
-    asked = reconciled(live(), service([canary(0, minReplicas=1)])).workload(CANARY)
+def test_a_canary_at_no_percent_keeps_one_pod() -> None:
+    """Its autoscaler's least is its percent of stable's and one at least: it is ready, with weight 0 in the routes."""
+    after = reconciled(live(minReplicas=4), service([canary(0)], minReplicas=4))
+    derived = after.workload(CANARY)
     assert derived is not None
-    assert asked is not None
-    assert (derived.serving, asked.serving is not None) == (None, True)
+    assert (derived.replicas, derived.available) == (1, 1)
+    assert after.routed == (Backend(STABLE, 100), Backend(CANARY, 0))
+
+
+def test_a_deployment_begins_with_one_pod_and_follows_its_autoscaler() -> None:
+    """minReplicas 3: ready, and all users there, with one pod; unavailable as soon as three are wanted."""
+    wanted = service(minReplicas=3)
+    after = standard.with_pods(standard.reconcile(Predictor(), wanted), STABLE, 1, phase="ready")
+    assert standard.route(after, wanted).users() == {V1: 100}
+    assert after.is_ready
+    after = standard.scaled(after)
+    assert not after.is_ready
+    for _ in range(2):
+        assert not after.is_ready
+        after = standard.with_one_more(after, STABLE)
+    assert after.is_ready
+
+
+def test_a_canary_is_ready_with_one_pod_of_those_wanted() -> None:
+    """And gets its whole share."""
+    wanted = service([canary(50, minReplicas=3)], minReplicas=6)
+    before = standard.reconcile(reconciled(Predictor(), service(minReplicas=6)), wanted)
+    before = standard.with_pods(standard.scaled(before), CANARY, 1, phase="ready")
+    after = standard.route(standard.reconcile(before, wanted), wanted)
+    found = after.workload(CANARY)
+    assert found is not None
+    assert (found.replicas, found.available) == (3, 1)
+    assert after.users() == {V1: 50, V2: 50}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "most", "missing", "freezes"),
+    [
+        (3, None, 1, True),
+        (4, None, 1, False),
+        (3, "50%", 1, False),
+        (3, "50%", 2, True),
+        (1, "50%", 1, True),
+        (4, 3, 3, False),
+        (4, "100%", 4, False),
+    ],
+)
+def test_routes_freeze_when_more_of_stable_is_missing_than_may_be(
+    replicas: int, most: int | str | None, missing: int, *, freezes: bool
+) -> None:
+    """PredictorReady is the Deployment's Available: maxUnavailable is 25 %, rounded down, or what the owner says."""
+    given: Json = {"minReplicas": replicas + 1}
+    if most is not None:
+        given["deploymentStrategy"] = {"rollingUpdate": {"maxUnavailable": most}}
+    before = reconciled(live(**given), service([canary(50, minReplicas=1)], **given))
+    lost = standard.with_missing(before, {STABLE: missing})
+    safe = service([canary(0, minReplicas=1)], **given)
+    after = standard.route(standard.reconcile(lost, safe), safe)
+    assert (after.shares() == {STABLE: 50, CANARY: 50}) == freezes
+    back = standard.with_missing(after, {})
+    for _ in range(missing):
+        back = standard.with_one_more(back, STABLE)
+    assert standard.route(standard.reconcile(back, safe), safe).shares() == {STABLE: 100}
+
+
+def test_a_ready_canary_shrinks_stable_at_once() -> None:
+    """Of four pods of stable one is left, beside a canary of four with one pod up."""
+    given = {"minReplicas": 4}
+    wanted = service([canary(50, minReplicas=4)], **given)
+    before = standard.scaled(standard.reconcile(live(**given), wanted))
+    before = standard.with_pods(before, CANARY, 1, phase="ready")
+    after = standard.scaled(standard.reconcile(before, wanted))
+    assert {one.name: one.available for one in after.workloads} == {STABLE: 1, CANARY: 1}
+
+
+def test_a_changed_storage_uri_of_a_canary_stays_ready_while_its_old_pods_answer() -> None:
+    """It keeps its weight, whatever becomes of the new pods."""
+    before = reconciled(live(), service([canary(20)]))
+    changed = canary(20)
+    changed["predictor"]["model"]["storageUri"] = "s3://b/v3"
+    after = standard.reconcile(before, service([changed]))
+    after = standard.reconcile(standard.with_pods(after, CANARY, 2, phase="failed"), service([changed]))
+    assert [one.ready for one in after.canaries] == [True]
+    assert standard.route(after, service([changed])).users() == {V1: 80, V2: 20}
+
+
+def test_a_broken_update_of_stable_is_told_beside_ready() -> None:
+    """PredictorReady and Ready are True while the model status is BlockedByFailedLoad."""
+    changed = service()
+    changed["spec"]["predictor"]["model"]["storageUri"] = V2
+    after = standard.with_pods(standard.reconcile(live(), changed), STABLE, 2, phase="failed")
+    after = standard.route(standard.reconcile(after, changed), changed)
+    status = status_of(after, name="digits", namespace="m", domain="d", previous={}, now="now")
+    conditions = {one["type"]: one["status"] for one in status["conditions"]}
+    assert (conditions["PredictorReady"], conditions["Ready"]) == ("True", "True")
+    assert status["modelStatus"]["transitionStatus"] == "BlockedByFailedLoad"
 
 
 def test_what_nothing_names_is_deleted_before_the_route_changes() -> None:
@@ -208,7 +302,7 @@ def test_both_routes_carry_the_same_references() -> None:
     assert [one["metadata"]["name"] for one in routes] == ["digits-predictor", "digits"]
     for one in routes:
         (rule,) = one["spec"]["rules"]
-        assert [(ref["name"], ref.get("weight")) for ref in rule["backendRefs"]] == [(CANARY, None)]
+        assert [(ref["name"], ref["weight"]) for ref in rule["backendRefs"]] == [(CANARY, 1)]
 
 
 def test_a_first_version_that_does_not_load_is_told() -> None:

@@ -1,0 +1,68 @@
+"""
+### Rejects a version, or lifts its rejection
+
+A **rejected** version is left alone: no event and no sweep starts it, and no person either, `force` or not. A release
+of it that is under way raises no further weight, and takes its users back instead. `model_rollback` does not lead back
+to it by name. What is live stays live: to bring users back from it, start `model_rollback`.
+
+A release rejects its version by itself where a gate refused it, where the judge had it taken back, or where a person
+did. A release that failed for another reason (a lost lease, a dead task, a stopped run) does not.
+
+`unreject` lifts what was written until then. A version that users have met still needs *Release again* (`force`). Where
+the release file asks for two people (`rollout.approval.by_other`), it must be another person than the one who rejected
+it. The reason and your name go into the version's record.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import Param, dag
+from slipway.dag_header import header, model_param, releases_dir
+from slipway.operators.operations.rejection import RejectVersionOperator
+
+PARAMS = {
+    "model": model_param(),
+    "version": Param(type="integer", minimum=1, title="Version", description="The version that is meant."),
+    "action": Param(
+        "reject",
+        type="string",
+        enum=["reject", "unreject"],
+        title="Action",
+        description="Reject the version, or lift its rejection.",
+    ),
+    "reason": Param(
+        type="string",
+        minLength=3,
+        maxLength=500,
+        title="Reason",
+        description="Why; it goes into the version's record, under your name.",
+    ),
+}
+
+
+@dag(
+    dag_id="version_rejection",
+    dag_display_name="Version: reject or unreject",
+    description="Keeps a version from being released, until somebody says why it may be again.",
+    schedule=None,
+    params=PARAMS,
+    **header(
+        __doc__,
+        "operations",
+        retries=3,
+        retry_delay=timedelta(seconds=5),
+        execution_timeout=timedelta(minutes=5),
+    ),
+)
+def version_rejection() -> None:
+    """One task: an event in the version's record."""
+    RejectVersionOperator(
+        task_id="write",
+        releases_dir=str(releases_dir()),
+        bucket="{{ var.value.slipway_bucket }}",
+        doc_md="Writes into the version's record who rejects it, or lifts that, and why.",
+    )
+
+
+version_rejection()

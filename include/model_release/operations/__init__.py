@@ -1,0 +1,1 @@
+"""What is done after the release day: retention, windows and freezes, rejected versions."""

@@ -1,0 +1,80 @@
+"""Rejected versions: which releases reject their version, and who may lift a rejection."""
+
+from __future__ import annotations
+
+from include.model_release.errors import InputMissingError, UserError
+from include.model_release.record.kinds import VersionRejected, VersionUnrejected
+from include.model_release.record.state import ReleaseState
+
+REASON_LIMIT = 500
+# Whose rollback says something against the version. A guard, a failed task and a stopped run say nothing about it.
+_AGAINST_THE_VERSION = frozenset({"judge", "a person"})
+
+
+def rejection_due(state: ReleaseState, *, who: str | None) -> VersionRejected | None:
+    """Return with what a release that ends rejects its version; None where it does not, or is rejected already.
+
+    A gate refused it, the judge had it taken back, or a person did. A release that failed for another reason says
+    nothing against its version.
+
+    :param state: the fold of the version's record, of this release's attempt.
+    :param who: the person who started the run.
+    """
+    if state.rejection is not None or state.outcome not in ("refused", "rolled_back"):
+        return None
+    if state.rolled_back_by is not None and state.rolled_back_by not in _AGAINST_THE_VERSION:
+        return None
+    if state.outcome == "rolled_back" and state.rolled_back_by is None:
+        return None
+    reason = (state.reason or "no reason was told")[:REASON_LIMIT]
+    if state.rolled_back_by == "a person":
+        return VersionRejected(reason=reason, by=who, stage="rollback")
+    return VersionRejected(reason=reason, stage=state.refused_by or "canary")
+
+
+def rejected_by(who: str | None, reason: str) -> VersionRejected:
+    """Return what is written where a person rejects a version.
+
+    :raises UserError: nobody knows who it is.
+    """
+    return VersionRejected(reason=reason[:REASON_LIMIT], by=require_person(who), stage=None)
+
+
+def unrejected_by(
+    who: str | None, reason: str, state: ReleaseState | None, *, by_other: bool
+) -> VersionUnrejected:
+    """Return what is written where a person lifts a version's rejection.
+
+    :param state: the fold of the version's record; None where it has none.
+    :param by_other: whether it must be another person than the one who rejected it.
+    :raises InputMissingError: the version is not rejected.
+    :raises UserError: nobody knows who it is, or it is the one who rejected it.
+    """
+    person = require_person(who)
+    if state is None or state.rejection is None:
+        raise InputMissingError(
+            "there is no rejection to lift", expected="a version that is rejected", found="one that is not"
+        )
+    if by_other and state.rejection.by == person:
+        raise UserError(
+            f"{person} may not lift the rejection of version {state.version} of {state.model!r}",
+            expected="another person than the one who rejected it (`rollout.approval.by_other`)",
+            found=state.rejection.told,
+            remedy="ask a colleague to start this run",
+        )
+    return VersionUnrejected(reason=reason[:REASON_LIMIT], by=person, rejection_seq=state.rejection.seq)
+
+
+def require_person(who: str | None) -> str:
+    """Return the name of the person who started a run.
+
+    :raises UserError: nobody knows who it is: a schedule, an event or another run started it.
+    """
+    if who:
+        return who
+    raise UserError(
+        "nobody knows who asks for this",
+        expected="a run that a person has started, in Airflow's UI or over its REST API",
+        found="one that a schedule, an event or another run has started",
+        remedy="start it by hand, under your own name",
+    )

@@ -1,0 +1,53 @@
+"""How many pods of a Deployment answer, and how many a share of the traffic needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from include.model_release.rollout.fields import items, mapping, text, whole
+
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """How many pods a Deployment wants, and how many of its present template answer for certain."""
+
+    wanted: int
+    available: int
+
+
+def read_deployments(deployments: Iterable[Mapping[str, Any]]) -> dict[str, Replicas]:
+    """Return the pods by Deployment.
+
+    While a rolling update is under way the pods of the old template do not count, and where the status is of another
+    generation, none does.
+    """
+    return {
+        text(mapping(one.get("metadata")).get("name")): _replicas(one) for one in items(list(deployments))
+    }
+
+
+def _replicas(deployment: Mapping[str, Any]) -> Replicas:
+    spec, status = mapping(deployment.get("spec")), mapping(deployment.get("status"))
+    generation = whole(mapping(deployment.get("metadata")).get("generation")) or 0
+    wanted = whole(spec.get("replicas"))
+    if (whole(status.get("observedGeneration")) or 0) < generation:
+        return Replicas(1 if wanted is None else wanted, 0)
+    total, updated, available = (
+        max(whole(status.get(key)) or 0, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")
+    )
+    return Replicas(1 if wanted is None else wanted, max(available - max(total - updated, 0), 0))
+
+
+def needed(replicas: int, weight: int) -> int:
+    """Return how many pods carry `weight` percent of what `replicas` carry; one at least."""
+    return max(-(-replicas * weight // 100), 1)
+
+
+def number_in(note: str) -> int | None:
+    """Return the number of replicas that a note tells; None where it tells none."""
+    return int(note) if note.isascii() and _NUMBER.fullmatch(note) else None

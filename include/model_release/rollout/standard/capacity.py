@@ -1,0 +1,54 @@
+"""Weight follows capacity, in the Standard dialect: who gets users has the pods that carry them.
+
+KServe calls a version ready when one of its pods answers, and leads any share there. So nobody is given more users
+before the available replicas of its Deployment carry them: `needed` of as many as stable had when the canary began.
+That is its minReplicas, or what its Deployment wanted then, where an autoscaler had asked for more. The way to 0 %
+asks nothing of this.
+"""
+
+from __future__ import annotations
+
+from include.model_release.rollout.fields import STABLE_MIN_REPLICAS, STABLE_REPLICAS
+from include.model_release.rollout.replicas import number_in
+from include.model_release.rollout.standard_view import CanaryEntry, StandardView
+
+
+def stable_replicas(view: StandardView) -> int:
+    """Return how many replicas stable has, where no canary has begun."""
+    stable = (view.deployments or {}).get(view.stable_backend)
+    return max(view.min_replicas or 1, 1 if stable is None else stable.wanted)
+
+
+def replicas_before(view: StandardView, entry: CanaryEntry) -> int:
+    """Return how many replicas stable had when the canary began."""
+    noted = [number_in(entry.notes.get(key, "")) for key in (STABLE_REPLICAS, STABLE_MIN_REPLICAS)]
+    return max(next((number for number in noted if number is not None), view.min_replicas or 1), 1)
+
+
+def unseen(view: StandardView) -> str:
+    """Return why nobody knows how many pods there are; "" where it is known."""
+    if view.deployments is None:
+        return (
+            "The Deployments cannot be read, so nobody knows how many pods there are: see that the account may list "
+            "deployments.apps in this namespace."
+        )
+    if view.stable_backend not in view.deployments:
+        return f"There is no Deployment {view.stable_backend} to be seen."
+    return ""
+
+
+def missing(view: StandardView, backend: str, pods: int) -> str:
+    """Return what keeps `backend` from having `pods` available pods; "" where it has them."""
+    hidden = unseen(view)
+    if hidden or view.deployments is None:
+        return hidden
+    found = view.deployments.get(backend)
+    available = 0 if found is None else found.available
+    if available >= pods:
+        return ""
+    return f"{available} of the {pods} pods of {backend} that are needed are available."
+
+
+def incomplete(view: StandardView) -> str:
+    """Return what is missing of a first version's replicas; "" where all are available."""
+    return missing(view, view.stable_backend, stable_replicas(view))

@@ -1,0 +1,1 @@
+"""The tasks of what is done after the release day."""

@@ -1,0 +1,115 @@
+"""A version that shall not be released any more, and one that may be again: said by a person, with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from include.model_release.bucket_layout import repository_paths
+from include.model_release.errors import InputMissingError
+from include.model_release.identifiers import parse_version
+from include.model_release.operations.rejection import rejected_by, unrejected_by
+from include.model_release.record.state import ReleaseState
+from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
+from include.model_release.spec.run_overrides import REJECTION_PARAMETERS, require_known
+from slipway.failures import airflow_failures
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.release import triggered_by
+from slipway.release_context import make_store
+from slipway.release_record.record import ReleaseRecord
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class RejectVersionOperator(BaseOperator):
+    """Writes into a version's record that it is rejected, or that a rejection is lifted.
+
+    A rejected version is not started by events, by the sweep or by a person, `force` or not; a release of it that is
+    under way raises no further weight and takes its users back; `model_rollback` does not lead back to it by name.
+    What is live stays live.
+
+    What is asked for comes from the run's Params: ``model``, ``version``, ``action`` (``reject`` or ``unreject``) and
+    ``reason``. The record keeps who did it: the person who started the run.
+
+    :param releases_dir: the folder with the release files.
+    :param bucket: the bucket (templated).
+    :returns: what is true now, in words.
+    """
+
+    template_fields: Sequence[str] = ("bucket",)
+
+    def __init__(
+        self, *, releases_dir: str, bucket: str, aws_conn_id: str = "aws_default", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.releases_dir = releases_dir
+        self.bucket = bucket
+        self.aws_conn_id = aws_conn_id
+
+    def execute(self, context: Context) -> str:
+        """Write the event; a task that is run again finds its own written.
+
+        :raises AirflowFailException: there is no such version, nobody knows who asks, or another person must.
+        """
+        params = context["params"]
+        with airflow_failures():
+            require_known(params, REJECTION_PARAMETERS)
+            spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+            version = parse_version(params["version"])
+            store = make_store(self.bucket, spec, self.aws_conn_id)
+            record = ReleaseRecord(store, spec.model, version, context["run_id"])
+            told = self._write(context, store, spec, record)
+        self.log.info(told)
+        return told
+
+    def _write(
+        self, context: Context, store: ModelStoreHook, spec: ReleaseSpec, record: ReleaseRecord
+    ) -> str:
+        params, who = context["params"], triggered_by(context)
+        version = parse_version(params["version"])
+        state = record.state() if record.started() else None
+        name = f"version {version} of {spec.model!r}"
+        if params["action"] == "unreject":
+            if _is_lifted_by_this_run(record, state):
+                return f"{name} is not rejected any more"
+            by_other = spec.rollout.approval.by_other
+            record.append(unrejected_by(who, str(params["reason"]), state, by_other=by_other))
+            return f"{name} is not rejected any more; what users have met is released again only with `force`"
+        if state is None:
+            _require_known_version(store, spec.model, version)
+        elif state.rejection is not None:
+            return f"{name} is rejected already: {state.rejection.told}"
+        record.append(rejected_by(who, str(params["reason"])))
+        return f"{name} is rejected; what is live stays live (`model_rollback` brings users back from it)"
+
+
+def _is_lifted_by_this_run(record: ReleaseRecord, state: ReleaseState | None) -> bool:
+    """Return whether an earlier try of this task has written the event."""
+    return (
+        state is not None
+        and state.rejection is None
+        and any(
+            event.kind == "version_unrejected" and event.release_id == record.release_id
+            for event in record.events()
+        )
+    )
+
+
+def _require_known_version(store: ModelStoreHook, model: str, version: int) -> None:
+    """Refuse a number under which nothing lies: a typing error would reject what may come one day.
+
+    :raises InputMissingError: nothing was ever uploaded, published or recorded under it.
+    """
+    paths = repository_paths(model, version)
+    if any(store.entries(prefix, most=1) for prefix in (paths.incoming, paths.root)):
+        return
+    raise InputMissingError(
+        f"there is no version {version} of {model!r}",
+        expected=f"something below {paths.incoming} or {paths.root}",
+        found="nothing",
+        remedy="check the number",
+    )

@@ -1,0 +1,89 @@
+"""The real cluster, started once for all tests, and InferenceServices in namespaces of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.conformance.build import WRAPPER_MODULES, built
+from tests.support.conformance.real_cluster import RealCluster, start_real_cluster
+
+# Airflow reads its home when it is first imported.
+_home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
+os.environ["AIRFLOW_HOME"] = _home.name
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
+if TYPE_CHECKING:
+    from tests.support.conformance.rollouts import Rollouts
+
+RUNS = Path(__file__).resolve().parents[2] / ".sandbox" / "conformance"
+_cluster_key = pytest.StashKey[RealCluster]()
+
+
+def pytest_report_header() -> list[str]:
+    """Name what is real here, and what is not."""
+    lines = ["conformance lane, real: "]
+    for wrapper in WRAPPER_MODULES:
+        found = built(wrapper)
+        if found is None:
+            return [f"conformance lane: {wrapper.name} is not built yet; `make conformance` builds it"]
+        lines += [f"  {module} {version}" for module, version in sorted(found.versions.items())]
+    return [
+        *lines,
+        "by hand: scheduler, kubelets, containers, Gateway and ingress controllers; no request of a user is sent",
+        "not here: KServe 0.21, which writes a canary's weights into HTTPRoutes; that half is held by recordings alone",
+    ]
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    """The real cluster. What it left is kept where a test failed."""
+    folder = RUNS / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    began_s = time.monotonic()
+    with ExitStack() as clean_up:
+        running = start_real_cluster(folder, clean_up)
+        request.config.stash[_cluster_key] = running
+        capture = request.config.pluginmanager.getplugin("capturemanager")
+        memory = running.processes.memory_mib()
+        with capture.global_and_fixture_disabled():
+            print(
+                f"\nthe cluster is up in {time.monotonic() - began_s:.0f} s, {sum(memory.values())} MiB: {memory}"
+            )
+        yield running
+        memory = running.processes.memory_mib()
+        with capture.global_and_fixture_disabled():
+            print(f"\nat the end {sum(memory.values())} MiB: {memory}")
+        ended = running.processes.ended_by_themselves()
+    if request.session.testsfailed or ended:
+        print(f"logs: {folder / 'logs'}")
+        shutil.rmtree(folder / "etcd", ignore_errors=True)
+    else:
+        shutil.rmtree(folder)
+    assert not ended, f"programs that ended by themselves: {ended}; see {folder}"
+
+
+@pytest.fixture
+def knative(cluster: RealCluster) -> Iterator[Rollouts]:
+    """An InferenceService to be, in Knative mode."""
+    from tests.support.conformance.rollouts import rollouts
+
+    with rollouts(cluster, "Knative") as made:
+        yield made
+
+
+@pytest.fixture
+def standard(cluster: RealCluster) -> Iterator[Rollouts]:
+    """An InferenceService to be, in Standard mode."""
+    from tests.support.conformance.rollouts import rollouts
+
+    with rollouts(cluster, "Standard") as made:
+        yield made

@@ -1,0 +1,57 @@
+"""The guard as a process, with the rights of its manifest, against the real API, KServe and Knative."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slipway.hooks.lease import LeaseHook
+
+from include.model_release.rollout.holder_identity import HolderIdentity
+from include.model_release.rollout.next_action import Done, RollBack, StartCanary
+from tests.support.cluster.emulator import wait_until
+from tests.support.conformance.manifests import FOLDER, objects_of
+from tests.support.conformance.rollouts import NAME, Rollouts, uri
+from tests.support.conformance.users import UsersWay
+from tests.support.guard.stage import GuardProcess
+
+RELEASE = HolderIdentity(f"{NAME}-2", "canary", 1)
+LEASE_S = 5
+
+
+@pytest.fixture
+def guard(knative: Rollouts, tmp_path: Path) -> Iterator[GuardProcess]:
+    """A guard of the namespace."""
+    for manifest in objects_of(FOLDER / "guard" / "rbac.yaml", knative.namespace):
+        knative.cluster.api.apply(manifest)
+    token = knative.cluster.token_of(knative.namespace, "slipway-guard")
+    kubeconfig = knative.cluster.plane.kubeconfig(f"guard-{knative.namespace}", token)
+    started = GuardProcess(kubeconfig, tmp_path / "guard", "--namespace", knative.namespace)
+    yield started
+    started.kill()
+
+
+def test_the_guard_ends_a_canary_that_nobody_renews(knative: Rollouts, guard: GuardProcess) -> None:
+    """Users are off the candidate, the lease and an event say why, and the release's rollback goes on from there."""
+    knative.first(1)
+    users = UsersWay(knative.cluster.api, knative.namespace, f"{NAME}-predictor")
+    users.start()
+    lease = LeaseHook(NAME, knative.namespace, knative.hook.kubernetes_conn_id)
+    lease.acquire(RELEASE, lease_s=LEASE_S, candidate_uri=uri(2), stable_uri=uri(1))
+    knative.bring(StartCanary(uri(2), 20, release_id=RELEASE.release_id, version=2))
+    assert users.versions_now() == {uri(1): 80, uri(2): 20}
+    guard.wait_for("users_safe", LEASE_S + 30)
+    assert users.versions_now() == {uri(1): 100}
+    ended = lease.keep(RELEASE)
+    assert ended is not None
+    assert ended.ended_by == "guard"
+    (event,) = wait_until(
+        lambda: [one for one in knative.objects("/api/v1/events") if one["reason"] == "CanaryEnded"],
+        "the guard's event",
+    )
+    assert event["source"]["component"] == "slipway-guard"
+    assert isinstance(knative.bring(RollBack(uri(1), uri(2))).action, Done)
+    assert users.versions_now() == {uri(1): 100}
+    assert lease.release(RELEASE.release_id) is not None
+    assert guard.is_running

@@ -1,0 +1,114 @@
+"""The lane of images: an engine, a base image, images built when a test asks for one, and a table at the end.
+
+It is not part of CI. Where no engine is found it says so and ends with exit code 3.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from include.sandbox.host.settings import PROJECT_ROOT
+from include.sandbox.services.triton import TritonServer
+from tests.support.containers.engine import Engine, NoEngineError, containers_dir, find_engine
+from tests.support.containers.image_pod import ImagePod
+from tests.support.containers.ledger import Entry, Ledger
+from tests.support.containers.stand_in_base import provide_python_base
+from tests.support.pods.servers import running_models, running_store
+from tests.support.pods.support import ObjectStore
+
+BASE_VARIABLE = "SLIPWAY_BASE_IMAGE"
+LEDGER = pytest.StashKey[Ledger]()
+BuildImage = Callable[[str], str]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Large images can be left out."""
+    config.addinivalue_line("markers", "large: an image of more than 1 GB")
+    config.stash[LEDGER] = Ledger()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print what was built and run."""
+    ledger = config.stash[LEDGER]
+    if ledger.engine:
+        terminalreporter.section("containers")
+        for line in ledger.lines():
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def ledger(pytestconfig: pytest.Config) -> Ledger:
+    return pytestconfig.stash[LEDGER]
+
+
+@pytest.fixture(scope="session")
+def engine(ledger: Ledger) -> Engine:
+    try:
+        found = find_engine()
+    except NoEngineError as error:
+        pytest.exit(str(error), returncode=3)
+    ledger.engine = found.version()
+    return found
+
+
+@pytest.fixture(scope="session")
+def base(engine: Engine, ledger: Ledger) -> str:
+    """The base image that was named, or a stand-in for the one that the Dockerfiles name."""
+    if named := os.environ.get(BASE_VARIABLE):
+        ledger.base = named
+        return named
+    try:
+        name = provide_python_base(engine, containers_dir())
+    except NoEngineError as error:
+        pytest.exit(str(error), returncode=3)
+    ledger.base = f"a stand-in for python:3.11-slim-bookworm ({name}), made from this machine's CPython"
+    return name
+
+
+@pytest.fixture(scope="session")
+def build(engine: Engine, base: str, ledger: Ledger) -> BuildImage:
+    """Builds an image when it is first asked for; returns its name."""
+
+    def build_once(name: str) -> str:
+        image = f"localhost/slipway/{name}:lane"
+        if name not in ledger.entries:
+            dockerfile = PROJECT_ROOT / "include" / "images" / name / "Dockerfile"
+            arguments = {"BASE_IMAGE": base, "IMAGE_REVISION": "lane"}
+            seconds = engine.build(dockerfile, PROJECT_ROOT / "include", image, arguments)
+            ledger.entries[name] = Entry(seconds, engine.size_mb(image))
+        return image
+
+    return build_once
+
+
+@pytest.fixture(scope="session")
+def store() -> Iterator[ObjectStore]:
+    """An S3 with an empty bucket."""
+    with running_store() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """A tritonserver with small models."""
+    with running_models(tmp_path_factory.mktemp("triton")) as server:
+        yield server
+
+
+@pytest.fixture
+def pod(engine: Engine, build: BuildImage, store: ObjectStore) -> Callable[[str], ImagePod]:
+    """Makes a pod of an image."""
+    return lambda name: ImagePod(engine, build(name), store)
+
+
+@pytest.fixture
+def ran(ledger: Ledger) -> Callable[[str, str], None]:
+    """Notes what was run in an image."""
+
+    def note(name: str, what: str) -> None:
+        ledger.entries[name].ran.append(what)
+
+    return note

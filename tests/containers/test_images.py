@@ -1,0 +1,298 @@
+"""Every image that needs no base of NVIDIA's, built and run with a pod's rights: its help, and one real job."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from include.model_release.gates.benchmark import BenchmarkResult
+from include.model_release.gates.parity import parse_parity
+from include.sandbox.host.settings import PROJECT_ROOT
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from tests.support.cluster.emulator import Emulator
+from tests.support.containers.engine import RUN_LIMIT_S, SCRATCH, Engine
+from tests.support.containers.image_pod import ImagePod
+from tests.support.guard.stage import Stage
+from tests.support.pods.onnx_models import classifier
+from tests.support.pods.support import ObjectStore, check_software_list
+from tests.support.pods.verified_download import BUCKET as SERVED
+from tests.support.pods.verified_download import put_version
+from tests.support.serving.clients import body_of
+from tests.support.serving.ensembles import ensemble_files, python_files
+from tests.support.serving.tables import DOUBLE, OTHER, running_tables
+
+# A build may download gigabytes.
+pytestmark = pytest.mark.timeout(1800)
+
+USER_ID = 10001
+LARGE = {"genai-perf", "pytorch"}
+ROWS = np.ones((4, 2), np.float32)
+WHO_AND_WHERE = """
+import os
+print(os.getuid(), os.getgid())
+for folder in ("/", "/opt/slipway", "/home/slipway", "/tmp"):
+    try:
+        open(os.path.join(folder, "probe"), "w")
+        print("can write to", folder)
+    except OSError:
+        pass
+print(open("/proc/self/status").read())
+"""
+
+Pods = Callable[[str], ImagePod]
+Note = Callable[[str, str], None]
+Build = Callable[[str], str]
+
+
+def images() -> list[str]:
+    """The images that stand on a plain Python."""
+    found = sorted((PROJECT_ROOT / "include" / "images").glob("*/Dockerfile"))
+    return [path.parent.name for path in found if "nvcr.io" not in path.read_text(encoding="utf-8")]
+
+
+NAMED = [pytest.param(name, id=name, marks=[pytest.mark.large] if name in LARGE else []) for name in images()]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_an_image_runs_with_a_pods_rights_and_without_a_network(
+    engine: Engine, build: Build, ran: Note, name: str
+) -> None:
+    """Its own command prints the help, though it may write nowhere, has no capability and reaches nobody."""
+    image = build(name)
+    began = time.monotonic()
+    done = engine.run(image)
+    seconds = time.monotonic() - began
+    assert done.returncode == 0, done.stderr
+    assert "usage: " in done.stdout
+    probed = engine.run(image, "-c", WHO_AND_WHERE, options=["--entrypoint", "python"])
+    assert probed.returncode == 0, probed.stderr
+    assert probed.stdout.startswith(f"{USER_ID} {USER_ID}\n")
+    assert "can write to" not in probed.stdout
+    status = dict(line.split(":\t", 1) for line in probed.stdout.splitlines() if ":\t" in line)
+    assert (int(status["CapEff"], 16), status["NoNewPrivs"]) == (0, "1")
+    ran(name, f"--help ({seconds:.1f} s, no network)")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_nothing_is_compiled_at_a_start(engine: Engine, build: Build, name: str) -> None:
+    """Every module that a program's help imports has its bytecode in the image."""
+    image = build(name)
+    configuration = engine.inspect(image)["Config"]
+    first = (configuration.get("Entrypoint") or configuration["Cmd"])[0]
+    program = ["-OO", "-m", "include.guard"] if name == "guard" else [f"/opt/slipway/bin/{first}"]
+    done = engine.run(image, "-v", *program, "--help", options=["--entrypoint", "python"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "matches /" in done.stderr
+    # From a .pyc otherwise.
+    compiled = re.findall(r"^# code object from '(/.*\.py)'$", done.stderr, re.MULTILINE)
+    assert compiled == []
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_labels_and_settings_are_in_the_image(engine: Engine, build: Build, name: str) -> None:
+    """A registry can show what the image is and which commit it was built from."""
+    configuration = engine.inspect(build(name))["Config"]
+    labels = configuration["Labels"]
+    assert labels["org.opencontainers.image.title"] == f"slipway/{name}"
+    assert labels["org.opencontainers.image.revision"] == "lane"
+    assert configuration["User"] == f"{USER_ID}:{USER_ID}"
+
+
+def test_the_onnx_image_converts_a_model(pod: Pods, store: ObjectStore, ran: Note) -> None:
+    """A classifier from S3 becomes a simplified one beside it, and answers alike."""
+    onnx, prefix = pod("onnx"), "onnx/out"
+    source = store.put("onnx/model.onnx", classifier())
+    rows = np.random.default_rng(3).random((32, 4)).astype(np.float32)
+    golden = store.put_arrays("onnx/golden.npz", X=rows)
+    done = onnx.run("convert_onnx.py", "--source", source, "--golden", golden, prefix=prefix)
+    assert done.exit_code == 0, done.stderr
+    assert done.result is not None
+    assert all(entry.passed for entry in parse_parity(done.result["parity"]))
+    session = onnxruntime.InferenceSession(store.read(f"{prefix}/model.onnx"))
+    assert session.run(["label"], {"X": rows})[0].shape == (32,)
+    ran("onnx", f"convert_onnx.py ({done.result['seconds']:.1f} s)")
+
+
+def test_a_converter_without_a_volume_says_what_to_mount(pod: Pods, store: ObjectStore, ran: Note) -> None:
+    """Where /tmp cannot be written to, the result and the last line name it with the remedy, and nothing dies."""
+    prefix = "onnx/no-scratch"
+    given = ("--source", store.url("onnx/none.onnx"), "--golden", store.url("onnx/none.npz"))
+    done = pod("onnx").run("convert_onnx.py", *given, prefix=prefix, scratch=False)
+    assert done.exit_code == 3
+    assert done.error["kind"] == "UserError"
+    assert done.error["what"].startswith("/tmp cannot be written to")
+    assert "Remedy: mount a volume at /tmp" in done.stderr
+    assert "Traceback" not in done.stderr
+    ran("onnx", "refusal without /tmp")
+
+
+def test_the_python_image_passes_a_model_through(pod: Pods, store: ObjectStore, ran: Note) -> None:
+    """A model of the Python backend is checked and laid out as it will be served."""
+    for path, content in python_files().items():
+        store.put(f"python/incoming/{path}", content)
+    golden = store.put_arrays("python/incoming/golden.npz", x=ROWS, label=ROWS[:, 0])
+    where = (
+        "--source",
+        store.url("python/incoming"),
+        "--golden",
+        golden,
+        "--model",
+        "scale",
+        "--version",
+        "7",
+    )
+    done = pod("python").run("convert_python.py", *where, prefix="python/out")
+    assert done.exit_code == 0, done.stderr
+    check_software_list(done, store, "python/out", "tritonclient")
+    ran("python", "convert_python.py")
+
+
+def test_the_ensemble_image_passes_an_ensemble_through(pod: Pods, store: ObjectStore, ran: Note) -> None:
+    """An ensemble and its members are checked as one unit."""
+    for path, content in ensemble_files().items():
+        store.put(f"ensemble/incoming/repository/{path}", content)
+    golden = store.put_arrays("ensemble/incoming/golden.npz", x=ROWS)
+    source = store.url("ensemble/incoming/repository")
+    where = ("--source", source, "--golden", golden, "--model", "prices", "--version", "7")
+    done = pod("ensemble").run("convert_ensemble.py", *where, prefix="ensemble/out")
+    assert done.exit_code == 0, done.stderr
+    assert done.result is not None
+    assert set(done.result["repository"]["configs"]) == {"prices", "scale", "lookup"}
+    ran("ensemble", "convert_ensemble.py")
+
+
+def test_the_sklearn_image_converts_what_it_has_trained(
+    pod: Pods, store: ObjectStore, ran: Note, tmp_path: Path
+) -> None:
+    """Models of scikit-learn, XGBoost and LightGBM, trained in the image, become ONNX."""
+    sklearn, home = pod("sklearn"), tmp_path / "models"
+    home.mkdir(mode=0o777)
+    home.chmod(0o777)  # the image's user writes there
+    program = PROJECT_ROOT / "tests" / "support" / "pods" / "training" / "estimators.py"
+    mounts = [f"--volume={program}:/train.py:ro", f"--volume={home}:/models"]
+    options = [*mounts, *SCRATCH, "--entrypoint", "python"]
+    trained = sklearn.engine.run(sklearn.image, "-W", "ignore", "/train.py", "/models", options=options)
+    assert trained.returncode == 0, trained.stderr
+    sources = store.put_folder("sklearn", home)
+    for library, model in (
+        ("sklearn", "linear.skops"),
+        ("xgboost", "xgboost-iris.ubj"),
+        ("lightgbm", "lightgbm-iris.txt"),
+    ):
+        given = ["--library", library, "--source", f"{sources}/{model}", "--golden", f"{sources}/iris.npz"]
+        done = sklearn.run("convert_estimator.py", *given, prefix=f"sklearn/out/{library}")
+        assert done.exit_code == 0, done.stderr
+        ran("sklearn", f"convert_estimator.py {library}")
+
+
+def test_the_perf_analyzer_image_measures_a_triton(
+    pod: Pods, triton: TritonServer, store: ObjectStore, ran: Note
+) -> None:
+    """perf_analyzer puts load on a real tritonserver, and every request is answered."""
+    rows = np.random.default_rng(0).random((40, 4)).astype(np.float32)
+    golden = store.put_arrays("perf/golden.npz", X=rows, label=np.zeros(40, np.int64))
+    given = ["--server", f"127.0.0.1:{triton.ports.grpc}", "--golden", golden, "--candidate", "tabular"]
+    given += ["--candidate-version", "1", "--requests", "60", "--rounds", "1"]
+    done = pod("perf-analyzer").run("benchmark_perf_analyzer.py", *given, prefix="perf/out")
+    assert done.exit_code == 0, done.stderr
+    assert done.result is not None
+    (measured,) = BenchmarkResult.from_json(done.result).measurements
+    assert (measured.requests, measured.errors) == (60, 0)
+    ran("perf-analyzer", f"60 requests to a tritonserver, p99 {measured.p99_ms:.1f} ms")
+
+
+def test_the_mirror_comparison_image_compares_two_tritons(
+    pod: Pods, store: ObjectStore, ran: Note, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Copies of requests are asked of two real tritonservers, and the inputs that differ are found."""
+    comparer, ports = pod("mirror-comparison"), TritonPorts.free()
+    with running_tables({"stable": DOUBLE, "other": OTHER}, tmp_path_factory.mktemp) as servers:
+        stable, candidate = (f"http://127.0.0.1:{servers[name].ports.http}" for name in ("stable", "other"))
+        words = comparer.engine.run_words(
+            comparer.image,
+            *("mirror_comparison.py", "--model", "table", "--requests", "10", "--timeout-s", "60"),
+            *("--stable-url", stable, "--stable-host", "stable", "--candidate-url", candidate),
+            *("--candidate-host", "candidate", "--port", str(ports.http), "--grpc-port", str(ports.grpc)),
+            *("--class-output", "y", "--destination", store.url("mirror/out")),
+            options=[*comparer.variables(), *SCRATCH],
+            network="host",
+        )
+        program = subprocess.Popen(
+            words,
+            env=comparer.engine.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline().startswith("listen:")
+            for first in range(10):
+                url = f"http://127.0.0.1:{ports.http}/v2/models/table/infer"
+                copy = urllib.request.Request(url, body_of(float(first)), method="POST")
+                urllib.request.urlopen(copy, timeout=20).close()
+            _, told = program.communicate(timeout=RUN_LIMIT_S)
+        finally:
+            program.kill()
+    assert program.returncode == 0, told
+    counts = store.client.get_object(Bucket="slipway", Key="mirror/out/result.json")["Body"].read()
+    assert b'"compared": 10' in counts
+    assert b'"differ": 2' in counts
+    ran("mirror-comparison", "10 copies to two tritonservers, 2 differ")
+
+
+def test_the_verify_image_lays_a_version_out(
+    engine: Engine, build: Build, store: ObjectStore, ran: Note, tmp_path: Path
+) -> None:
+    """KServe's storage initializer downloads a published version, and refuses one byte that was changed."""
+    image, folder = build("verify"), tmp_path / "models"
+    folder.mkdir()
+    folder.chmod(0o777)
+    store.client.create_bucket(Bucket=SERVED)
+    source = put_version(store.client, {"digits/1/model.onnx": b"weights"})
+    verify = ImagePod(engine, image, store)
+    options = [*verify.variables(), f"--volume={folder}:/mnt/models"]
+    done = engine.run(image, source, "/mnt/models", options=options, network="host")
+    assert done.returncode == 0, done.stderr
+    assert (folder / "digits" / "1" / "model.onnx").read_bytes() == b"weights"
+    ran("verify", "a published version")
+    store.client.put_object(
+        Bucket=SERVED, Key="models/digits/1/repository/digits/1/model.onnx", Body=b"Weights"
+    )
+    done = engine.run(image, source, "/mnt/models", options=options, network="host")
+    assert done.returncode == 3
+    assert "is not what was published" in done.stderr
+    ran("verify", "a changed byte refused")
+
+
+def test_the_guard_image_ends_a_canary_that_nobody_drives(
+    engine: Engine, build: Build, ran: Note, tmp_path: Path
+) -> None:
+    """In an emulated cluster a canary whose lease runs out goes to weight 0."""
+    image, emulator = build("guard"), Emulator(tmp_path / "cluster")
+    emulator.start()
+    stage = Stage(emulator, "models")
+    try:
+        stage.start_canary(20, lease_s=2)
+        assert stage.candidate_share() == 20
+        kubeconfig = tmp_path / "kubeconfig"
+        shutil.copyfile(emulator.kubeconfig, kubeconfig)
+        kubeconfig.chmod(0o644)  # the image's user reads it
+        words = ("--once", "--kubeconfig", "/kubeconfig", "--namespace", stage.namespace, "--poll-s", "0.2")
+        options = [f"--volume={kubeconfig}:/kubeconfig:ro"]
+        done = engine.run(image, *words, options=options, network="host")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert stage.candidate_share() == 0
+    finally:
+        stage.close()
+        emulator.stop()
+    ran("guard", "--once ended a canary (emulated cluster)")

@@ -1,0 +1,89 @@
+"""The whole cluster of the lane: the real programs, and by hand what none of them does."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.conformance.api import Api
+from tests.support.conformance.build import ETCD, KNATIVE, KSERVE, KUBE, build
+from tests.support.conformance.control_plane import ADMIN, ControlPlane, programs_of, start_control_plane
+from tests.support.conformance.gateway import Gateway
+from tests.support.conformance.knative import install_knative, start_knative
+from tests.support.conformance.kserve import install_kserve, start_kserve
+from tests.support.conformance.kubelet import Kubelet, PodFates
+from tests.support.conformance.processes import Processes
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class RealCluster:
+    """A running cluster, and what tests steer.
+
+    :param fates: which pods become ready.
+    :param gateway: when routes are taken.
+    """
+
+    plane: ControlPlane
+    processes: Processes
+    fates: PodFates
+    gateway: Gateway
+
+    @property
+    def api(self) -> Api:
+        """The API for who may do everything."""
+        return self.plane.api(ADMIN)
+
+    def new_namespace(self, labels: Mapping[str, str] | None = None, name: str = "") -> str:
+        """Make an empty namespace and return its name."""
+        name = name or f"models-{next(_numbers)}"
+        self.api.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": dict(labels or {})},
+            }
+        )
+        return name
+
+    def add_service_account(self, namespace: str, name: str) -> None:
+        """Make a service account that may do nothing yet."""
+        self.api.apply(
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+        )
+
+    def token_of(self, namespace: str, service_account: str) -> str:
+        """Return a new token of a service account, as a pod gets one."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        token: str = self.api.must("POST", path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
+        return token
+
+
+def start_real_cluster(folder: Path, clean_up: ExitStack) -> RealCluster:
+    """Start everything in an order in which each program finds what it looks for once.
+
+    :param folder: gets logs, certificates and data.
+    :param clean_up: ends everything that was started, also where the start itself fails.
+    """
+    processes = Processes(folder / "logs")
+    clean_up.callback(processes.stop_all)
+    # The path of a Unix socket is short.
+    sockets = Path(clean_up.enter_context(tempfile.TemporaryDirectory(prefix="slipway-")))
+    plane = start_control_plane(programs_of(build(ETCD), build(KUBE)), processes, folder)
+    api = plane.api()
+    knative, kserve = build(KNATIVE), build(KSERVE)
+    install_knative(knative, api)
+    start_knative(knative, plane, processes, sockets)
+    install_kserve(kserve, api)
+    start_kserve(kserve, plane, processes)
+    fates = PodFates()
+    kubelet, gateway = Kubelet(plane.api(), fates), Gateway(plane.api())
+    for thread in (kubelet, gateway):
+        thread.start()
+        clean_up.callback(thread.stop)
+    return RealCluster(plane, processes, fates, gateway)
