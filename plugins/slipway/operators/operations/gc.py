@@ -89,7 +89,7 @@ class GcOperator(BaseOperator):
         """Do the task itself."""
         raise NotImplementedError
 
-    def look_at(self, model: str, own: tuple[str, str] | None = None) -> tuple[ReleaseSpec, RetentionLook]:
+    def look_at(self, model: str) -> tuple[ReleaseSpec, RetentionLook]:
         """Return the model's release file, and a look at all that names its versions."""
         folder = Path(self.releases_dir)
         spec = load_model_spec(folder, model)
@@ -97,8 +97,7 @@ class GcOperator(BaseOperator):
         specs = [load_model_spec(folder, name) for name in list_models(folder)]
         namespaces = sorted({one.rollout.namespace for one in specs})
         store = make_store(self.bucket, spec, self.aws_conn_id, answer_limit_s=self.answer_limit_s)
-        conn_id = self.kubernetes_conn_id
-        return spec, RetentionLook(store, spec, namespaces, kubernetes_conn_id=conn_id, own=own)
+        return spec, RetentionLook(store, spec, namespaces, kubernetes_conn_id=self.kubernetes_conn_id)
 
 
 class ListModelsOperator(GcOperator):
@@ -175,7 +174,7 @@ class DeleteVersionsOperator(GcOperator):
         run_id = context["run_id"]
         plan = read_plan(self.store, run_id, self.model, self.plan_sha256)
         approval = require_approved(read_approval(self.store), run_id, self.plan_sha256)
-        spec, look = self.look_at(self.model, own=(run_id, DAG_ID))
+        spec, look = self.look_at(self.model)
         stored = {one.version: one for one in look.stored_versions()}
 
         def last_look(version: int) -> VersionPlan:

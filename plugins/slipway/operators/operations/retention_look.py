@@ -25,6 +25,7 @@ from include.model_release.rollout.fields import mapping, text
 from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.release import RETENTION_DAG_ID
 from slipway.registry.deletion import what_goes
 from slipway.release_context import make_service
 from slipway.release_record.lock import ReleaseLock
@@ -35,7 +36,6 @@ class RetentionLook:
     """Looks at one model, as often as it is asked; what it has read of records it does not read again.
 
     :param namespaces: of all release files: any InferenceService in them may name a version.
-    :param own: run and DAG that ask: their own hold on the lock says nothing.
     """
 
     def __init__(
@@ -45,14 +45,12 @@ class RetentionLook:
         namespaces: Sequence[str],
         *,
         kubernetes_conn_id: str,
-        own: tuple[str, str] | None = None,
     ) -> None:
         self._store = store
         self._spec = spec
         self._model = spec.model
         self._namespaces = namespaces
         self._service = make_service(spec.rollout, kubernetes_conn_id)
-        self._own = own
         self._records: dict[int, RecordReader] = {}
 
     def facts(self, stored: Sequence[StoredVersion]) -> ModelFacts:
@@ -126,7 +124,8 @@ class RetentionLook:
 
     def _locked(self) -> Mapping[int, list[str]]:
         holder = ReleaseLock(self._store, self._model, lambda _: True).holder()
-        if holder is None or (holder.release_id, holder.dag_id) == self._own:
+        # Retention's own hold, also one that a run which died has left, is of a version that goes.
+        if holder is None or holder.dag_id == RETENTION_DAG_ID:
             return {}
         return {holder.version: [f"the run {holder.release_id} holds the model's lock"]}
 
