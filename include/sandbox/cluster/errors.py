@@ -142,6 +142,18 @@ def expired(found: int, oldest: int) -> ApiError:
     return ApiError(410, "Expired", f"too old resource version: {found} ({oldest})")
 
 
+def no_version(resource: Resource, name: str) -> ApiError:
+    """Return the error 422: a replacement does not say of what version it is."""
+    problem = FieldError("metadata.resourceVersion", INVALID, "0: must be specified for an update")
+    return _invalid(resource.group, resource.plural, name, [problem])
+
+
+def unknown_dry_run(options: str, value: str) -> ApiError:
+    """Return the error 422: `options` (`CreateOptions` …) ask for another dry run than that of all."""
+    problem = FieldError("dryRun", UNSUPPORTED, f'{json.dumps([value])}: supported values: "All"')
+    return _invalid("meta.k8s.io", options, "", [problem])
+
+
 def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
     """Return the error 415: the body is in a format that this endpoint does not read."""
     return ApiError(
@@ -154,6 +166,10 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
 
 def invalid(resource: Resource, name: str, problems: Sequence[FieldError]) -> ApiError:
     """Return the error 422: the object is wrong; `problems` holds at least one."""
+    return _invalid(resource.group, resource.kind, name, problems)
+
+
+def _invalid(group: str, kind: str, name: str, problems: Sequence[FieldError]) -> ApiError:
     summary = str(problems[0]) if len(problems) == 1 else f"[{', '.join(map(str, problems))}]"
     causes = [
         {
@@ -163,9 +179,9 @@ def invalid(resource: Resource, name: str, problems: Sequence[FieldError]) -> Ap
         }
         for problem in problems
     ]
-    details = {"name": name, "group": resource.group, "kind": resource.kind, "causes": causes}
-    message = f'{resource.qualified_kind} "{name}" is invalid: {summary}'
-    return ApiError(422, "Invalid", message, _compact(details))
+    details = {"name": name, "group": group, "kind": kind, "causes": causes}
+    qualified = f"{kind}.{group}" if group else kind
+    return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {summary}', _compact(details))
 
 
 def _compact(details: dict[str, Any]) -> dict[str, Any]:

@@ -37,8 +37,13 @@ def with_route_defaults(route: KubeObject) -> KubeObject:
 def route_problems(route: KubeObject, by_schema: list[FieldError]) -> list[FieldError]:
     """Return everything wrong with a route: what the schema found, and what CEL finds where it can look."""
     if any(problem.problem in _BLOCKING for problem in by_schema):
-        return [*by_schema, _UNCHECKED]
+        return with_rules_unchecked(by_schema)
     return [*by_schema, *_portless_services(route)]
+
+
+def with_rules_unchecked(by_schema: list[FieldError]) -> list[FieldError]:
+    """Return what the schema found, and that CEL's rules could not be looked at."""
+    return [*by_schema, _UNCHECKED]
 
 
 def _portless_services(route: KubeObject) -> Iterator[FieldError]:

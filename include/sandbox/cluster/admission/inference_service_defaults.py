@@ -16,6 +16,9 @@ _RENAMED_MODES = {"Serverless": "Knative", "RawDeployment": "Standard"}
 _PANIC = "panic: runtime error: index out of range [0] with length 0 [recovered]"
 _FORMAT_ANNOTATION = "modelFormat"
 _TRITON = "triton"
+# A predictor that is a container of its author's own.
+_OWN_CONTAINER = "kserve-container"
+_OWN_SIZE = {"cpu": "1", "memory": "2Gi"}
 
 
 def with_service_defaults(service: KubeObject, default_mode: str) -> KubeObject:
@@ -66,5 +69,10 @@ def _fill_structs(predictor: dict[str, Any]) -> None:
         model.setdefault("modelFormat", {}).setdefault("name", "")
         model.setdefault("name", "")
     containers = predictor.get("containers") or []
+    if model is None and len(containers) == 1:
+        containers[0]["name"] = _OWN_CONTAINER
+        containers[0].setdefault("resources", {"limits": dict(_OWN_SIZE), "requests": dict(_OWN_SIZE)})
     for container in [*containers, *([] if model is None else [model])]:
         container.setdefault("resources", {})
+        for variable in container.get("env") or ():
+            variable.setdefault("name", "")

@@ -15,7 +15,6 @@ from include.sandbox.cluster.resources import KubeObject
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 VALIDATOR = "inferenceservice.kserve-webhook-server.validator"
-_DEPLOYMENT_MODES = ("Knative", "Standard", "ModelMesh")
 
 
 def admit_inference_service(before: KubeObject | None, service: KubeObject) -> KubeObject:
@@ -47,7 +46,7 @@ def _denial(before: KubeObject | None, service: KubeObject) -> str | None:
 
 
 def _deployment_mode_denial(before: KubeObject | None, metadata: Mapping[str, Any]) -> str | None:
-    """Return why a mode is refused; an object keeps the one that it was made with.
+    """Return why a mode is refused: an object keeps the one that it was made with, whatever that is.
 
     KServe looks at the mode in the status, which its controller writes a moment after the object was made.
     """
@@ -55,8 +54,6 @@ def _deployment_mode_denial(before: KubeObject | None, metadata: Mapping[str, An
     running = before["metadata"]["annotations"][DEPLOYMENT_MODE] if before else mode
     if mode != running:
         return f"update rejected: deploymentMode cannot be changed from '{running}' to '{mode}'"
-    if mode not in _DEPLOYMENT_MODES:
-        return f"{DEPLOYMENT_MODE} {mode!r} is none of {', '.join(_DEPLOYMENT_MODES)}"
     return None
 
 

@@ -9,9 +9,13 @@ from include.sandbox.cluster.resources import NAMESPACES, KubeObject, Resource
 
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _LABEL_MAX_CHARS = 63
-_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_KEY_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN_FORM = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_DNS_SUBDOMAIN.pattern}')"
+)
 _NAME_MAX_CHARS = 253
 _ANNOTATIONS_MAX_BYTES = 256 * 1024
 
@@ -41,7 +45,7 @@ def check_namespace_name(name: str) -> None:
 
 def _label_problems(value: str) -> list[FieldError]:
     if len(value) > _LABEL_MAX_CHARS:
-        detail = f'"{value}": must be no more than {_LABEL_MAX_CHARS} characters'
+        detail = f'"{value}": must be no more than {_LABEL_MAX_CHARS} bytes'
     elif not _LABEL_VALUE.fullmatch(value):
         detail = (
             f'"{value}": a valid label must be an empty string or consist of alphanumeric characters, '
@@ -60,22 +64,29 @@ def _name_problems(resource: Resource, name: str) -> list[FieldError]:
     if len(name) > _NAME_MAX_CHARS:
         detail = f'"{name}": must be no more than {_NAME_MAX_CHARS} characters'
     elif not pattern.fullmatch(name):
-        detail = (
-            f'"{name}": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '
-            "'-' or '.', and must start and end with an alphanumeric character "
-            f"(e.g. 'example.com', regex used for validation is '{_DNS_SUBDOMAIN.pattern}')"
-        )
+        detail = f'"{name}": {_SUBDOMAIN_FORM}'
     else:
         return []
     return [FieldError("metadata.name", INVALID, detail)]
 
 
 def _key_problems(path: str, key: str) -> list[FieldError]:
-    prefix, separator, name = key.rpartition("/")
-    if _LABEL_NAME.fullmatch(name) and (not separator or _DNS_SUBDOMAIN.fullmatch(prefix)):
-        return []
-    detail = (
-        f"\"{key}\": a qualified name must consist of at most 63 alphanumeric characters, '-', '_' or '.', "
-        "with an optional DNS subdomain prefix and '/'"
+    found = _key_problem(key)
+    return [FieldError(path, INVALID, f'"{key}": {found}')] if found else []
+
+
+def _key_problem(key: str) -> str:
+    """Return what is wrong with the key of a label or an annotation; "" where nothing is."""
+    form = (
+        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+        "character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
+        f"regex used for validation is '{_KEY_NAME.pattern}')"
     )
-    return [FieldError(path, INVALID, detail)]
+    prefix, separator, name = key.rpartition("/")
+    if "/" in prefix:
+        return f"a valid label key {form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+    if separator and not _DNS_SUBDOMAIN.fullmatch(prefix):
+        return f"prefix part {_SUBDOMAIN_FORM}" if prefix else "prefix part must be non-empty"
+    if len(name) > _LABEL_MAX_CHARS:
+        return f"name part must be no more than {_LABEL_MAX_CHARS} bytes"
+    return "" if _KEY_NAME.fullmatch(name) else f"name part {form}"

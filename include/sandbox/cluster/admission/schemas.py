@@ -7,6 +7,8 @@ still noticed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from include.sandbox.cluster.admission.structure import (
     ANYTHING,
     ARRAY,
@@ -21,6 +23,7 @@ from include.sandbox.cluster.admission.structure import (
     Record,
     Scalar,
     Schema,
+    without_bounds,
 )
 
 STRINGS = ListOf(STRING)
@@ -167,6 +170,11 @@ POD = Record(
     required=("spec",),
 )
 
+
+def _unbounded(fields: Mapping[str, Schema]) -> dict[str, Schema]:
+    return {key: without_bounds(one) for key, one in fields.items()}
+
+
 # The ways to say what a predictor runs; KServe wants exactly one of them.
 MODEL_FRAMEWORKS = (
     "sklearn",
@@ -181,7 +189,7 @@ MODEL_FRAMEWORKS = (
     "paddle",
 )
 _MODEL_FIELDS: dict[str, Schema] = {
-    **_CONTAINER_FIELDS,
+    **_unbounded(_CONTAINER_FIELDS),
     "storageUri": STRING,
     "storage": Record({"path": STRING, "key": STRING, "schemaPath": STRING, "parameters": LABELS}),
     "runtimeVersion": STRING,
@@ -214,7 +222,7 @@ COMPONENT_FIELDS: dict[str, Schema] = {
 }
 PREDICTOR = Record(
     {
-        **_POD_SPEC_FIELDS,
+        **_unbounded(_POD_SPEC_FIELDS),
         **COMPONENT_FIELDS,
         "name": Scalar("string", pattern="[a-z]([-a-z0-9]*[a-z0-9])?"),
         "model": MODEL,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from include.sandbox.cluster.errors import INVALID, REQUIRED, TOO_MANY, UNSUPPORTED, FieldError
@@ -87,13 +88,15 @@ OBJECT, ARRAY, ANYTHING = Anything("object"), Anything("array"), Anything()
 class TypeProblem:
     """A part that is of another type than its schema says: what Go's decoder stops at.
 
-    `why` is what the decoder says of a text that is not the time it should be.
+    `why` is what the decoder says of a text that is not the time it should be; `map_path` is where the map stands that
+    it is a value of, in which Go does not name the key.
     """
 
     path: str
     schema: Schema
     value: Any
     why: str = ""
+    map_path: str = ""
 
     @property
     def expected(self) -> str:
@@ -109,8 +112,13 @@ class TypeProblem:
 
 @dataclass
 class Findings:
-    """What a check found: wrong types, wrong values, and the paths of fields that the schema does not know."""
+    """What a check found: wrong types, wrong values, and the paths of fields that the schema does not know.
 
+    `empty_is_missing`: what is required may not be empty, as for built-in types; a custom resource's schema asks for
+    the field alone.
+    """
+
+    empty_is_missing: bool = True
     types: list[TypeProblem] = field(default_factory=list)
     values: list[FieldError] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -126,7 +134,7 @@ def pruned(value: Any, schema: Schema, path: str, findings: Findings) -> Any:
     if isinstance(schema, Record):
         return _pruned_record(value, schema, path, findings)
     if isinstance(schema, MapOf):
-        return {key: pruned(item, schema.value, f"{path}.{key}", findings) for key, item in value.items()}
+        return _pruned_map(value, schema, path, findings)
     if isinstance(schema, ListOf):
         findings.values.extend(_length_errors(value, schema, path))
         return [pruned(item, schema.item, f"{path}[{i}]", findings) for i, item in enumerate(value)]
@@ -137,6 +145,13 @@ def pruned(value: Any, schema: Schema, path: str, findings: Findings) -> Any:
     return value
 
 
+def _pruned_map(value: Mapping[str, Any], schema: MapOf, path: str, findings: Findings) -> dict[str, Any]:
+    known = len(findings.types)
+    kept = {key: pruned(item, schema.value, f"{path}.{key}", findings) for key, item in value.items()}
+    findings.types[known:] = [replace(one, map_path=one.map_path or path) for one in findings.types[known:]]
+    return kept
+
+
 def _pruned_record(value: Mapping[str, Any], schema: Record, path: str, findings: Findings) -> dict[str, Any]:
     kept = {}
     for key, item in value.items():
@@ -144,8 +159,9 @@ def _pruned_record(value: Mapping[str, Any], schema: Record, path: str, findings
             kept[key] = pruned(item, schema.fields[key], _join(path, key), findings)
         else:
             findings.unknown.append(_join(path, key))
+    missing = (None, "", []) if findings.empty_is_missing else (None,)
     findings.values.extend(
-        FieldError(_join(path, key), REQUIRED) for key in schema.required if value.get(key) in (None, "", [])
+        FieldError(_join(path, key), REQUIRED) for key in schema.required if value.get(key) in missing
     )
     return kept
 
@@ -158,7 +174,26 @@ def time_problem(text: str) -> str:
         if found is None:
             return f'parsing time "{text}" as "{_MICRO_TIME_LAYOUT}": cannot parse "{rest}" as "{element}"'
         rest = rest[found.end() :]
-    return f'parsing time "{text}": extra text: "{rest}"' if rest else ""
+    if rest:
+        return f'parsing time "{text}": extra text: "{rest}"'
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return f'parsing time "{text}": out of range'
+    return ""
+
+
+def without_bounds(schema: Schema) -> Schema:
+    """Return a schema that has the same types and lets every value through, as one made from Go's types does."""
+    if isinstance(schema, Scalar):
+        return Scalar(schema.type)
+    if isinstance(schema, ListOf):
+        return ListOf(without_bounds(schema.item))
+    if isinstance(schema, MapOf):
+        return MapOf(without_bounds(schema.value))
+    if isinstance(schema, Record):
+        return Record({key: without_bounds(one) for key, one in schema.fields.items()}, schema.required)
+    return schema
 
 
 def _length_errors(value: list[Any], schema: ListOf, path: str) -> list[FieldError]:

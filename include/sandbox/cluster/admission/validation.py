@@ -10,10 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from include.sandbox.cluster.admission.decoding import decoding_complaint
-from include.sandbox.cluster.admission.http_route_rules import route_problems, with_route_defaults
+from include.sandbox.cluster.admission.http_route_rules import (
+    route_problems,
+    with_route_defaults,
+    with_rules_unchecked,
+)
 from include.sandbox.cluster.admission.inference_service_defaults import DEFAULTER, with_service_defaults
 from include.sandbox.cluster.admission.inference_service_rules import admit_inference_service
 from include.sandbox.cluster.admission.metadata_rules import metadata_problems
@@ -94,11 +99,11 @@ def admit(
     webhook panics).
     """
     name = str(obj.get("metadata", {}).get("name", ""))
-    decoded = Findings()
+    decoded = Findings(empty_is_missing=not resource.is_custom)
     clean: KubeObject = pruned(_without_nulls(obj), _SCHEMAS[resource], "", decoded)
     _require_types(resource, name, clean, decoded)
     clean = _with_defaults(resource, clean, default_deployment_mode)
-    findings = Findings()
+    findings = Findings(empty_is_missing=not resource.is_custom)
     clean = pruned(clean, _SCHEMAS[resource], "", findings)
     problems = metadata_problems(resource, clean) + findings.values
     if resource == HTTP_ROUTES:
@@ -121,7 +126,8 @@ def _require_types(resource: Resource, name: str, obj: KubeObject, decoded: Find
         raise DecodingError(resource, obj, decoding_complaint(resource, first))
     if resource == INFERENCE_SERVICES:
         raise denied_by_webhook(DEFAULTER, decoding_complaint(resource, first), status=400, reason="")
-    raise invalid(resource, name, [problem.field_error() for problem in decoded.types] + decoded.values)
+    problems = [problem.field_error() for problem in decoded.types] + decoded.values
+    raise invalid(resource, name, with_rules_unchecked(problems) if resource == HTTP_ROUTES else problems)
 
 
 def _with_defaults(resource: Resource, obj: KubeObject, default_deployment_mode: str) -> KubeObject:
@@ -182,6 +188,10 @@ def _admit_lease(before: KubeObject | None, lease: KubeObject) -> KubeObject:
         problems.append(FieldError("spec.leaseTransitions", INVALID, detail))
     if problems:
         raise invalid(LEASES, lease["metadata"]["name"], problems)
+    for key in ("acquireTime", "renewTime"):
+        if key in spec:
+            moment = datetime.fromisoformat(spec[key]).astimezone(UTC)
+            spec[key] = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return lease
 
 

@@ -19,7 +19,7 @@ from include.sandbox.cluster.api.requests import (
     read_patch,
 )
 from include.sandbox.cluster.api.watching import stream_changes
-from include.sandbox.cluster.errors import INVALID, DecodingError, FieldError, bad_request, invalid
+from include.sandbox.cluster.errors import DecodingError, bad_request, no_version
 from include.sandbox.cluster.resources import PODS, Resource
 from include.sandbox.cluster.selectors import Matcher, field_matcher, label_matcher
 from include.sandbox.cluster.storage.store import ObjectStore
@@ -81,7 +81,7 @@ class ObjectEndpoint:
 
     async def create(self, request: web.Request) -> web.Response:
         """Answer POST to a collection."""
-        obj = await read_object(request, (JSON,))
+        obj = await read_object(request, (JSON,), self._resource.kind)
         self._complete(obj, request)
         return self._answer(
             request, lambda dry_run: self._store.create_admitted(obj, dry_run=dry_run), status=201
@@ -89,12 +89,11 @@ class ObjectEndpoint:
 
     async def replace(self, request: web.Request, subresource: str | None = None) -> web.Response:
         """Answer PUT of one object."""
-        obj = await read_object(request, (JSON,))
+        obj = await read_object(request, (JSON,), self._resource.kind)
         self._complete(obj, request)
         name = request.match_info["name"]
         if self._resource.group and not obj["metadata"].get("resourceVersion"):
-            problem = FieldError("metadata.resourceVersion", INVALID, "0x0: must be specified for an update")
-            raise invalid(self._resource, name, [problem])
+            raise no_version(self._resource, name)
 
         def apply(dry_run: bool) -> Admission:
             return self._store.replace(

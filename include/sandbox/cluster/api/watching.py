@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from include.sandbox.cluster.api.requests import number
-from include.sandbox.cluster.errors import ApiError, bad_request
+from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.resources import Resource
 from include.sandbox.cluster.selectors import Matcher
 from include.sandbox.cluster.storage.store import ObjectStore
@@ -26,7 +26,8 @@ async def stream_changes(
     """
     version = request.query.get("resourceVersion", "")
     if version and not version.isdecimal():
-        raise bad_request(f"resourceVersion: Invalid value: {version!r}: must be what the server gave out")
+        parsing = f"strconv.ParseUint: parsing {json.dumps(version)}: invalid syntax"
+        raise ApiError(500, "", f"resourceVersion: Invalid value: {json.dumps(version)}: {parsing}")
     since = None if version in ("", "0") else int(version)
     limit_s = number(request, "timeoutSeconds") or _DEFAULT_LIMIT_S
     response = web.StreamResponse(headers={"Content-Type": "application/json"})

@@ -12,7 +12,6 @@ from pathlib import Path
 from tests.support.cluster.questions.known_differences import (
     KNOWN_DIFFERENCES,
     KNOWN_STATUS_DIFFERENCES,
-    KNOWN_WORD_DIFFERENCES,
     KnownStatusDifference,
 )
 from tests.support.cluster.questions.recorded_conditions import situations
@@ -39,13 +38,6 @@ def tables() -> Mapping[str, str]:
                     one.reason,
                 )
                 for one in KNOWN_STATUS_DIFFERENCES
-            ),
-        ),
-        "words": _table(
-            ("mode", "condition", "status", "reason", "severity", "why"),
-            (
-                (one.mode, *(word or "none" for word in one.words), one.reason)
-                for one in KNOWN_WORD_DIFFERENCES
             ),
         ),
     }

@@ -24,7 +24,6 @@ class KnownDifference:
 _PATCHES = (
     "Slipway sends merge patches. Who sends another kind notices in the sandbox that it was not tried there."
 )
-_RACE = "The recording asked before the controller had added its finalizer; the replay waits for that."
 
 KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
     KnownDifference("json patch", ("status", "body"), "200, patched", "415", _PATCHES),
@@ -37,11 +36,18 @@ KNOWN_DIFFERENCES: tuple[KnownDifference, ...] = (
     ),
     KnownDifference("apply patch", ("status", "body"), "200, applied", "415", _PATCHES),
     KnownDifference(
-        "canary ok",
-        ("body.metadata.finalizers",),
-        "no finalizer yet",
-        "the finalizer",
-        _RACE,
+        "patch as plain JSON",
+        ("body.message",),
+        "415, names JSON patch, merge patch and apply",
+        "415, names the merge patch",
+        _PATCHES,
+    ),
+    KnownDifference(
+        "body is of another type",
+        ("body.message",),
+        "415, names JSON, YAML and protobuf",
+        "415, names JSON",
+        "Slipway and its clients send JSON.",
     ),
     KnownDifference(
         "wrong kind",
@@ -75,162 +81,26 @@ class KnownStatusDifference:
     reason: str
 
 
-@dataclass(frozen=True)
-class KnownWordDifference:
-    """The emulator uses these words (type, status, reason, severity), which were not seen on a real cluster."""
-
-    mode: str
-    words: tuple[str, str, str, str]
-    reason: str
-
-
-_STANDARD = (
-    "the first pods start",
-    "the first pods serve",
-    "the first pods fail",
-    "the canary starts",
-    "the canary is ready",
-    "the canary fails",
-    "an update of stable fails",
-)
-_KNATIVE = (
-    "the first revision starts",
-    "the first revision serves",
-    "the candidate starts",
-    "the candidate has its share",
-    "the candidate fails",
-)
-_NOT_UP = ("the first pods start", "the first pods fail")
-_WITH_CANARY = ("the canary starts", "the canary is ready", "the canary fails")
-_FAILS = ("the candidate fails",)
-_UNREAD = "Nothing of Slipway reads it."
-_REASON_UNREAD = "Slipway reads a condition's status, not its reason."
-_STRICTER = (
-    "Slipway takes False and Unknown alike. That a revision failed it reads in modelStatus, which is equal."
+_BEFORE_PODS = (
+    "Both were recorded: KServe says nothing until it sees the first pod. "
+    "The emulator says nothing until there are routes."
 )
 
 KNOWN_STATUS_DIFFERENCES: tuple[KnownStatusDifference, ...] = (
     KnownStatusDifference(
-        "Standard", "clusterServingRuntimeName", _STANDARD, "kserve-tritonserver", "nothing", _UNREAD
-    ),
-    KnownStatusDifference(
         "Standard",
-        "conditions.IngressReady[1]",
-        _NOT_UP,
-        "Predictor Deployment NotReady",
-        "Predictor ingress not created",
-        _REASON_UNREAD,
-    ),
-    KnownStatusDifference(
-        "Standard",
-        "conditions.Ready[1]",
-        _NOT_UP,
-        "Predictor Deployment NotReady",
-        "MinimumReplicasUnavailable",
-        _REASON_UNREAD,
-    ),
-    KnownStatusDifference(
-        "Standard",
-        "conditions.PredictorReady[1]",
-        ("the first pods serve", *_WITH_CANARY, "an update of stable fails"),
-        "NewReplicaSetAvailable or MinimumReplicasAvailable",
-        "no reason",
-        _REASON_UNREAD,
-    ),
-    KnownStatusDifference("Standard", "conditions.Stopped[2]", _STANDARD, "Info", "no severity", _UNREAD),
-    KnownStatusDifference(
-        "Standard", "conditions.CanaryPredictorReady[2]", _WITH_CANARY, "Info", "no severity", _UNREAD
-    ),
-    KnownStatusDifference(
-        "Standard", "canaryModelStatus[0]", _WITH_CANARY, "an empty transitionStatus", "nothing", _UNREAD
-    ),
-    KnownStatusDifference(
-        "Standard",
-        "modelStatus.copies",
-        (*_NOT_UP, "an update of stable fails"),
-        "failedCopies 0",
-        "nothing",
-        _UNREAD,
-    ),
-    KnownStatusDifference(
-        "Standard",
-        "modelStatus.states.targetModelState",
+        "modelStatus.transitionStatus",
         ("the first pods start",),
-        "Pending",
-        "Loading",
-        _UNREAD,
+        "InProgress",
+        "an empty text",
+        _BEFORE_PODS,
     ),
     KnownStatusDifference(
-        "Knative", "clusterServingRuntimeName", _KNATIVE, "kserve-tritonserver", "nothing", _UNREAD
-    ),
-    KnownStatusDifference(
-        "Knative",
-        "conditions.IngressReady[1]",
-        ("the first revision starts",),
-        "no reason",
-        "Predictor ingress not created",
-        _REASON_UNREAD,
-    ),
-    *(
-        KnownStatusDifference(
-            "Knative",
-            f"conditions.{kind}[1]",
-            ("the first revision starts",),
-            "RevisionMissing",
-            "no reason",
-            _REASON_UNREAD,
-        )
-        for kind in ("PredictorReady", "PredictorRouteReady", "Ready")
-    ),
-    KnownStatusDifference("Knative", "conditions.Stopped[2]", _KNATIVE, "Info", "no severity", _UNREAD),
-    KnownStatusDifference(
-        "Knative",
-        "modelStatus.copies",
-        ("the first revision starts", "the candidate starts", "the candidate fails"),
-        "failedCopies 0",
+        "Standard",
+        "modelStatus.states",
+        ("the first pods start",),
+        "no active model, target Pending",
         "nothing",
-        _UNREAD,
+        _BEFORE_PODS,
     ),
-    KnownStatusDifference(
-        "Knative",
-        "modelStatus.states.targetModelState",
-        ("the first revision starts", "the candidate starts"),
-        "Pending",
-        "Loading",
-        _UNREAD,
-    ),
-    *(
-        KnownStatusDifference(
-            "Knative", f"conditions.{kind}", _FAILS, "Unknown, no reason", "False, RevisionFailed", _STRICTER
-        )
-        for kind in ("PredictorConfigurationReady", "PredictorReady", "Ready")
-    ),
-    KnownStatusDifference(
-        "Knative", "conditions.LatestDeploymentReady", _FAILS, "Unknown", "False", _STRICTER
-    ),
-)
-
-KNOWN_WORD_DIFFERENCES: tuple[KnownWordDifference, ...] = (
-    KnownWordDifference(
-        "Standard", ("IngressReady", "False", "Predictor ingress not created", ""), _REASON_UNREAD
-    ),
-    KnownWordDifference("Standard", ("PredictorReady", "True", "", ""), _REASON_UNREAD),
-    KnownWordDifference("Standard", ("Stopped", "False", "", ""), _UNREAD),
-    KnownWordDifference("Standard", ("CanaryPredictorReady", "False", "CanariesNotReady", ""), _UNREAD),
-    KnownWordDifference("Standard", ("CanaryPredictorReady", "True", "AllCanariesReady", ""), _UNREAD),
-    KnownWordDifference(
-        "Knative", ("IngressReady", "Unknown", "Predictor ingress not created", ""), _REASON_UNREAD
-    ),
-    KnownWordDifference(
-        "Knative",
-        ("LatestDeploymentReady", "False", "PredictorConfigurationReady not ready", "Info"),
-        _STRICTER,
-    ),
-    KnownWordDifference(
-        "Knative", ("PredictorConfigurationReady", "False", "RevisionFailed", "Info"), _STRICTER
-    ),
-    KnownWordDifference("Knative", ("PredictorReady", "False", "RevisionFailed", ""), _STRICTER),
-    KnownWordDifference("Knative", ("Ready", "False", "RevisionFailed", ""), _STRICTER),
-    KnownWordDifference("Knative", ("PredictorRouteReady", "Unknown", "", "Info"), _REASON_UNREAD),
-    KnownWordDifference("Knative", ("Stopped", "False", "", ""), _UNREAD),
 )

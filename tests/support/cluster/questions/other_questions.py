@@ -8,6 +8,7 @@ from tests.support.cluster.questions.question import (
     EVENTS,
     LEASES,
     NAMESPACE,
+    OTHER_UID,
     ROUTES,
     Question,
     patch,
@@ -63,25 +64,36 @@ def _lease_spec(name: str, **spec: Any) -> Question:
     return patch(name, _LEASE_DRY, {"spec": spec})
 
 
+def _lease(name: str, **times: object) -> Question:
+    """Return the question whether a new Lease is taken."""
+    spec = {"holderIdentity": "a", "leaseDurationSeconds": 30, **times}
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "l", "namespace": NAMESPACE},
+        "spec": spec,
+    }
+    return post(name, LEASES, body)
+
+
+def _delete_lease(name: str, uid: str = "") -> Question:
+    options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid} if uid else {}}
+    return Question(name, "DELETE", f"{LEASES}/l", options)
+
+
+_FULL_SECOND = "2026-11-20T10:00:00.000000Z"
+
 LEASE_QUESTIONS = (
-    post(
-        "lease",
-        LEASES,
-        {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": "l", "namespace": NAMESPACE},
-            "spec": {
-                "holderIdentity": "a",
-                "leaseDurationSeconds": 30,
-                "renewTime": "2026-11-20T10:00:00.000000Z",
-                "acquireTime": "2026-11-20T10:00:00.5Z",
-            },
-        },
-    ),
+    _lease("lease with one digit", renewTime=_FULL_SECOND, acquireTime="2026-11-20T10:00:00.5Z"),
+    _lease("lease with a day for a time", renewTime="yesterday"),
+    _lease("lease of a wrong type", leaseDurationSeconds="x"),
+    _lease("lease of no duration", leaseDurationSeconds=0),
+    _lease("lease", renewTime=_FULL_SECOND, acquireTime=_FULL_SECOND),
     _lease_spec("lease duration 0", leaseDurationSeconds=0),
+    _lease_spec("lease transitions -1", leaseTransitions=-1),
     _lease_spec("lease bad time", renewTime="yesterday"),
     _lease_spec("lease whole second", renewTime="2026-11-20T10:00:01Z"),
+    _lease_spec("lease with an offset", renewTime="2026-11-20T11:00:01.250000+01:00"),
     _lease_spec("lease unknown field", wibble=1),
     patch(
         "lease stale",
@@ -89,6 +101,8 @@ LEASE_QUESTIONS = (
         {"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "b"}},
     ),
     _lease_spec("lease text number", leaseDurationSeconds="x"),
+    _delete_lease("delete lease, wrong uid", OTHER_UID),
+    _delete_lease("delete lease"),
 )
 
 

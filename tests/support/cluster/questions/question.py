@@ -75,16 +75,17 @@ def patch(name: str, path: str, body: Body, content_type: str = MERGE_PATCH) -> 
 
 def service(
     name: str,
+    /,
     *,
     mode: str = "Standard",
     canary: list[dict[str, Any]] | None = None,
-    model: Mapping[str, Any] = MODEL,
+    model: object = MODEL,
     metadata: Mapping[str, Any] | None = None,
     **predictor: Any,
 ) -> dict[str, Any]:
     """Return an InferenceService; `mode` is its annotation, "" for none, and `predictor` adds to its predictor."""
     annotations = {"serving.kserve.io/deploymentMode": mode} if mode else {}
-    spec: dict[str, Any] = {"predictor": {"minReplicas": 1, "model": dict(model), **predictor}}
+    spec: dict[str, Any] = {"predictor": {"minReplicas": 1, "model": model, **predictor}}
     if canary is not None:
         spec["canary"] = canary
     return {

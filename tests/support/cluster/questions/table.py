@@ -11,11 +11,13 @@ from tests.support.cluster.questions.service_questions import (
     LAST_QUESTIONS,
     NEW_SERVICE_QUESTIONS,
 )
+from tests.support.cluster.questions.shape_questions import SHAPE_QUESTIONS
 
 QUESTIONS: tuple[Question, ...] = (
     *FIRST_QUESTIONS,
     *CANARY_QUESTIONS,
     *NEW_SERVICE_QUESTIONS,
+    *SHAPE_QUESTIONS,
     *ROUTE_QUESTIONS,
     *LEASE_QUESTIONS,
     *EVENT_QUESTIONS,

@@ -160,7 +160,7 @@ def test_a_dry_run_stores_nothing(core: client.CoreV1Api, name: str) -> None:
     assert not core.list_namespaced_pod(NAMESPACE, label_selector=f"test={name}").items
     with pytest.raises(ApiException) as refused:
         core.create_namespaced_pod(NAMESPACE, pod(name, "true"), dry_run="Some")
-    assert refused.value.status == 400
+    assert refused.value.status == 422
 
 
 def test_a_body_beyond_the_limit_is_413(emulator: Emulator) -> None:
