@@ -29,8 +29,8 @@ COMMA := ,
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 
-.PHONY: help setup images images-test demo up down status test conformance chaos fuzz bench bench-judge lint format ci \
-	nightly requirements clean
+.PHONY: help setup images images-test compose-test demo up down status test conformance chaos fuzz bench bench-judge lint \
+	format ci nightly requirements clean
 
 help: ## Show this list
 	@printf '\n  \033[1mSlipway\033[0m: from a model in S3 to live traffic on Triton, or back.\n\n'
@@ -51,6 +51,9 @@ images: $(VENV)/slipway.stamp ## Only the pods' environments (also those that on
 images-test: setup ## Build the pods' images with Podman or Docker and run each with a pod's rights (or ONLY=onnx,guard)
 	@SLIPWAY_BASE_IMAGE="$(BASE)" $(BIN)/python -m pytest tests/containers/test_images.py -q \
 		$(if $(ONLY),-k "$(subst $(COMMA), or ,$(ONLY))",-m "not large") $(ARGS)
+
+compose-test: setup ## docker-compose.yaml on a Docker Engine: two releases by events, two workers, one of them killed
+	@$(BIN)/python -m pytest tests/containers/test_compose.py -q -s $(ARGS)
 
 demo: setup ## The whole story: four releases under live traffic, each with its own end
 	@$(SANDBOX) demo $(ARGS)

@@ -238,7 +238,9 @@ class Guard:
         try:
             accepted = self._patch(patch, observed)
         except ClusterUnavailableError as error:
-            self._say_once(observed, "tried_in_vain", logging.ERROR, found=str(error))
+            # That routes cannot be written is part of what the guard waits for from then on.
+            if isinstance(patch, Patch):
+                self._say_once(observed, "tried_in_vain", logging.ERROR, found=str(error))
             return Failed(error)
         end.patched = end.patched or accepted
         _say(observed, "patched" if accepted else "conflict", phase=patch.phase, doing=patch.reason)

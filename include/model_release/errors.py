@@ -13,6 +13,7 @@ SlipwayError
   |   - AlreadyReleasedError        this version has been released before
   |   - VersionRejectedError        this version was rejected, and nobody has lifted that
   |   - StartNeedsPersonError       the model was rolled back: a person starts what comes after it
+  |   - ReleaseNotNowError          a freeze or a closed window, which the release file does not wait for
   |   - VersionConflictError        other bytes are published under the same version
   |   - VersionDeletedError         the version's files were deleted; its number cannot be used again
   |   - ReleaseInProgressError      another release of the same model is under way
@@ -40,6 +41,7 @@ SlipwayError
       - MetricsUnavailableError     the source of the judge's numbers
       - TimedOutError               something did not happen within its limit
       - CanaryPausedError           a person has paused the canary
+      - ReleaseHeldError            there is a freeze, or no release window is open
 
 Operators turn the first three branches into a failure without retries and let Airflow retry the fourth.
 """
@@ -162,6 +164,10 @@ class StartNeedsPersonError(UserError):
     """The model was rolled back, and no person has started this release."""
 
 
+class ReleaseNotNowError(UserError):
+    """There is a freeze, or no release window is open, and the release file says that this is not waited for."""
+
+
 class VersionConflictError(UserError):
     """Other bytes are published under the same version."""
 
@@ -274,6 +280,10 @@ class TimedOutError(TransientError):
 
 class CanaryPausedError(TransientError):
     """A person has paused the canary: no weight is raised until it is resumed."""
+
+
+class ReleaseHeldError(TransientError):
+    """There is a freeze, or no release window is open: nothing begins, and no weight is raised, until that ends."""
 
 
 def all_errors(root: type[SlipwayError] = SlipwayError) -> Iterator[type[SlipwayError]]:

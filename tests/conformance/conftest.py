@@ -39,8 +39,8 @@ def pytest_report_header() -> list[str]:
         lines += [f"  {module} {version}" for module, version in sorted(found.versions.items())]
     return [
         *lines,
-        "by hand: scheduler, kubelets, containers, Gateway and ingress controllers; no request of a user is sent",
-        "not here: KServe 0.21, which writes a canary's weights into HTTPRoutes; that half is held by recordings alone",
+        "by hand: scheduler, kubelets, ingress and Gateway controllers; real Triton and Envoy in test_live_traffic.py",
+        "not here: the weights of HTTPRoutes, which KServe writes after 0.20 only: the emulator stands for them",
     ]
 
 

@@ -7,8 +7,17 @@ from contextlib import suppress
 
 import pytest
 
-from include.model_release.errors import CanaryRefusedError, TimedOutError, TransientError
-from include.model_release.rollout.next_action import Done, Promote, RollBack, ShiftWeight, StartCanary
+from include.model_release.errors import CanaryRefusedError, TimedOutError
+from include.model_release.rollout.next_action import (
+    Done,
+    Promote,
+    RollBack,
+    ShiftWeight,
+    ShowCandidate,
+    StartCanary,
+    Withdraw,
+)
+from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.kubelet import Fate
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
 from tests.support.conformance.users import UsersWay
@@ -131,15 +140,28 @@ def test_a_rollback_goes_on_when_the_ingress_is_back(knative: Rollouts, users: U
     knative.until_served(users.now())
 
 
-def test_a_rollback_survives_a_kserve_that_hangs(knative: Rollouts, users: UsersWay) -> None:
-    """KServe's webhooks see every change, so nothing can be written meanwhile; the same call goes on afterwards."""
-    canary(knative, 50)
-    processes = knative.cluster.processes
-    processes.pause("kserve-manager")
-    try:
-        with pytest.raises(TransientError):
-            knative.bring(RollBack(uri(1), uri(2)))
-    finally:
-        processes.resume("kserve-manager")
-    assert isinstance(knative.bring(RollBack(uri(1), uri(2))).action, Done)
+def test_a_preview_leads_no_user_and_becomes_the_canary(knative: Rollouts, users: UsersWay) -> None:
+    """The candidate answers at an address of its own at 0 %, and the canary that was decided on there begins."""
+    shown = knative.bring(ShowCandidate(uri(2), release_id=f"{NAME}-2", version=2)).observed
+    assert shown is not None
+    assert shown.candidate_url
+    assert shown.candidate_url != shown.stable_url
     assert users.versions_now() == {uri(1): 100}
+    knative.bring(StartCanary(uri(2), 20, version=2, generation=shown.generation))
+    assert users.versions_now() == {uri(1): 80, uri(2): 20}
+
+
+def test_a_preview_that_is_taken_back_leaves_the_good_version(knative: Rollouts, users: UsersWay) -> None:
+    """Nobody was led to it, before or after."""
+    knative.bring(ShowCandidate(uri(2), version=2))
+    assert isinstance(knative.bring(RollBack(uri(1), uri(2))).action, Done)
+    assert users.largest_share(uri(2)) == 0
+    assert users.versions_now() == {uri(1): 100}
+
+
+def test_a_first_version_is_withdrawn(knative: Rollouts) -> None:
+    """Where no earlier version exists, the InferenceService is deleted, with all that KServe made for it."""
+    knative.first(1)
+    assert isinstance(knative.bring(Withdraw(uri(1))).action, Done)
+    assert knative.hook.get() is None
+    wait_until(lambda: not knative.objects("/apis/serving.knative.dev/v1/services"), "its Service is gone")

@@ -85,7 +85,7 @@ def running(
 
 def _keep_logs(project: ComposeProject) -> None:
     """Write what the services have said beside the project, for whoever looks after a failure."""
-    (project.folder / "services.log").write_text(project.compose("logs", "--no-color", "--tail", "4000"))
+    (project.folder / "services.log").write_text(project.logs())
 
 
 def release(running: Running, version: int) -> str:
@@ -113,6 +113,16 @@ def at_work(running: Running, run_id: str, task_id: str) -> AtWork:
         return AtWork(None, 0)
     is_running = one.state is not None and one.state.value == "running"
     return AtWork(one.hostname or None if is_running else None, one.try_number)
+
+
+def test_compose_reads_the_file_as_it_is_meant(running: Running) -> None:
+    """Anchors, defaults and doubled dollar signs become what the services are to get."""
+    services = running.project.configuration()["services"]
+    assert {name for name, service in services.items() if "build" in service} == {"init"}
+    assert services["worker"]["environment"]["AIRFLOW__CELERY__WORKER_CONCURRENCY"] == "4"
+    assert services["worker"]["environment"]["SLIPWAY_COMMIT"] == COMMIT
+    assert services["worker"]["stop_grace_period"] == "2m0s"
+    assert services["redis"]["user"] == "redis"
 
 
 def test_a_database_is_healthy_only_when_it_can_be_used(running: Running) -> None:

@@ -21,7 +21,9 @@ from include.model_release.record.kinds import (
     Approved,
     CandidateVerified,
     EventData,
+    HoldOverridden,
     Promoted,
+    RaiseHeld,
     ReleaseFinished,
     ReleaseStarted,
     RollbackPhase,
@@ -36,19 +38,28 @@ from include.model_release.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
-from include.model_release.record.state import ApprovalGiven, Rejection, ReleaseState, Stage, StepResult
+from include.model_release.record.state import (
+    ApprovalGiven,
+    HoldOverride,
+    Rejection,
+    ReleaseState,
+    Stage,
+    StepResult,
+)
 
 # Outcomes of a stage that end the release.
 _ENDS_BADLY = ("refused", "failed", "inconclusive")
 # What a late task may still write after the end of its release; it proves nothing and promotes nothing any more.
-_ONLY_WHILE_OPEN = (Approved, CandidateVerified, WeightIntended, StepFinished, Promoted)
+_ONLY_WHILE_OPEN = (Approved, CandidateVerified, RaiseHeld, WeightIntended, StepFinished, Promoted)
+# What a person writes in a run of their own: it is about the version, whatever became of its releases.
+_BY_A_PERSON = (VersionRejected, VersionUnrejected, HoldOverridden)
 
 
 def fold(events: Iterable[Event]) -> ReleaseState:
     """Return the state that the events of one version add up to.
 
     A `ReleaseStarted` under another release id, or after the end, begins a new attempt. Events of an older attempt that
-    come late are counted as strays and change nothing. Rejections count whoever wrote them, and whenever. Unknown kinds
+    come late are counted as strays and change nothing. What a person says of the version always counts. Unknown kinds
     are ignored.
 
     :param events: in any order; there may be copies.
@@ -64,8 +75,8 @@ def fold(events: Iterable[Event]) -> ReleaseState:
             if not begun or _begins_anew(state, event):
                 state, last_at = _begin(state, event, data, begun), event.at
             begun = True
-        elif isinstance(data, VersionRejected | VersionUnrejected):
-            state = _rejected_or_not(data, state, event)
+        elif isinstance(data, _BY_A_PERSON):
+            state = _told_of(data, state, event)
         elif event.release_id != state.release_id or (
             state.outcome != "open" and isinstance(data, _ONLY_WHILE_OPEN)
         ):
@@ -150,19 +161,23 @@ def _begin(state: ReleaseState, event: Event, data: ReleaseStarted, begun: bool)
         standing=state.standing,
         promoted_sha256=state.promoted_sha256,
         rejection=state.rejection,
+        overrides=state.overrides,
         strays=state.strays,
     )
 
 
-def _rejected_or_not(
-    data: VersionRejected | VersionUnrejected, state: ReleaseState, event: Event
-) -> ReleaseState:
-    """Return the state after the version was rejected, or its rejection lifted: only one that was seen can be."""
-    if isinstance(data, VersionRejected):
-        return replace(state, rejection=Rejection(event.seq, event.at, data.reason, data.by, data.stage))
-    if state.rejection is not None and state.rejection.seq <= data.rejection_seq:
-        return replace(state, rejection=None)
-    return state
+def _told_of(data: EventData, state: ReleaseState, event: Event) -> ReleaseState:
+    """Return the state after what a person said of the version. A rejection is lifted only where it was seen."""
+    match data:
+        case VersionRejected():
+            return replace(state, rejection=Rejection(event.seq, event.at, data.reason, data.by, data.stage))
+        case VersionUnrejected() if state.rejection is not None and state.rejection.seq <= data.rejection_seq:
+            return replace(state, rejection=None)
+        case HoldOverridden():
+            given = HoldOverride(data.by, data.reason, data.hold_sha256, event.at)
+            return replace(state, overrides=(*state.overrides, given))
+        case _:
+            return state
 
 
 @singledispatch
@@ -216,12 +231,18 @@ def _weight_intended(data: WeightIntended, state: ReleaseState, at: datetime) ->
     return replace(
         state,
         intended_weight=data.weight,
+        held="",
         exposed=state.exposed or data.weight > 0,
         # A step that begins anew proves itself anew, and so does what comes after it.
         canary=tuple(step for step in state.canary if step.weight < data.weight),
         storage_uri=data.storage_uri or state.storage_uri,
         stable_storage_uri=data.stable_storage_uri or state.stable_storage_uri,
     )
+
+
+@_applied.register
+def _raise_held(data: RaiseHeld, state: ReleaseState, at: datetime) -> ReleaseState:
+    return replace(state, held=data.hold)
 
 
 @_applied.register
@@ -301,6 +322,7 @@ def _promoted(data: Promoted, state: ReleaseState, at: datetime) -> ReleaseState
         state,
         outcome="promoted",
         weight=100,
+        held="",
         storage_uri=data.storage_uri or state.storage_uri,
         standing="promoted",
         promoted_sha256=data.manifest_sha256 or "",

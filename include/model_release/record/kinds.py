@@ -275,6 +275,31 @@ class VersionUnrejected(KnownEvent):
     rejection_seq: Count
 
 
+class RaiseHeld(KnownEvent):
+    """A raise to `weight` percent waits: `hold` says for what, `until` when that ends by itself at the earliest."""
+
+    kind: ClassVar[str] = "raise_held"
+
+    weight: Percent
+    hold: Text
+    until: MaybeTime = None
+
+
+class HoldOverridden(KnownEvent):
+    """A person has said that a freeze, or a closed release window, does not hold this version.
+
+    `hold` is what was in front of that person, `hold_sha256` its digest, `set_by` the person who wrote the freeze.
+    """
+
+    kind: ClassVar[str] = "hold_overridden"
+
+    by: Text
+    reason: Text
+    hold: Text
+    hold_sha256: Text
+    set_by: MaybeText = None
+
+
 @dataclass(frozen=True)
 class UnknownEvent:
     """An event of a kind that only a later version knows, as it was written. It keeps its number and means nothing."""
@@ -298,6 +323,7 @@ Reasoned = (
     | ReleaseFinished
     | VersionRejected
     | VersionUnrejected
+    | HoldOverridden
 )
 
 _BY_NAME: dict[str, type[KnownEvent]] = {
@@ -319,6 +345,8 @@ _BY_NAME: dict[str, type[KnownEvent]] = {
         ReleaseFinished,
         VersionRejected,
         VersionUnrejected,
+        RaiseHeld,
+        HoldOverridden,
     )
 }
 KINDS = tuple(_BY_NAME)

@@ -69,6 +69,16 @@ class Rejection:
 
 
 @dataclass(frozen=True)
+class HoldOverride:
+    """A person's word that a freeze, or a closed release window, with this digest does not hold the version."""
+
+    by: str
+    reason: str
+    hold_sha256: str
+    at: datetime
+
+
+@dataclass(frozen=True)
 class ReleaseState:
     """What the record says about the newest attempt to release a version.
 
@@ -77,7 +87,8 @@ class ReleaseState:
     whether users were to meet this version. `standing` is about all attempts: whether the version was promoted last
     or rolled back last, "" where neither ever happened; `promoted_sha256` is the manifest it was promoted with.
     `rejection` is about all attempts, too: the last one, unless somebody has lifted it. `rolled_back_by` tells whose
-    decision the rollback of this attempt was.
+    decision the rollback of this attempt was. `overrides` are about all attempts; `held` says what the next raise of
+    this one waits for, "" where it waits for nothing.
     """
 
     model: str
@@ -95,6 +106,8 @@ class ReleaseState:
     standing: Literal["", "promoted", "rolled_back"] = ""
     promoted_sha256: str = ""
     rejection: Rejection | None = None
+    overrides: tuple[HoldOverride, ...] = ()
+    held: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     stages: tuple[Stage, ...] = ()

@@ -18,6 +18,8 @@ RELEASE_PARAMETERS = ("model", "version", "steps", "window_s", "wait_for_approva
 ROLLBACK_PARAMETERS = ("model", "version", "reason", "newer", "emergency")
 PAUSE_PARAMETERS = ("model", "action", "reason")
 REJECTION_PARAMETERS = ("model", "version", "action", "reason")
+GC_PARAMETERS = ("models", "dry_run")
+PIN_PARAMETERS = ("model", "version", "action", "reason")
 
 
 def require_known(given: Iterable[str], known: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ _QUESTIONS = {
     "promotion": "Give {{ params.model }} version {{ params.version }} all traffic?",
 }
 _STAGES = {"canary": "approve", "promotion": "approve_promotion"}
-_COMMENT = "comment"
+COMMENT = "comment"
 
 
 class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
@@ -60,7 +60,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             execution_timeout=None,
             **kwargs,
         )
-        self.params = ParamsDict({_COMMENT: _comment()})
+        self.params = ParamsDict({COMMENT: comment_param()})
         self.before = before
         self.release = release
         self.candidate_url = candidate_url
@@ -89,7 +89,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
         :raises GateRefusedError: the person rejected the version.
         """
         with airflow_failures(), recorded_stage(self.record, _STAGES[self.before], resumed=True):
-            by, comment = _person(event)
+            by, comment = person_of(event)
             state = self.record.state()
             try:
                 answer = super().execute_complete(context, event)
@@ -115,14 +115,14 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             return answer
 
 
-def _comment() -> Param:
+def comment_param() -> Param:
     """What the form asks the person for, beside the answer."""
     return Param(
         "", type="string", maxLength=500, title="Comment", description="Why; it goes into the record."
     )
 
 
-def _person(event: dict[str, Any]) -> tuple[str, str]:
+def person_of(event: dict[str, Any]) -> tuple[str, str]:
     """Name and comment of who answered; "" where they are not told."""
     user = event.get("responded_by_user") or {}
-    return str(user.get("name") or ""), str((event.get("params_input") or {}).get(_COMMENT) or "")
+    return str(user.get("name") or ""), str((event.get("params_input") or {}).get(COMMENT) or "")

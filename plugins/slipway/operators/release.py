@@ -39,6 +39,7 @@ from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
+from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_service, make_store
 from slipway.release_record.history import ModelHistory, is_taken_back
 from slipway.release_record.lock import LockOwner, ReleaseLock
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow.sdk import Context
+
+RETENTION_DAG_ID = "repository_gc"
 
 
 class AdmitReleaseOperator(BaseOperator):
@@ -139,8 +142,9 @@ class AdmitReleaseOperator(BaseOperator):
 
     @staticmethod
     def _require_landed(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> None:
-        """`ready.json` is there, is about this version, and what it names is there too."""
+        """The version was never deleted; `ready.json` is there and about it, and what it names is there too."""
         paths = repository_paths(spec.model, version)
+        require_not_deleted(store, paths)
         body = store.require(
             paths.ready,
             remedy="let training write it as the last object, or check model and version",
@@ -151,8 +155,8 @@ class AdmitReleaseOperator(BaseOperator):
         require_stateless_source(store, spec, version)
 
     def _wait_or_refuse(self, spec: ReleaseSpec, holder: LockOwner) -> dict[str, Any]:
-        """Another release of this model holds the lock: the release file says what then."""
-        if spec.rollout.on_concurrent_release == "queue":
+        """Another run holds the model's lock: the release file says what then. Retention holds it for moments only."""
+        if spec.rollout.on_concurrent_release == "queue" or holder.dag_id == RETENTION_DAG_ID:
             self.log.info("waiting for release %s (version %s)", holder.release_id, holder.version)
             freed = LockFreedTrigger(
                 bucket=self.bucket, model=spec.model, holder=holder.release_id, aws_conn_id=self.aws_conn_id

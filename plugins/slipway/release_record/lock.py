@@ -110,6 +110,14 @@ class ReleaseLock:
             remedy=f"see which runs of {self._model!r} begin all the time",
         )
 
+    def holder(self) -> LockOwner | None:
+        """Return who holds the lock, whether that run has ended or not; None where nobody does.
+
+        :raises LockUnreadableError: what lies there names no run.
+        """
+        found = self._read()
+        return None if found is None else found[0]
+
     def release(self, owner: LockOwner) -> None:
         """Give the lock back. One that another run has taken stays; one that names no run is named in the log."""
         try:

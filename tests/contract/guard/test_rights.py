@@ -13,9 +13,13 @@ from kubernetes.client import rest
 
 from include.guard.cluster import Cluster, connect
 from include.guard.watch import Guard, Terms
+from include.model_release.rollout.fields import CANDIDATE_URI as CANDIDATE_URI_NOTE
+from include.model_release.rollout.fields import STABLE_URI as STABLE_URI_NOTE
 from include.sandbox.host.settings import PROJECT_ROOT
+from include.sandbox.kserve.standard import machine
+from include.sandbox.kserve.standard.http_routes import http_routes
 from tests.support.cluster.emulator import Emulator, wait_until
-from tests.support.guard.guarded_canary import service_manifest
+from tests.support.guard.guarded_canary import CANDIDATE_URI, STABLE_URI, service_manifest
 from tests.support.guard.stage import Stage
 
 RBAC = PROJECT_ROOT / "include" / "manifests" / "guard" / "rbac.yaml"
@@ -23,6 +27,7 @@ PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/v[^/]+(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/?]+)(?P<name>/[^/?]+)?"
 )
 Right = tuple[str, str, str]
+_KSERVE, _GATEWAY_API = ("serving.kserve.io", "v1beta1"), ("gateway.networking.k8s.io", "v1")
 
 
 def granted(path: Path) -> set[Right]:
@@ -65,17 +70,37 @@ def used(monkeypatch: pytest.MonkeyPatch) -> set[Right]:
     return rights
 
 
+def frozen_canary(stage: Stage) -> None:
+    """A canary in Standard mode whose routes KServe leaves as they are: here it is nobody's."""
+    standard = service_manifest("other", stage.namespace)
+    standard["metadata"]["annotations"] = {"serving.kserve.io/deploymentMode": "Standard"}
+    predictor = {
+        "name": "new",
+        "annotations": {CANDIDATE_URI_NOTE: CANDIDATE_URI, STABLE_URI_NOTE: STABLE_URI},
+        "model": {**standard["spec"]["predictor"]["model"], "storageUri": CANDIDATE_URI},
+    }
+    standard["spec"]["canary"] = [{"trafficPercent": 50, "predictor": predictor}]
+    service = stage.custom.create_namespaced_custom_object(
+        *_KSERVE, stage.namespace, "inferenceservices", standard
+    )
+    routed = (machine.Backend("other-predictor", 50), machine.Backend("other-new-predictor", 50))
+    parents = [{"conditions": [{"type": "Accepted", "status": "True"}]}]
+    for route in http_routes(machine.Predictor(routed=routed), service, "example.org", "kserve/gateway"):
+        named = (*_GATEWAY_API, stage.namespace, "httproutes")
+        stage.custom.create_namespaced_custom_object(*named, route)
+        stage.custom.patch_namespaced_custom_object_status(
+            *named, route["metadata"]["name"], {"status": {"parents": parents}}
+        )
+
+
 def test_the_guard_uses_every_right_that_it_is_given_and_no_other(
     stage: Stage, shared_emulator: Emulator, used: set[Right]
 ) -> None:
     """From the first look to the event, in both modes of KServe: the requests are those that the Role allows."""
     stage.start_canary(weight=20, lease_s=1)
-    standard = service_manifest("other", stage.namespace)
-    standard["metadata"]["annotations"] = {"serving.kserve.io/deploymentMode": "Standard"}
-    stage.custom.create_namespaced_custom_object(
-        "serving.kserve.io", "v1beta1", stage.namespace, "inferenceservices", standard
-    )
-    guard = Guard(Cluster(connect(str(shared_emulator.kubeconfig)), (stage.namespace,)), Terms(poll_s=0.1))
+    frozen_canary(stage)
+    terms = Terms(poll_s=0.1, missing_lease_s=1.0)
+    guard = Guard(Cluster(connect(str(shared_emulator.kubeconfig)), (stage.namespace,)), terms)
     used.clear()
     wait_until(lambda: guard.look().canaries == 0, "the canary is ended")
     assert used == granted(RBAC)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import requests
 
+from include.model_release.errors import SlipwayError
 from tests.support.conformance.api import MERGE_PATCH, Api, Object
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,8 @@ class GatewayBehaviour:
 
     lag_s: float = 0.0
     is_dead: bool = False
+    # Leads users in truth: percent by revision. What it cannot do yet is not taken yet.
+    lead: Callable[[Mapping[str, int]], None] | None = None
     # By name: percent by revision of the KIngress that was taken last.
     served: dict[str, dict[str, int]] = field(default_factory=dict)
 
@@ -89,7 +93,14 @@ class Gateway(threading.Thread):
         }
         path = f"{_INGRESSES}/namespaces/{metadata['namespace']}/ingresses/{metadata['name']}/status"
         # Led first, said then: whoever believes the status must find it true.
-        self.of(metadata["namespace"]).served[metadata["name"]] = shares_of(ingress)
+        behaviour, shares = self.of(metadata["namespace"]), shares_of(ingress)
+        if behaviour.lead is not None:
+            try:
+                behaviour.lead(shares)
+            except (LookupError, SlipwayError) as error:
+                log.warning("users cannot be led to %s yet: %s", shares, error)
+                return
+        behaviour.served[metadata["name"]] = shares
         self._api.ask("PATCH", path, {"status": taken}, content=MERGE_PATCH)
 
     def _take_route(self, route: Object) -> None:

@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Protocol
 
 import requests
 
@@ -78,12 +79,26 @@ def is_ready(pod: Object) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
+class Runtime(Protocol):
+    """What runs some pods in truth."""
+
+    def fate(self, pod: Object) -> Fate | None:
+        """Return how a pod is; None: it is not this one's."""
+
+    def end(self, uid: str) -> None:
+        """End what runs for a pod that is gone."""
+
+
 class Kubelet(threading.Thread):
-    """Binds every pod to one node, and gives it the status of its fate."""
+    """Binds every pod to one node, and gives it the status of its fate.
+
+    `runtimes` are asked first; a pod that is none of theirs has the fate that the tests decided on.
+    """
 
     def __init__(self, api: Api, fates: PodFates) -> None:
         super().__init__(name="kubelet-by-hand", daemon=True)
         self._api, self._fates = api, fates
+        self.runtimes: list[Runtime] = []
         self._stop_wanted = threading.Event()
         self._addresses = itertools.count()
 
@@ -115,14 +130,22 @@ class Kubelet(threading.Thread):
                 self._api.ask(
                     "POST", f"{path}/binding", {"metadata": {"name": metadata["name"]}, "target": target}
                 )
-            fate = self._fates.of(pod, ready[uri])
+            fate = self._run_by(pod) or self._fates.of(pod, ready[uri])
             ready[uri] += fate is Fate.READY
             if not _shows(pod, fate):
                 status = {"status": self._status(pod, fate)}
                 self._api.ask("PATCH", f"{path}/status", status, content=MERGE_PATCH)
 
+    def _run_by(self, pod: Object) -> Fate | None:
+        for runtime in tuple(self.runtimes):
+            if (fate := runtime.fate(pod)) is not None:
+                return fate
+        return None
+
     def _end(self, path: str, uid: str) -> None:
         """Delete a pod that is to end, as a kubelet does when its containers have ended."""
+        for runtime in tuple(self.runtimes):
+            runtime.end(uid)
         self._api.ask("DELETE", path, {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
 
     def _status(self, pod: Object, fate: Fate) -> Object:

@@ -26,12 +26,14 @@ class RealCluster:
     """A running cluster, and what tests steer.
 
     :param fates: which pods become ready.
+    :param kubelet: what runs in pods in truth.
     :param gateway: when routes are taken.
     """
 
     plane: ControlPlane
     processes: Processes
     fates: PodFates
+    kubelet: Kubelet
     gateway: Gateway
 
     @property
@@ -86,4 +88,4 @@ def start_real_cluster(folder: Path, clean_up: ExitStack) -> RealCluster:
     for thread in (kubelet, gateway):
         thread.start()
         clean_up.callback(thread.stop)
-    return RealCluster(plane, processes, fates, gateway)
+    return RealCluster(plane, processes, fates, kubelet, gateway)

@@ -10,6 +10,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -88,9 +89,9 @@ class ComposeProject:
         where = ("--project-directory", str(self.folder), "--project-name", self.name)
         return self.engine.docker("compose", *where, *words, limit_s=limit_s)
 
-    def configuration(self) -> dict[str, object]:
+    def configuration(self) -> dict[str, Any]:
         """Return the file as Compose reads it, every variable filled in."""
-        document: dict[str, object] = json.loads(self.compose("config", "--format", "json"))
+        document: dict[str, Any] = json.loads(self.compose("config", "--format", "json"))
         return document
 
     def up(self, *words: str) -> float:
@@ -114,9 +115,9 @@ class ComposeProject:
         """End a container's processes by SIGKILL."""
         self.engine.docker("kill", "--signal", "KILL", container)
 
-    def logs(self, service: str) -> str:
-        """Return the end of what a service said."""
-        return self.compose("logs", "--no-color", "--tail", "60", service)
+    def logs(self) -> str:
+        """Return the end of what the services have said."""
+        return self.compose("logs", "--no-color", "--tail", "4000")
 
 
 def inline_dockerfile() -> str:

@@ -100,4 +100,4 @@ class Load:
                 try:
                     self.answers[f"grpc {ask_grpc(client):g}"] += 1
                 except Exception as error:  # each is a failed request, which the test counts
-                    self.failures.append(f"grpc {error!r}")
+                    self.failures.append(f"grpc {error}")

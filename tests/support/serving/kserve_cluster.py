@@ -39,6 +39,11 @@ class Cluster:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    async def restart(self) -> None:
+        """Stop the controller, and start one with the settings of now."""
+        await self.stop()
+        self.start()
+
     def create(self, uri: str) -> None:
         """Create the InferenceService."""
         model = {"modelFormat": {"name": "triton"}, "storageUri": uri}
@@ -63,8 +68,13 @@ class Cluster:
         status: Mapping[str, Any] = self.store.get(KIND, NAMESPACE, NAME).get("status", {})
         return status
 
+    def route(self) -> Mapping[str, Any]:
+        """The condition that tells whether the router does what the traffic says; empty where there is none."""
+        conditions = self.status().get("conditions", [])
+        return next((one for one in conditions if one["type"] == "PredictorRouteReady"), {})
+
     def shares(self) -> dict[str, int]:
-        """The observed traffic as {revision: percent}."""
+        """The intended traffic as {revision: percent}."""
         component = self.status().get("components", {}).get("predictor", {})
         shares: dict[str, int] = {}
         for line in component.get("traffic", []):  # two lines may name one revision
@@ -79,10 +89,16 @@ class Cluster:
             await asyncio.sleep(0.02)
 
     async def until_shares(self, **shares: int) -> None:
-        """Wait until the observed traffic is `first=…, second=…, third=…`."""
-        names = {"first": FIRST, "second": SECOND, "third": THIRD}
-        wanted = {names[name]: percent for name, percent in shares.items()}
-        await self.until(lambda: self.shares() == wanted, f"traffic {wanted}")
+        """Wait until the traffic is `first=…, second=…, third=…`, and the route ready with it."""
+        wanted = _by_revision(shares)
+        await self.until(
+            lambda: self.shares() == wanted and self.route().get("status") == "True", f"traffic {wanted}"
+        )
+
+    async def until_intended(self, **shares: int) -> None:
+        """Wait until the traffic is to be `first=…, second=…, third=…`, whatever the router does."""
+        wanted = _by_revision(shares)
+        await self.until(lambda: self.shares() == wanted, f"intended traffic {wanted}")
 
     async def factor(self) -> float:
         """Ask the model once over HTTP through the router and return its factor."""
@@ -118,3 +134,8 @@ class Cluster:
         """The names of the revisions that have a server."""
         assert self.controller is not None
         return set(self.controller._services[(NAMESPACE, NAME)].runs)
+
+
+def _by_revision(shares: Mapping[str, int]) -> dict[str, int]:
+    names = {"first": FIRST, "second": SECOND, "third": THIRD}
+    return {names[name]: percent for name, percent in shares.items()}

@@ -7,10 +7,13 @@ from typing import Any
 
 from include.guard.cluster import Snapshot
 from include.guard.watch import Guard, Sight, Terms
+from include.model_release.errors import ClusterUnavailableError
+from include.model_release.rollout.actions import PatchRoutes, RoutePatch
 from include.model_release.rollout.next_action import Done, Patch, StartCanary, next_action
 from include.sandbox.lab.simulation.cluster_model import ConflictError
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 from tests.support.guard.guarded_canary import CANDIDATE_URI
+from tests.support.guard.lines import Lines
 
 
 class StandardCluster:
@@ -20,6 +23,7 @@ class StandardCluster:
         self.model = model
         self.events: list[Mapping[str, Any]] = []
         self.routes_are_seen = True
+        self.routes_are_writable = True
 
     def snapshot(self) -> Snapshot:
         """The model's object and routes."""
@@ -34,6 +38,14 @@ class StandardCluster:
             return False
         return True
 
+    def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """Write the weights of one of KServe's two routes; the other follows."""
+        if not self.routes_are_writable:
+            raise ClusterUnavailableError("patching the HTTPRoute failed", found="HTTP 403 Forbidden")
+        if name == self.model.as_object()["metadata"]["name"]:
+            self.model.patch_routes(PatchRoutes((RoutePatch(name, body),), "", ""))
+        return True
+
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """There is none."""
         return False
@@ -44,9 +56,9 @@ class StandardCluster:
         return True
 
 
-def canary(weight: int) -> StandardModel:
+def canary(weight: int, replicas: int = 1) -> StandardModel:
     """A model in which a candidate has a share of the users."""
-    model = standard_live()
+    model = standard_live(replicas=replicas)
     goal = StartCanary(CANDIDATE_URI, weight, release_id="digits-3", version=3)
     for _ in range(20):
         action = next_action(goal, model.read())
@@ -95,3 +107,47 @@ def test_routes_that_are_not_seen_do_not_keep_users_on_the_candidate() -> None:
     assert model.share(CANDIDATE_URI) == 0
     assert guard.look().ending == 1
     assert cluster.events == []
+
+
+def test_the_guard_writes_the_routes_where_kserve_leaves_them_as_they_are() -> None:
+    """Two of three stable pods crash: percent 0 has no effect, and three seconds later the guard leads users away."""
+    model = canary(20, replicas=3)
+    model.lose(model.state.stable, 2)
+    cluster, clock = StandardCluster(model), [0.0]
+    guard = guard_of(cluster, clock)
+    for _ in range(13):
+        guard.look()
+        model.settle()
+        clock[0] += 1
+    assert model.read().canary_percent == 0
+    assert model.share(CANDIDATE_URI) == 20
+    for _ in range(4):
+        guard.look()
+        model.settle()
+        clock[0] += 1
+    assert model.share(CANDIDATE_URI) == 0
+    assert guard.look() == Sight()
+    assert len(cluster.events) == 1
+
+
+def test_a_guard_that_may_not_write_routes_says_so_and_goes_on(lines: Lines) -> None:
+    """403: told once as what it waits for; users are safe when KServe writes the routes again."""
+    model = canary(20, replicas=3)
+    stable = model.state.stable
+    model.lose(stable, 2)
+    cluster, clock = StandardCluster(model), [0.0]
+    cluster.routes_are_writable = False
+    guard = guard_of(cluster, clock)
+    for _ in range(30):
+        guard.look()
+        model.settle()
+        clock[0] += 1
+    assert model.share(CANDIDATE_URI) == 20
+    told = [one for one in lines() if "403" in str(one.get("found"))]
+    assert [one["event"] for one in told] == ["waiting"]
+    model.lose(stable, 0)
+    for _ in range(6):
+        model.settle()
+        guard.look()
+    assert model.share(CANDIDATE_URI) == 0
+    assert guard.look() == Sight()

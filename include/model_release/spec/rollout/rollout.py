@@ -21,6 +21,7 @@ from include.model_release.spec.rollout.plan import (
     weights_rise,
 )
 from include.model_release.spec.rollout.preview import Preview
+from include.model_release.spec.rollout.release_windows import ReleaseWindow
 
 _DEFAULT_STEPS = (
     RolloutStep(weight=5, bake_s=120),
@@ -31,6 +32,7 @@ _DEFAULT_STEPS = (
 
 
 AfterRollback = Literal["wait", "go_on"]
+OnHold = Literal["wait", "refuse"]
 
 
 class Rollout(SpecPart):
@@ -69,6 +71,10 @@ class Rollout(SpecPart):
     """Left out: the candidate comes up with its first percent of users."""
     on_concurrent_release: Literal["refuse", "queue"] = "queue"
     """A release that starts during another of the same model waits for its turn, or is told to come again."""
+    release_windows: Annotated[tuple[ReleaseWindow, ...], Field(max_length=20)] = ()
+    """When releases may begin and raise weights; empty: always. A rollback never waits."""
+    on_hold: OnHold = "wait"
+    """What a release does that meets a closed window or a freeze: wait, watching on, or be refused."""
     after_rollback: AfterRollback = "wait"
     """After the model was rolled back: newer versions wait for a person, or start by themselves as before."""
 

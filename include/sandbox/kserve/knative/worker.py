@@ -79,13 +79,13 @@ class KnativeWorker(ServiceWorker):
             service["spec"]["predictor"].get("canaryTrafficPercent"),
             tag_latest=annotations.get(TAG_ROUTING_ANNOTATION) == "true",
         )
-        self._start(settled)
         self.predictor = machine.forget_old(settled)
-        self.save_state()
+        self._start()
         service = self._write_status(service)
         await self._route()
+        self.save_state()
         self._write_status(service)
-        self._scale_down(self.predictor.needed() | {target.revision for target in self._routed})
+        self._scale_down()
 
     def _write_status(self, service: Mapping[str, Any]) -> dict[str, Any]:
         """Write the status, and return the service with it."""
@@ -101,19 +101,27 @@ class KnativeWorker(ServiceWorker):
 
     def state_to_save(self) -> dict[str, Any]:
         """Return the state that a later controller needs, as JSON."""
-        return dataclasses.asdict(self.predictor)
+        routed = [dataclasses.asdict(target) for target in self._routed]
+        return {**dataclasses.asdict(self.predictor), "routed": routed}
 
     def restore_state(self, kept: Mapping[str, Any]) -> None:
         """Go on from what `state_to_save` returned."""
         revisions = tuple(machine.Revision(**one) for one in kept["revisions"])
         traffic = tuple(machine.Target(**one) for one in kept["traffic"])
-        self.predictor = machine.Predictor(**{**kept, "revisions": revisions, "traffic": traffic})
+        predictor = {key: value for key, value in kept.items() if key != "routed"}
+        self.predictor = machine.Predictor(**{**predictor, "revisions": revisions, "traffic": traffic})
+        self._routed = tuple(machine.Target(**one) for one in kept["routed"])
 
-    def _start(self, predictor: machine.Predictor) -> None:
+    def _needed(self) -> set[str]:
+        """Return the names of the revisions that must run: also those that only the router still leads to."""
+        known = {one.name for one in self.predictor.revisions}
+        return self.predictor.needed() | ({target.revision for target in self._routed} & known)
+
+    def _start(self) -> None:
         """Start every revision that must run and does not."""
-        for name in predictor.needed():
+        for name in self._needed():
             self._idle_since.pop(name, None)
-            self.start_run(name, predictor.revision(name).storage_uri)
+            self.start_run(name, self.predictor.revision(name).storage_uri)
 
     def _waits_for_a_server(self) -> bool:
         """Tell whether traffic would begin to flow to a revision that cannot answer yet.
@@ -154,8 +162,9 @@ class KnativeWorker(ServiceWorker):
             self._routed = before
             raise
 
-    def _scale_down(self, needed: set[str]) -> None:
+    def _scale_down(self) -> None:
         """End the revisions that have had no part in the traffic for the grace period."""
+        needed = self._needed()
         for name in [one for one in self.runs if one not in needed]:
             since = self._idle_since.setdefault(name, time.monotonic())
             left_s = since + self._settings.scale_down_grace_s - time.monotonic()

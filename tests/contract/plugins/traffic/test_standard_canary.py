@@ -112,8 +112,12 @@ async def test_candidate_that_does_not_load_gets_nobody(serving_stack: ServingSt
     """The spec gives it 20 %, the status repeats that, and the routes lead everyone to the stable version."""
     await serving_stack.reach(FirstDeploy(manifest(GOOD)))
     assert serving_stack.hook.patch(_start_patch(serving_stack, BROKEN))
-    await serving_stack.until(lambda: bool(_echo(serving_stack)), "the controller's note of it")
-    assert _echo(serving_stack) == [{"name": predictor_name(BROKEN), "ready": False, "trafficPercent": 20}]
+    (entry,) = (serving_stack.hook.get() or {})["spec"]["canary"]
+    serving_stack.patch({"canary": [{**entry, "trafficPercent": 20}]})
+    noted = {"name": predictor_name(BROKEN), "ready": False, "trafficPercent": 20}
+    await serving_stack.until(
+        lambda: [one | noted for one in _echo(serving_stack)] == _echo(serving_stack) != [], "its note of it"
+    )
     assert serving_stack.traffic() == {STABLE: 100}
     await serving_stack.reach(RollBack(GOOD, BROKEN))
     assert serving_stack.traffic() == {STABLE: 100}

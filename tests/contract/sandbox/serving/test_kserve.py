@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,46 @@ async def test_canary_promotion_and_rollback_lose_no_request(cluster: Cluster) -
     assert set(load.answers) == {"http 2", "http 3", "grpc 2", "grpc 3"}
 
 
+async def test_traffic_is_told_before_envoy_has_it(cluster: Cluster) -> None:
+    """With a slow ingress the status says what is intended; only with the route ready do users get it."""
+    cluster.settings = replace(cluster.settings, ingress_lag_s=1.5)
+    await cluster.restart()
+    cluster.create(GOOD)
+    await cluster.until_intended(first=100)
+    assert cluster.route()["reason"] == "IngressNotConfigured"
+    assert "url" not in cluster.status()
+    assert (await asyncio.to_thread(ask_http, cluster.envoy.ingress_port))[0] == 404
+    await cluster.until_shares(first=100)
+    cluster.patch(BETTER, percent=99)
+    await cluster.until_intended(second=99, first=1)
+    assert cluster.route()["reason"] == "IngressNotConfigured"
+    assert {await cluster.factor() for _ in range(20)} == {2.0}
+    await cluster.until_shares(second=99, first=1)
+    assert 3.0 in {await cluster.factor() for _ in range(20)}
+
+
+async def test_a_dead_ingress_leaves_users_where_they_are(cluster: Cluster) -> None:
+    """Percent 0 is intended, and told, for as long as one likes; users meet the candidate until the ingress is back."""
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    cluster.patch(BETTER, percent=50)
+    await cluster.until_shares(second=50, first=50)
+    alive = cluster.settings
+    cluster.settings = replace(alive, ingress_lag_s=None)
+    await cluster.restart()
+    await cluster.until_shares(second=50, first=50)
+    cluster.patch(percent=0)
+    await cluster.until_intended(second=0, first=100)
+    await cluster.until_answered()
+    assert 3.0 in {await cluster.factor() for _ in range(60)}
+    assert (cluster.route()["status"], cluster.route()["reason"]) == ("Unknown", "IngressNotConfigured")
+    cluster.settings = alive
+    await cluster.restart()
+    await cluster.until_shares(second=0, first=100)
+    await cluster.until_answered()
+    assert {await cluster.factor() for _ in range(40)} == {2.0}
+
+
 async def test_users_are_mirrored_while_a_candidate_is_shown(cluster: Cluster) -> None:
     """With a tagged candidate at 0 % users get stable's answers and the mirror copies, until the first percent."""
     cluster.create(GOOD)
@@ -182,8 +223,7 @@ async def test_restarted_controller_goes_on(cluster: Cluster) -> None:
     cluster.patch(BETTER, percent=10)
     await cluster.until_shares(second=10, first=90)
     before = cluster.status()
-    await cluster.stop()
-    cluster.start()
+    await cluster.restart()
     await cluster.until(lambda: _both_ready(cluster), "both revisions to be back")
     await cluster.until_answered()
     assert cluster.status() == before

@@ -153,7 +153,7 @@ def test_no_step_forward_writes_routes(goal: Any) -> None:
 
 
 def test_the_good_version_gets_everyone_though_the_bad_ones_pods_crash() -> None:
-    """Promoted, its pods crash, and KServe leaves the routes there: the good one comes back, and slipway leads there."""
+    """Promoted, its pods crash, KServe leaves the routes there: the good one comes back, and slipway leads to it."""
     model = canary_at(99, replicas=3)
     drive(model, Promote(V3))
     model.lose(CANDIDATE, 3)

@@ -1,0 +1,54 @@
+"""
+### Keeps a version, or lets it go
+
+A pinned version keeps its files whatever `retention` says: `repository_gc` does not delete it. Unpinned it is treated
+as any other version. The reason and your name are kept in the bucket, for both.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import Param, dag
+from slipway.dag_header import header, model_param, releases_dir
+from slipway.operators.operations.pin import PinVersionOperator
+
+PARAMS = {
+    "model": model_param(),
+    "version": Param(type="integer", minimum=1, title="Version"),
+    "action": Param("pin", type="string", enum=["pin", "unpin"], title="Action"),
+    "reason": Param(
+        type="string",
+        minLength=3,
+        maxLength=500,
+        title="Reason",
+        description="Why; people read it beside the version.",
+    ),
+}
+
+
+@dag(
+    dag_id="version_pin",
+    dag_display_name="Version: pin or unpin",
+    description="A pinned version is never deleted by repository_gc.",
+    schedule=None,
+    params=PARAMS,
+    **header(
+        __doc__,
+        "operations",
+        retries=3,
+        retry_delay=timedelta(seconds=10),
+        execution_timeout=timedelta(minutes=5),
+    ),
+)
+def version_pin() -> None:
+    """One task: the pin, and who set it."""
+    PinVersionOperator(
+        task_id="pin",
+        releases_dir=str(releases_dir()),
+        bucket="{{ var.value.slipway_bucket }}",
+        doc_md="Writes or removes the pin, and keeps who did it.",
+    )
+
+
+version_pin()

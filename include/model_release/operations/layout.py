@@ -1,0 +1,48 @@
+"""Where what is done after the release day lies in the bucket."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from include.model_release.identifiers import validate_model_name
+
+GC_APPROVAL_KEY = "operations/audit/repository_gc-approved.json"
+"""Written once: who approved the first real run in this bucket."""
+
+Act = Literal["deletion-begun", "deletion-finished", "pinned", "unpinned"]
+
+
+def run_folder(run_id: str) -> str:
+    """Return a run's id as the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", run_id)
+
+
+def gc_prefix(run_id: str) -> str:
+    """Return where a run of `repository_gc` keeps its plan, its results and its page."""
+    return f"operations/gc/{run_folder(run_id)}/"
+
+
+def run_plan_key(run_id: str) -> str:
+    """Return where a run of `repository_gc` keeps what it has shown."""
+    return f"{gc_prefix(run_id)}plan.json"
+
+
+def plan_key(run_id: str, model: str) -> str:
+    """Return where a run keeps its plan for a model."""
+    return f"{gc_prefix(run_id)}plans/{validate_model_name(model)}.json"
+
+
+def result_key(run_id: str, model: str) -> str:
+    """Return where a run keeps what came of its plan for a model."""
+    return f"{gc_prefix(run_id)}results/{validate_model_name(model)}.json"
+
+
+def pin_prefix(model: str) -> str:
+    """Return below which a model's pins lie."""
+    return f"operations/pins/{validate_model_name(model)}/"
+
+
+def audit_key(model: str, version: int, run_id: str, act: Act) -> str:
+    """Return where it is kept, once, that a run did something to a version."""
+    return f"operations/audit/{validate_model_name(model)}/{version}/{run_folder(run_id)}-{act}.json"

@@ -1,0 +1,122 @@
+"""Four eyes before the first run that deletes in a bucket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.exceptions import HITLRejectException
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import AirflowSkipException
+
+from include.model_release.errors import GateRefusedError, UserError
+from include.model_release.operations.audit import GcApproval
+from include.model_release.operations.layout import GC_APPROVAL_KEY
+from include.model_release.raise_permission import is_other_person
+from slipway.failures import airflow_failures
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.approval import COMMENT, comment_param, person_of
+from slipway.operators.operations.gc import ANSWER_LIMIT_S, read_approval
+from slipway.operators.release import triggered_by
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_PATIENCE = timedelta(days=3)
+
+
+class ApproveRetentionOperator(ApprovalOperator):
+    """Asks another person than who started the run whether the plan may be carried out.
+
+    A dry run, and one that deletes nothing, skips what comes after. Once a run was agreed to in this bucket later runs
+    pass. The agreement is kept in the bucket: that, and not the end of this task, is what deleting asks for.
+
+    :param bucket: the bucket (templated).
+    :param shown: what the task that shows the plan returned, as JSON (templated).
+    """
+
+    template_fields: Sequence[str] = ("bucket", "shown", *ApprovalOperator.template_fields)
+
+    def __init__(self, *, bucket: str, shown: str, aws_conn_id: str = "aws_default", **kwargs: Any) -> None:
+        super().__init__(
+            subject="Delete old versions of models? It is the first time in this bucket.",
+            fail_on_reject=True,
+            response_timeout=_PATIENCE,
+            execution_timeout=None,
+            **kwargs,
+        )
+        self.params = ParamsDict({COMMENT: comment_param()})
+        self.bucket = bucket
+        self.shown = shown
+        self.aws_conn_id = aws_conn_id
+
+    def execute(self, context: Context) -> Any:
+        """Wait for a person, or pass, or skip the deletion.
+
+        :raises AirflowFailException: nobody has agreed in this bucket yet, and no person has started the run.
+        """
+        shown = json.loads(self.shown)
+        if context["params"]["dry_run"]:
+            raise AirflowSkipException(
+                f"a dry run: {shown['versions']} versions would go. See {shown['page']}"
+            )
+        if not shown["versions"]:
+            raise AirflowSkipException("nothing is to be deleted")
+        with airflow_failures():
+            if read_approval(self._store) is not None:
+                self.log.info("a run was approved in this bucket before")
+                return None
+            if triggered_by(context) is None:
+                raise UserError(
+                    "the first run that deletes in a bucket is started by a person",
+                    expected="a person who starts it, and another one who approves it",
+                    found="a run of the schedule",
+                    remedy="start repository_gc by hand with dry_run off",
+                )
+        self.body = (
+            f"{shown['versions']} versions, {shown['size']}. What goes, what stays and why: {shown['page']}\n\n"
+            f"Started by {triggered_by(context)}; another person must agree. Plan: SHA-256 {shown['plan_sha256']}"
+        )
+        return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Keep the person's agreement in the bucket.
+
+        :raises AirflowFailException: the person rejected the plan.
+        """
+        with airflow_failures():
+            by, comment = person_of(event)
+            try:
+                answer = super().execute_complete(context, event)
+            except HITLRejectException as rejection:
+                raise GateRefusedError(
+                    "a person rejected the deletion",
+                    expected=self.APPROVE,
+                    found=f"{self.REJECT}, by {by or 'somebody unknown'}{f': {comment}' if comment else ''}",
+                    remedy="ask the one who answered; nothing was deleted",
+                ) from rejection
+            started_by = triggered_by(context)
+            if started_by is None or not is_other_person(by, started_by):
+                self.log.warning(
+                    "the agreement of %s is not taken: a person other than who started this run must agree",
+                    by or "somebody unknown",
+                )
+                return ApprovalOperator.execute(self, context)  # the question is open again
+            agreed = GcApproval(
+                run=context["run_id"],
+                started_by=started_by,
+                approved_by=by,
+                at=datetime.now(UTC),
+                plan_sha256=json.loads(self.shown)["plan_sha256"],
+                comment=comment,
+            )
+            if not self._store.write_once(GC_APPROVAL_KEY, agreed.to_bytes()):
+                self.log.info("another run was approved in this bucket meanwhile")
+            return answer
+
+    @property
+    def _store(self) -> ModelStoreHook:
+        return ModelStoreHook(self.bucket, self.aws_conn_id, answer_limit_s=ANSWER_LIMIT_S)

@@ -1,0 +1,92 @@
+"""A version that a person wants to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from include.model_release.bucket_layout import repository_paths
+from include.model_release.errors import UserError
+from include.model_release.identifiers import parse_version
+from include.model_release.operations.audit import AuditEntry
+from include.model_release.operations.layout import audit_key
+from include.model_release.operations.pins import Pin, pin_key
+from include.model_release.spec.release_file import load_model_spec
+from include.model_release.spec.run_overrides import PIN_PARAMETERS, require_known
+from slipway.failures import airflow_failures
+from slipway.operators.release import triggered_by
+from slipway.registry.deletion import require_not_deleted
+from slipway.release_context import make_store
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class PinVersionOperator(BaseOperator):
+    """Pins a version, so that retention keeps it, or takes the pin away.
+
+    What is asked for comes from the run's Params: ``model``, ``version``, ``action`` (``pin`` or ``unpin``) and
+    ``reason``.
+
+    :param releases_dir: the folder with the release files.
+    :param bucket: the bucket (templated).
+    """
+
+    template_fields: Sequence[str] = ("bucket",)
+
+    def __init__(
+        self, *, releases_dir: str, bucket: str, aws_conn_id: str = "aws_default", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.releases_dir = releases_dir
+        self.bucket = bucket
+        self.aws_conn_id = aws_conn_id
+
+    def execute(self, context: Context) -> str:
+        """Write or remove the pin, and keep for ever who did it.
+
+        :returns: what holds now.
+        :raises AirflowFailException: the version was never published, or is deleted.
+        """
+        params, run_id = context["params"], context["run_id"]
+        with airflow_failures():
+            require_known(params, PIN_PARAMETERS)
+            spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+            version = parse_version(params["version"])
+            is_pin = params["action"] == "pin"
+            by, reason, at = triggered_by(context), str(params["reason"])[:500], datetime.now(UTC)
+            store = make_store(self.bucket, spec, self.aws_conn_id)
+            paths = repository_paths(spec.model, version)
+            if is_pin:
+                # No manifest is read: a pin may be what keeps a damaged version for a look at it.
+                require_not_deleted(store, paths)
+                if not store.exists(paths.manifest):
+                    raise UserError(
+                        f"version {version} of {spec.model!r} is not published",
+                        expected=store.uri(paths.manifest),
+                        found="none",
+                        remedy="check model and version",
+                    )
+            entry = AuditEntry(
+                act="pinned" if is_pin else "unpinned",
+                model=spec.model,
+                version=version,
+                run=run_id,
+                at=at,
+                by=by,
+                reason=reason,
+            )
+            store.write_once(audit_key(spec.model, version, run_id, entry.act), entry.to_bytes())
+            key = pin_key(spec.model, version)
+            if is_pin:
+                pin = Pin(by=(by or "somebody unknown")[:200], at=at, reason=reason, run=run_id[:500])
+                store.write(key, pin.to_bytes(), content_type="application/json")
+            else:
+                store.delete(key)
+            told = f"version {version} of {spec.model} is {'pinned' if is_pin else 'not pinned any more'}"
+        self.log.info(told)
+        return told

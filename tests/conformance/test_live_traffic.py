@@ -1,0 +1,104 @@
+"""Real requests through a real Envoy to real Tritons, led by the KIngresses of the real Knative."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from include.model_release.errors import CanaryRefusedError
+from include.model_release.rollout.next_action import (
+    Done,
+    FirstDeploy,
+    Promote,
+    RollBack,
+    ShiftWeight,
+    StartCanary,
+)
+from tests.support.cluster.emulator import wait_until
+from tests.support.conformance.data_plane import data_plane
+from tests.support.conformance.rollouts import Rollouts
+from tests.support.serving.clients import Load
+from tests.support.serving.models import table_model, write_repository
+
+DOUBLES, TREBLES, BROKEN = (f"s3://live/models/table/{version}/repository" for version in (1, 2, 3))
+MORE = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
+LOAD_LIMIT_S = 120.0
+
+
+@dataclass
+class Live:
+    """Users who ask without a pause, and the InferenceService that answers them."""
+
+    rollouts: Rollouts
+    load: Load
+
+    def bring(self, goal: FirstDeploy | StartCanary | ShiftWeight | Promote | RollBack) -> None:
+        """Bring the InferenceService to a goal."""
+        reached = self.rollouts.bring(goal, limit_s=LOAD_LIMIT_S)
+        assert isinstance(reached.action, Done)
+        self.rollouts.until_served(reached.action.traffic)
+
+    def answers_of(self, count: int) -> Counter[str]:
+        """Return who gives the next answers, by factor: at least so many over each protocol."""
+        before = self.load.answers.copy()
+
+        def answered(protocol: str) -> int:
+            return sum(n for name, n in (self.load.answers - before).items() if name.startswith(protocol))
+
+        wait_until(lambda: min(answered("http"), answered("grpc")) >= count, f"{count} answers", LOAD_LIMIT_S)
+        return self.load.answers - before
+
+
+@pytest.fixture
+def live(knative: Rollouts, tmp_path: Path) -> Iterator[Live]:
+    """Version 1, which doubles, is live on a Triton, and users ask it."""
+    repositories = {
+        version: write_repository(tmp_path / str(number), versions={1: content}, more=MORE)
+        for number, (version, content) in enumerate(
+            {DOUBLES: table_model(2.0), TREBLES: table_model(3.0), BROKEN: b"no model"}.items()
+        )
+    }
+    cluster = knative.cluster
+    with data_plane(repositories, tmp_path / "data-plane", cluster.kubelet.runtimes) as envoy:
+        behaviour = cluster.gateway.of(knative.namespace)
+        behaviour.lead = envoy.lead
+        manifest = knative.manifest(1)
+        manifest["spec"]["predictor"]["model"]["storageUri"] = DOUBLES
+        knative.bring(FirstDeploy(manifest), limit_s=LOAD_LIMIT_S)
+        knative.until_served({"digits-predictor-00001": 100})
+        with Load(envoy.port) as load:
+            yield Live(knative, load)
+        behaviour.lead = None
+
+
+def test_no_request_is_lost_while_a_canary_goes_up_and_back(live: Live) -> None:
+    """Users of both protocols get an answer to each request, and after the rollback none from the bad version."""
+    assert set(live.answers_of(20)) == {"http 2", "grpc 2"}
+    live.bring(StartCanary(TREBLES, 20, version=2))
+    live.bring(ShiftWeight(50, TREBLES))
+    assert set(live.answers_of(50)) == {"http 2", "grpc 2", "http 3", "grpc 3"}
+    live.bring(RollBack(DOUBLES, TREBLES))
+    assert set(live.answers_of(50)) == {"http 2", "grpc 2"}
+    assert not Counter(live.load.failures)
+
+
+def test_no_request_is_lost_while_a_candidate_is_promoted(live: Live) -> None:
+    """From 20 % to all of them, each request is answered."""
+    live.bring(StartCanary(TREBLES, 20, version=2))
+    live.bring(ShiftWeight(99, TREBLES))
+    live.bring(Promote(TREBLES))
+    assert set(live.answers_of(50)) == {"http 3", "grpc 3"}
+    assert not Counter(live.load.failures)
+
+
+def test_users_notice_nothing_of_a_candidate_that_does_not_load(live: Live) -> None:
+    """Triton ends over a model that it cannot load; the canary is refused, and the good version answers on."""
+    with pytest.raises(CanaryRefusedError, match="does not come up"):
+        live.bring(StartCanary(BROKEN, 20, version=3))
+    live.bring(RollBack(DOUBLES, BROKEN))
+    assert set(live.answers_of(20)) == {"http 2", "grpc 2"}
+    assert not Counter(live.load.failures)

@@ -1,0 +1,77 @@
+"""What our own hook calls done in Knative mode is what Envoy does, with an ingress that is slow, or dead (emulated)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from slipway.traffic.reconciler import observe_service, reconcile
+
+from include.model_release.errors import TimedOutError
+from include.model_release.rollout.next_action import (
+    FirstDeploy,
+    Goal,
+    Promote,
+    RollBack,
+    StartCanary,
+)
+from tests.support.serving.clients import ask_http
+from tests.support.serving.published import BETTER, GOOD
+from tests.support.serving.serving_stack import ServingStack, manifest
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio]
+
+REQUESTS = 60
+ALIVE, DEAD = {"ingress_lag_s": 1.5, "scale_down_grace_s": 60.0}, {"ingress_lag_s": None}
+
+
+def first() -> FirstDeploy:
+    """The first version, in Knative mode."""
+    service = manifest(GOOD)
+    service["metadata"]["annotations"] = {"serving.kserve.io/deploymentMode": "Knative"}
+    return FirstDeploy(service)
+
+
+async def answers(serving_stack: ServingStack) -> set[tuple[int, float]]:
+    """What users are answered now: the status and the factor, over some requests."""
+    port = serving_stack.envoy.ingress_port
+    return {await asyncio.to_thread(ask_http, port) for _ in range(REQUESTS)}
+
+
+@pytest.mark.parametrize("serving_stack", [ALIVE], indirect=True)
+async def test_what_is_done_is_what_users_get(serving_stack: ServingStack) -> None:
+    """First version, canary, promotion and return: the requests right after each show it, and nothing else."""
+    good, better = (200, 2.0), (200, 3.0)
+    await serving_stack.reach(first())
+    assert await answers(serving_stack) == {good}
+    await serving_stack.reach(StartCanary(BETTER, 50))
+    assert await answers(serving_stack) == {good, better}
+    await serving_stack.reach(Promote(BETTER))
+    assert await answers(serving_stack) == {better}
+    turn = await asyncio.to_thread(
+        reconcile,
+        serving_stack.hook,
+        RollBack(GOOD, BETTER),
+        timeout_s=60,
+        suffices=lambda now: now.observed is not None and now.observed.is_shielded_from(BETTER),
+    )
+    assert turn.observed is not None
+    assert turn.observed.canary_percent == 0
+    assert await answers(serving_stack) == {good}
+    await serving_stack.reach(RollBack(GOOD, BETTER))
+    assert await answers(serving_stack) == {good}
+
+
+@pytest.mark.parametrize("serving_stack", [DEAD], indirect=True)
+async def test_a_dead_ingress_is_named_when_the_time_is_up(serving_stack: ServingStack) -> None:
+    """The traffic is intended, nobody is led anywhere, and the error says what the route waits for."""
+
+    def reach(goal: Goal) -> None:
+        reconcile(serving_stack.hook, goal, timeout_s=15)
+
+    with pytest.raises(TimedOutError, match="PredictorRouteReady is Unknown: IngressNotConfigured"):
+        await asyncio.to_thread(reach, first())
+    observed = await asyncio.to_thread(observe_service, serving_stack.hook)
+    assert observed is not None
+    assert observed.is_intended_alone(observed.latest_created)
+    assert {status for status, _ in await answers(serving_stack)} == {404}

@@ -1,0 +1,147 @@
+"""Real Tritons as what pods run, and a real Envoy that does what a KIngress asks for.
+
+There is no queue proxy and no Service between them: Envoy leads to a pod's Triton directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from include.sandbox.services.routing import Backend, Ingress, Routing
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from tests.support.conformance.api import Object
+from tests.support.conformance.kubelet import Fate, Runtime, storage_uri
+from tests.support.serving.clients import HOST
+from tests.support.serving.envoy import Envoy, running_envoy
+from tests.support.serving.triton_install import triton_install
+
+_REVISION = "serving.knative.dev/revision"
+_APPLY_LIMIT_S = 40.0
+_EXIT_TIMEOUT_S = 3
+
+
+class TritonPods:
+    """A tritonserver for each pod of some versions: the pod is ready when its server is, and crashes as it does.
+
+    :param repositories: the Triton repository of each version, by its storageUri.
+    :param folder: gets the servers' logs.
+    """
+
+    def __init__(self, repositories: Mapping[str, Path], folder: Path) -> None:
+        self._repositories = dict(repositories)
+        self._folder = folder
+        self._install = triton_install()
+        self._servers: dict[str, TritonServer] = {}
+        self._revisions: dict[str, str] = {}
+        self._ending = ThreadPoolExecutor(max_workers=4)
+
+    def fate(self, pod: Object) -> Fate | None:
+        """Return how the pod's server is, and start it at the first time; None: the pod is of another version."""
+        repository = self._repositories.get(storage_uri(pod))
+        if repository is None:
+            return None
+        metadata = pod["metadata"]
+        server = self._servers.get(metadata["uid"])
+        if server is None:
+            server = TritonServer(
+                self._install,
+                repository,
+                TritonPorts.free(),
+                log_path=self._folder / f"{metadata['name']}.log",
+                exit_timeout_s=_EXIT_TIMEOUT_S,
+            )
+            server.start()
+            self._servers[metadata["uid"]] = server
+            self._revisions[metadata["uid"]] = metadata["labels"].get(_REVISION, "")
+        if server.exit_code() is not None:
+            return Fate.CRASHES
+        return Fate.READY if server.is_ready() else Fate.WAITS
+
+    def end(self, uid: str) -> None:
+        """End the server of a pod that is gone; its last answers are given first."""
+        server = self._servers.pop(uid, None)
+        self._revisions.pop(uid, None)
+        if server is not None:
+            self._ending.submit(server.stop)
+
+    def backend(self, revision: str) -> Backend:
+        """Return where a revision's server listens.
+
+        :raises LookupError: it has none that lives.
+        """
+        for uid, name in self._revisions.items():
+            server = self._servers[uid]
+            if name == revision and server.exit_code() is None:
+                return Backend(revision, server.ports.http, server.ports.grpc)
+        raise LookupError(f"no server of {revision}")
+
+    def close(self) -> None:
+        """End every server."""
+        for uid in list(self._servers):
+            self.end(uid)
+        self._ending.shutdown()
+
+
+class EnvoyIngress:
+    """An Envoy that runs in a thread of its own, and is told where to lead users.
+
+    :param tritons: the servers that it may lead to.
+    """
+
+    def __init__(self, folder: Path, tritons: TritonPods) -> None:
+        self._tritons = tritons
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="envoy", daemon=True)
+        self._thread.start()
+        self._stack = AsyncExitStack()
+        self._envoy: Envoy = self._call(self._stack.enter_async_context(running_envoy(folder)))
+
+    @property
+    def port(self) -> int:
+        """Where users ask."""
+        return self._envoy.ingress_port
+
+    def lead(self, shares: Mapping[str, int]) -> None:
+        """Lead users by these percents by revision, and return once Envoy does."""
+        percents = tuple((revision, percent) for revision, percent in shares.items() if percent)
+        backends = tuple(self._tritons.backend(revision) for revision, _ in percents)
+        self._call(self._envoy.router.apply(Routing(backends, (Ingress("users", (HOST,), percents),))))
+
+    def close(self) -> None:
+        """End Envoy."""
+        self._call(self._stack.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_APPLY_LIMIT_S)
+
+
+@contextmanager
+def data_plane(
+    repositories: Mapping[str, Path], folder: Path, runtimes: list[Runtime]
+) -> Iterator[EnvoyIngress]:
+    """Have Tritons and an Envoy while the block runs.
+
+    :param runtimes: what the kubelet asks for a pod's fate.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tritons = TritonPods(repositories, folder)
+    closers: list[Callable[[], None]] = [tritons.close]
+    try:
+        envoy = EnvoyIngress(folder, tritons)
+        closers.insert(0, envoy.close)
+        runtimes.append(tritons)
+        yield envoy
+    finally:
+        if tritons in runtimes:
+            runtimes.remove(tritons)
+        for close in closers:
+            close()
