@@ -25,10 +25,6 @@ from tests.support.conformance.users import UsersWay
 # Long enough for a driver that claims too much to do so.
 DEAD_INGRESS_LIMIT_S = 6.0
 SLOW_INGRESS_S = 2.0
-BEFORE_THE_INGRESS = pytest.mark.xfail(
-    strict=True,
-    reason="the traffic in the status is what Knative intends, and the driver believes it before the route is ready",
-)
 
 
 @pytest.fixture
@@ -110,7 +106,6 @@ def test_a_candidate_that_crashes_gets_no_user(knative: Rollouts, users: UsersWa
     assert users.versions_now() == {uri(1): 100}
 
 
-@BEFORE_THE_INGRESS
 def test_a_step_is_done_when_the_ingress_has_taken_it(knative: Rollouts, users: UsersWay) -> None:
     """With an ingress that needs seconds, users are led as the driver says when it says so."""
     gateway = knative.cluster.gateway.of(knative.namespace)
@@ -119,7 +114,6 @@ def test_a_step_is_done_when_the_ingress_has_taken_it(knative: Rollouts, users: 
     assert gateway.served[f"{NAME}-predictor"] == users.now()
 
 
-@BEFORE_THE_INGRESS
 def test_a_dead_ingress_is_no_rollback(knative: Rollouts, users: UsersWay) -> None:
     """While the ingress leads users to the bad version the driver does not say that they are safe."""
     canary(knative, 50)

@@ -24,9 +24,15 @@ from tests.support.conformance.rollouts import Rollouts
 from tests.support.serving.clients import Load
 from tests.support.serving.models import table_model, write_repository
 
-DOUBLES, TREBLES, BROKEN = (f"s3://live/models/table/{version}/repository" for version in (1, 2, 3))
+DOUBLES, TREBLES, BROKEN = 1, 2, 3
+CONTENTS = {DOUBLES: table_model(2.0), TREBLES: table_model(3.0), BROKEN: b"no model"}
 MORE = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
 LOAD_LIMIT_S = 120.0
+
+
+def live_uri(rollouts: Rollouts, version: int) -> str:
+    """Return the storageUri of a version that is this test's alone: pods of the test before may still be ending."""
+    return f"s3://{rollouts.namespace}/models/table/{version}/repository"
 
 
 @dataclass
@@ -35,6 +41,10 @@ class Live:
 
     rollouts: Rollouts
     load: Load
+
+    def uri(self, version: int) -> str:
+        """Return the storageUri of a version."""
+        return live_uri(self.rollouts, version)
 
     def bring(self, goal: FirstDeploy | StartCanary | ShiftWeight | Promote | RollBack) -> None:
         """Bring the InferenceService to a goal."""
@@ -57,17 +67,18 @@ class Live:
 def live(knative: Rollouts, tmp_path: Path) -> Iterator[Live]:
     """Version 1, which doubles, is live on a Triton, and users ask it."""
     repositories = {
-        version: write_repository(tmp_path / str(number), versions={1: content}, more=MORE)
-        for number, (version, content) in enumerate(
-            {DOUBLES: table_model(2.0), TREBLES: table_model(3.0), BROKEN: b"no model"}.items()
+        live_uri(knative, version): write_repository(
+            tmp_path / str(version), versions={1: content}, more=MORE
         )
+        for version, content in CONTENTS.items()
     }
     cluster = knative.cluster
-    with data_plane(repositories, tmp_path / "data-plane", cluster.kubelet.runtimes) as envoy:
+    logs = cluster.plane.folder / "logs" / knative.namespace
+    with data_plane(repositories, logs, cluster.kubelet.runtimes) as envoy:
         behaviour = cluster.gateway.of(knative.namespace)
         behaviour.lead = envoy.lead
         manifest = knative.manifest(1)
-        manifest["spec"]["predictor"]["model"]["storageUri"] = DOUBLES
+        manifest["spec"]["predictor"]["model"]["storageUri"] = live_uri(knative, DOUBLES)
         knative.bring(FirstDeploy(manifest), limit_s=LOAD_LIMIT_S)
         knative.until_served({"digits-predictor-00001": 100})
         with Load(envoy.port) as load:
@@ -78,19 +89,19 @@ def live(knative: Rollouts, tmp_path: Path) -> Iterator[Live]:
 def test_no_request_is_lost_while_a_canary_goes_up_and_back(live: Live) -> None:
     """Users of both protocols get an answer to each request, and after the rollback none from the bad version."""
     assert set(live.answers_of(20)) == {"http 2", "grpc 2"}
-    live.bring(StartCanary(TREBLES, 20, version=2))
-    live.bring(ShiftWeight(50, TREBLES))
+    live.bring(StartCanary(live.uri(TREBLES), 20, version=2))
+    live.bring(ShiftWeight(50, live.uri(TREBLES)))
     assert set(live.answers_of(50)) == {"http 2", "grpc 2", "http 3", "grpc 3"}
-    live.bring(RollBack(DOUBLES, TREBLES))
+    live.bring(RollBack(live.uri(DOUBLES), live.uri(TREBLES)))
     assert set(live.answers_of(50)) == {"http 2", "grpc 2"}
     assert not Counter(live.load.failures)
 
 
 def test_no_request_is_lost_while_a_candidate_is_promoted(live: Live) -> None:
     """From 20 % to all of them, each request is answered."""
-    live.bring(StartCanary(TREBLES, 20, version=2))
-    live.bring(ShiftWeight(99, TREBLES))
-    live.bring(Promote(TREBLES))
+    live.bring(StartCanary(live.uri(TREBLES), 20, version=2))
+    live.bring(ShiftWeight(99, live.uri(TREBLES)))
+    live.bring(Promote(live.uri(TREBLES)))
     assert set(live.answers_of(50)) == {"http 3", "grpc 3"}
     assert not Counter(live.load.failures)
 
@@ -98,7 +109,7 @@ def test_no_request_is_lost_while_a_candidate_is_promoted(live: Live) -> None:
 def test_users_notice_nothing_of_a_candidate_that_does_not_load(live: Live) -> None:
     """Triton ends over a model that it cannot load; the canary is refused, and the good version answers on."""
     with pytest.raises(CanaryRefusedError, match="does not come up"):
-        live.bring(StartCanary(BROKEN, 20, version=3))
-    live.bring(RollBack(DOUBLES, BROKEN))
+        live.bring(StartCanary(live.uri(BROKEN), 20, version=3))
+    live.bring(RollBack(live.uri(DOUBLES), live.uri(BROKEN)))
     assert set(live.answers_of(20)) == {"http 2", "grpc 2"}
     assert not Counter(live.load.failures)
