@@ -57,8 +57,9 @@ class CanaryWatch:
         *,
         hold: bool = False,
         until_resumed: bool = False,
+        method_name: str = "resume",
     ) -> None:
-        """Defer the task to the trigger, with a judge as it stands; Airflow calls `resume` with what it saw.
+        """Defer the task to the trigger, with a judge as it stands; Airflow calls `method_name` with what it saw.
 
         :param hold: only watch; the step is over and shall not end for its time.
         :param until_resumed: only watch while a person has paused the canary.
@@ -81,7 +82,7 @@ class CanaryWatch:
                 attempt=attempt_of(context),
                 until_resumed=until_resumed,
             ),
-            method_name="resume",
+            method_name=method_name,
             kwargs={"step": step},
             timeout=timedelta(seconds=rollout.ready_timeout_s + rollout.max_bake_s + DEFER_GRACE_S),
         )
