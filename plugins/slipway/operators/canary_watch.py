@@ -130,5 +130,6 @@ def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError
         f"{canary} was ended by {by}",
         expected="a canary that its release holds until it is decided on",
         found=reason,
-        remedy="it says nothing against the version: mend what ended it, then release it again with `force`",
+        remedy="see why; where it says nothing against the version, release it again with `force` (a person's word "
+        "rejects it: lift that first)",
     )
