@@ -10,10 +10,12 @@ from include.model_release.record.events import Event
 from include.model_release.record.kinds import (
     EventData,
     Promoted,
+    RaiseHeld,
     Reasoned,
     RollbackStarted,
     RolledBack,
     StepFinished,
+    VersionRejected,
     WeightObserved,
 )
 from include.model_release.reports.canary.document import Decision
@@ -91,6 +93,14 @@ def _said(data: EventData, told: str | None) -> tuple[str, str | None, str] | No
                 "rolled_back",
                 None,
                 f"The stable version has all traffic again. {_seen_after(data)}".rstrip(),
+            )
+        case RaiseHeld():
+            return "raise_held", None, f"The raise to {data.weight} % waits: {data.hold}."
+        case VersionRejected():
+            return (
+                "version_rejected",
+                data.by,
+                "The version was rejected: it is not released again by itself.",
             )
         case Promoted():
             return "promoted", None, "The candidate was promoted: it is the stable version now."
