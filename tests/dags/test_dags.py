@@ -27,8 +27,10 @@ from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS
 from tests.support.dags.workflows import (
     DAGS,
     FILES,
+    GC,
     INTAKE,
     PAUSE,
+    PIN,
     RELEASE,
     ROLLBACK,
     ROOT,
@@ -45,7 +47,7 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
     assert not any(stats.warning_num for stats in bag.dagbag_stats)
 
 
-@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE])
+@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, GC, PIN])
 def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
     """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""
     dag = bag.dags[dag_id]

@@ -14,6 +14,7 @@ from benchmarks.fuzz.targets import (
     pods,
     records,
     release_files,
+    retention,
     services,
 )
 
@@ -28,5 +29,6 @@ TARGETS: tuple[Target, ...] = (
     *pods.TARGETS,
     *records.TARGETS,
     *release_files.TARGETS,
+    *retention.TARGETS,
     *services.TARGETS,
 )
