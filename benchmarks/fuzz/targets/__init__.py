@@ -15,6 +15,7 @@ from benchmarks.fuzz.targets import (
     pods,
     records,
     release_files,
+    retention,
     services,
 )
 
@@ -30,5 +31,6 @@ TARGETS: tuple[Target, ...] = (
     *pods.TARGETS,
     *records.TARGETS,
     *release_files.TARGETS,
+    *retention.TARGETS,
     *services.TARGETS,
 )
