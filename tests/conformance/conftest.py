@@ -29,6 +29,13 @@ RUNS = Path(__file__).resolve().parents[2] / ".sandbox" / "conformance"
 _cluster_key = pytest.StashKey[RealCluster]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes recordings instead of comparing them."""
+    parser.addoption(
+        "--record", action="store_true", help="write tests/recordings/kubernetes/api-answers.jsonl anew"
+    )
+
+
 def pytest_report_header() -> list[str]:
     """Name what is real here, and what is not."""
     lines = ["conformance lane, real: "]
