@@ -64,11 +64,11 @@ def _read_service(content: bytes) -> None:
 
 def _read_plan(content: bytes) -> None:
     plan = ModelPlan.from_bytes(content, "plan.json")
-    render_retention_html(_RUN, [plan], {plan.model: _RESULT}, is_over=True).encode("utf-8", "replace")
+    render_retention_html(_RUN, [plan], {plan.model: _RESULT}, is_over=True).encode()
 
 
 def _read_run(content: bytes) -> None:
-    render_retention_html(RunPlan.from_bytes(content, "plan.json"), [_PLAN], {}, is_over=False)
+    render_retention_html(RunPlan.from_bytes(content, "plan.json"), [_PLAN], {}, is_over=False).encode()
 
 
 def _read_approval(content: bytes) -> None:
