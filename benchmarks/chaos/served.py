@@ -104,7 +104,7 @@ class Served:
         observed = self.look()
         return (
             observed.canary_percent is None
-            and self._is_up_to_date(observed)
+            and observed.traffic_current
             and observed.ready
             and observed.alone(observed.latest_created)
             and uri in (None, observed.storage_uri)
@@ -114,12 +114,7 @@ class Served:
         """Whether one revision has all users, and no canary is to have any."""
         observed = self.look()
         sharing = sum(share > 0 for share in observed.traffic.values())
-        return observed.canary_percent in (None, 0) and self._is_up_to_date(observed) and sharing == 1
-
-    @staticmethod
-    def _is_up_to_date(observed: Observed) -> bool:
-        # The generation in Standard mode's status is that of the stable Deployment.
-        return observed.traffic_current if observed.dialect == "Standard" else observed.caught_up
+        return observed.canary_percent in (None, 0) and observed.traffic_current and sharing == 1
 
     def candidate(self, before: Observed, uri: str) -> str:
         """What the revision of the candidate is called, `before` being what was there when its release began."""

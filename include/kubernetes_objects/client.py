@@ -94,7 +94,7 @@ class KubernetesObjects:
                 return None
 
     def list(self, kind: ObjectKind, namespace: str | None, *, label_selector: str = "") -> Listing:
-        """Return the objects of a namespace; None: of all of them."""
+        """Return the objects of a namespace; None: of all of them. A list that is not whole is an error."""
         options: dict[str, Any] = {"_request_timeout": LIST_TIMEOUT_S}
         if label_selector:
             options["label_selector"] = label_selector
@@ -107,7 +107,7 @@ class KubernetesObjects:
                 found, _, headers = self._custom.list_namespaced_custom_object_with_http_info(
                     *_collection(kind, namespace), **options
                 )
-            return Listing(list(_object(found).get("items") or []), _date(headers))
+            return Listing(_items(found), _date(headers))
 
     def create(self, kind: ObjectKind, namespace: str, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
         """Create an object and return it as stored; None: there is one of this name already."""
@@ -224,6 +224,17 @@ def _object(answer: Any) -> dict[str, Any]:
     if not isinstance(answer, Mapping):
         raise ValueError(f"an answer that is no object: {str(answer)[:_BODY_LIMIT]}")
     return dict(answer)
+
+
+def _items(answer: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of a list; raise ValueError where the answer is none, or holds only the first of them."""
+    found = _object(answer)
+    items, metadata = found.get("items"), found.get("metadata")
+    if not isinstance(items, list):
+        raise ValueError(f"a list without items: {str(answer)[:_BODY_LIMIT]}")
+    if isinstance(metadata, Mapping) and metadata.get("continue"):
+        raise ValueError("the first part of a list, though all of it was asked for")
+    return items
 
 
 def _collection(kind: ObjectKind, namespace: str) -> tuple[str, str, str, str]:

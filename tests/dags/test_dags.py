@@ -27,8 +27,11 @@ from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS
 from tests.support.dags.workflows import (
     DAGS,
     FILES,
+    FREEZE,
+    GC,
     INTAKE,
     PAUSE,
+    PIN,
     REJECTION,
     RELEASE,
     ROLLBACK,
@@ -46,7 +49,7 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
     assert not any(stats.warning_num for stats in bag.dagbag_stats)
 
 
-@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION])
+@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN])
 def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
     """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""
     dag = bag.dags[dag_id]

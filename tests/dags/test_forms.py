@@ -11,11 +11,12 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from include.model_release.identifiers import list_models
 from include.model_release.spec.run_overrides import (
+    FREEZE_PARAMETERS,
     PAUSE_PARAMETERS,
     REJECTION_PARAMETERS,
     RELEASE_PARAMETERS,
 )
-from tests.support.dags.workflows import MINIMAL, PAUSE, REJECTION, RELEASE, ROOT, fill_in
+from tests.support.dags.workflows import FREEZE, MINIMAL, PAUSE, REJECTION, RELEASE, ROOT, fill_in
 
 # --- the form ---
 
@@ -91,6 +92,7 @@ def test_the_forms_take_what_their_operators_know(bag: DagBag) -> None:
     assert set(bag.dags[RELEASE].params) == set(RELEASE_PARAMETERS)
     assert set(bag.dags[PAUSE].params) == set(PAUSE_PARAMETERS)
     assert set(bag.dags[REJECTION].params) == set(REJECTION_PARAMETERS)
+    assert set(bag.dags[FREEZE].params) == set(FREEZE_PARAMETERS)
 
 
 def test_a_pause_is_one_task_with_two_answers(bag: DagBag) -> None:
@@ -110,5 +112,24 @@ def test_a_rejection_names_a_version_and_a_reason(bag: DagBag) -> None:
     fill_in(dag, form)
     fill_in(dag, {**form, "action": "unreject"})
     for bad in (MINIMAL, {**form, "reason": ""}, {**form, "action": "delete"}, {**form, "version": 0}):
+        with pytest.raises(ParamValidationError):
+            fill_in(dag, bad)
+
+
+def test_a_freeze_is_one_task_with_three_acts(bag: DagBag) -> None:
+    """Freeze, thaw or override, of one model or of every one, and never without a word."""
+    dag = bag.dags[FREEZE]
+    assert dag.task_ids == ["write"]
+    form: dict[str, Any] = {"reason": "holidays", "until": "2027-01-02T08:00:00+01:00"}
+    fill_in(dag, form)
+    fill_in(dag, {"reason": "it is over", "action": "thaw", "model": "digits"})
+    fill_in(dag, {"reason": "urgent", "action": "override", "model": "digits", "version": 2})
+    bad_forms: list[dict[str, Any]] = [
+        {},
+        {**form, "action": "stop"},
+        {**form, "model": "no-such-model"},
+        {**form, "until": "soon"},
+    ]
+    for bad in bad_forms:
         with pytest.raises(ParamValidationError):
             fill_in(dag, bad)

@@ -11,9 +11,11 @@ from benchmarks.fuzz.targets import (
     judges,
     manifests,
     metrics,
+    operations,
     pods,
     records,
     release_files,
+    retention,
     services,
 )
 
@@ -25,8 +27,10 @@ TARGETS: tuple[Target, ...] = (
     *judges.TARGETS,
     *manifests.TARGETS,
     *metrics.TARGETS,
+    *operations.TARGETS,
     *pods.TARGETS,
     *records.TARGETS,
     *release_files.TARGETS,
+    *retention.TARGETS,
     *services.TARGETS,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import cache
 from random import Random
 from typing import Any
@@ -14,6 +15,12 @@ from benchmarks.fuzz.documents import json_bytes, mutated_json
 from benchmarks.fuzz.target import Target
 from include.model_release.record.events import Event, parse_event_key
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import (
+    HoldOverridden,
+    RaiseHeld,
+    VersionRejected,
+    VersionUnrejected,
+)
 from include.model_release.record.state import release_report
 from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
@@ -38,9 +45,19 @@ def stories() -> tuple[list[dict[str, Any]], ...]:
     return tuple([event.to_document() for event in story.events] for story in (promoted, rolled_back, again))
 
 
+_BY_PEOPLE = (
+    VersionRejected(reason="wrong answers", by="bob"),
+    VersionUnrejected(reason="it was the data", by="carol", rejection_seq=3),
+    RaiseHeld(weight=5, hold="every model is frozen", until=datetime(2026, 12, 28, tzinfo=UTC)),
+    HoldOverridden(by="carol", reason="urgent", hold="frozen", hold_sha256="a" * 64, set_by="bob"),
+)
+
+
 def _events() -> list[Any]:
     by_kind = {event["kind"]: event for story in stories() for event in story}
-    return list(by_kind.values())
+    first = stories()[0][0]
+    told = [{**first, "kind": one.kind, "data": one.to_document()} for one in _BY_PEOPLE]
+    return [*by_kind.values(), *told]
 
 
 def _keys(rng: Random, seeds: Sequence[str]) -> str:
@@ -58,8 +75,12 @@ def _record(rng: Random, _: Any) -> list[Any]:
         events = events[start : start + 40]
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(events))
-        kind = rng.randrange(6)
-        if kind < 3:
+        kind = rng.randrange(7)
+        if kind == 6:
+            one = rng.choice(_BY_PEOPLE)
+            data = one.to_document() if rng.random() < 0.5 else mutate.tree(rng, [one.to_document()])
+            events.insert(at, {**events[at], "kind": one.kind, "data": data})
+        elif kind < 3:
             events[at]["data"] = mutate.tree(rng, [events[at]["data"]])
         elif kind == 3:
             events[at]["seq"] = rng.choice((1, 2, 10**10, 2**63, 10**30, events[-1]["seq"] + 1))

@@ -72,8 +72,10 @@ def _states(make: Any) -> Iterator[Any]:
 
 
 def _object(model: Any) -> Any:
-    routes = model.routes() if hasattr(model, "routes") else []
-    return json.loads(json.dumps({"isvc": model.as_object(), "routes": routes}))
+    seen = {
+        name: getattr(model, name)() if hasattr(model, name) else [] for name in ("routes", "deployments")
+    }
+    return json.loads(json.dumps({"isvc": model.as_object(), **seen}))
 
 
 @cache
@@ -95,7 +97,8 @@ def _read(value: Any) -> None:
     isvc = value.get("isvc") if isinstance(value, dict) else value
     routes = value.get("routes") if isinstance(value, dict) else ()
     isvc, routes = isvc if isinstance(isvc, dict) else {}, routes if isinstance(routes, list) else []
-    observed = observe(isvc, routes)
+    deployments = value.get("deployments") if isinstance(value, dict) else None
+    observed = observe(isvc, routes, deployments if isinstance(deployments, list) else None)
     preflight(isvc, routes)
     json.dumps(next_action(_BACK[0], observed).__dict__, default=str)
     for goal in (*_FORWARD, *_OTHERS, *_BACK):

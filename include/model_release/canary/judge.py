@@ -16,6 +16,9 @@ Where users send too little, golden requests may be replayed beside them. Their 
 to reach the minimum of samples, and a pass that rests on them says so; they never show that the candidate is no worse,
 never shorten the bake, and never clear what users' windows make suspicious.
 
+Where the router leads clearly more or fewer users to the candidate than the step's weight says (`router_share.py`), it
+passes nothing: the verdict is inconclusive until that has changed, and a fail stays a fail.
+
 What it cannot do: a difference within the margin is never found, by design; a difference just beyond it takes
 long; between two bounds of a histogram it sees no latency; and where failures come in bursts
 (`burst_correlation`, `dispersion.py`) a window is worth at most 1/correlation requests. Bursts that last over
@@ -29,6 +32,7 @@ from dataclasses import replace
 
 from include.model_release.canary.golden_replay import GoldenReplayEvidence
 from include.model_release.canary.hypothesis_tests import HypothesisTests
+from include.model_release.canary.router_share import RouterShare
 from include.model_release.canary.totals import Totals
 from include.model_release.canary.verdict import Statistics, Status, Verdict
 from include.model_release.errors import SlipwayError
@@ -58,6 +62,7 @@ class CanaryJudge:
         self.bake_s = 0.0
         self._step = Totals()
         self._canary = Totals()
+        self._router = RouterShare()
         self._failed: str | None = None
         self._no_data_windows = 0
         self.unjudged = Totals()
@@ -67,7 +72,7 @@ class CanaryJudge:
     def begin_step(self, weight: int, bake_s: float) -> None:
         """Begin a step at `weight` percent that is watched for `bake_s` seconds; evidence of earlier steps is kept."""
         self.weight, self.bake_s = weight, float(bake_s)
-        self._step = Totals()
+        self._step, self._router = Totals(), RouterShare()
 
     def observe(self, window: Window) -> Verdict:
         """Take in one window and judge all that was seen so far."""
@@ -77,6 +82,7 @@ class CanaryJudge:
             self._test(window)
         self._step = self._step.plus(window)
         self._canary = self._canary.plus(window)
+        self._router = self._router.plus(window)
         return replace(self.standing(), window=window)
 
     def standing(self) -> Verdict:
@@ -134,7 +140,8 @@ class CanaryJudge:
             )
         if self._failed is not None:
             return "fail", self._failed
-        lacking = self._lacking()
+        # Whatever else is seen: who meets the candidate is not who was meant to.
+        lacking = self._router.doubt(self.weight) or self._lacking()
         if lacking:
             return "inconclusive", lacking
         # What one source makes suspicious the other cannot clear: replays never help a candidate.
@@ -240,6 +247,7 @@ class CanaryJudge:
                 "bake_s": self.bake_s,
                 "step": self._step.to_dict(),
                 "canary": self._canary.to_dict(),
+                **({"router": self._router.to_dict()} if self._router.is_begun else {}),
                 "failed": self._failed,
                 "blind_windows": self._no_data_windows,
                 "questions": self._tests.to_dict(),
@@ -252,8 +260,8 @@ class CanaryJudge:
     def from_json(cls, text: str) -> CanaryJudge:
         """Rebuild a judge from `to_json`'s text.
 
-        A text without replays, or without unjudged counts (saved before there were any), is that of a judge that has
-        seen none.
+        A text without replays, unjudged counts or the router's (saved before there were any) is that of a judge that
+        has seen none.
 
         :raises SlipwayError: it is not such a text.
         """
@@ -267,6 +275,8 @@ class CanaryJudge:
             judge._failed, judge._no_data_windows = state["failed"], int(state["blind_windows"])
             judge._tests.restore(state["questions"])
             judge.unjudged = Totals.from_dict(state.get("unjudged", {}))
+            if state.get("router") is not None:
+                judge._router = RouterShare.from_dict(state["router"])
             if state.get("replayed") is not None:
                 judge._replayed = GoldenReplayEvidence.from_dict(judge.policy, state["replayed"])
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from include.model_release.operations.documents import OperationsDocument
+from include.model_release.operations.retention import Count, Number
 from include.model_release.value_types import Sha256, UtcTime
 
 Outcome = Literal["deleted", "kept"]
@@ -31,11 +32,11 @@ class VersionResult(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: Annotated[int, Field(ge=1)]
+    version: Number
     outcome: Outcome
     why: str
-    objects: int = 0
-    size_bytes: int = 0
+    objects: Count = 0
+    size_bytes: Count = 0
 
 
 class ModelResult(OperationsDocument):

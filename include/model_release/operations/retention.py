@@ -20,6 +20,8 @@ from include.model_release.value_types import UtcTime
 
 _NO_HISTORY = LiveHistory(None, None, {})
 
+Number = Annotated[int, Field(ge=1, lt=10**19)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
 Action = Literal["keep", "delete", "deleted"]
 
 
@@ -63,11 +65,11 @@ class VersionPlan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: Annotated[int, Field(ge=1)]
+    version: Number
     action: Action
     reasons: tuple[str, ...]
-    objects: Annotated[int, Field(ge=0)]
-    size_bytes: Annotated[int, Field(ge=0)]
+    objects: Count
+    size_bytes: Count
     published_at: UtcTime | None = None
 
 

@@ -62,6 +62,7 @@ Count = Annotated[int, Expected("a whole number")]
 MaybeCount = Annotated[int | None, Expected("a whole number")]
 Percent = Annotated[int, Field(ge=0, le=100), Expected("a whole number from 0 to 100")]
 Seconds = Annotated[float, Field(allow_inf_nan=False), Expected("a finite number")]
+MaybeSeconds = Annotated[float | None, Field(allow_inf_nan=False), Expected("a finite number")]
 Document = Annotated[dict[str, Any], Expected("an object")]
 Shares = Annotated[dict[str, int], Expected("percents by revision")]
 MaybeTime = Annotated[
@@ -222,7 +223,11 @@ class RollbackPhase(KnownEvent):
 
 
 class RolledBack(KnownEvent):
-    """The stable version alone has the traffic. Counts are the candidate's from the canary's start until weight 0."""
+    """The stable version alone has the traffic. Counts are the candidate's from the canary's start until weight 0.
+
+    `requests_after_weight_0` are those that the router led to the candidate in `seconds_after_weight_0` afterwards. It
+    is left out where the metrics source gave no data (0 seconds), and both are where nobody looked.
+    """
 
     kind: ClassVar[str] = "rolled_back"
 
@@ -231,6 +236,8 @@ class RolledBack(KnownEvent):
     candidate_errors: MaybeCount
     first_bad_at: MaybeTime = None
     weight_0_at: MaybeTime = None
+    requests_after_weight_0: MaybeCount = Field(default=None, exclude_if=_is_unknown)
+    seconds_after_weight_0: MaybeSeconds = Field(default=None, exclude_if=_is_unknown)
 
 
 class Promoted(KnownEvent):

@@ -42,7 +42,7 @@ _INT64 = 2**63
 TAG_ROUTING = "serving.kserve.io/enable-tag-routing"
 
 DEPLOYMENT_MODE = "serving.kserve.io/deploymentMode"
-# Standard mode: while more than half of a Deployment's pods answer, it is available, and KServe writes the routes.
+# Standard mode: while half of a Deployment's pods answer, it is available, and KServe writes the routes.
 ROLLING_UPDATE = {"maxUnavailable": "50%"}
 
 # KServe renamed its modes; both names are in use.

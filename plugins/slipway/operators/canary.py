@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.errors import SlipwayError
+from include.model_release.errors import ReleaseHeldError, SlipwayError
 from include.model_release.record.kinds import WeightIntended, WeightObserved
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseOperator, recorded_stage
@@ -16,6 +16,7 @@ from slipway.operators.canary_watch import DEFER_GRACE_S, CanaryWatch
 from slipway.release_run import ReleaseRun
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.triggers.first_deploy import FirstDeployTrigger
+from slipway.triggers.hold import HoldChangedTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -41,13 +42,19 @@ class ShiftTrafficOperator(ReleaseOperator):
 
     def run(self, context: Context) -> None:
         """Begin the first step, or deploy the first version."""
-        release_run = self.release_run
         with recorded_stage(self.record, "canary"):
-            if release_run.stable is None:
-                self._deploy_first(release_run)
-                return
-            judge = CanaryJudge(release_run.spec.rollout.analysis)
-            self._begin(context, judge, 0)
+            self._start(context)
+
+    def try_again(self, context: Context, event: Any = None) -> None:
+        """Ask once more whether the canary may begin, after what held it has changed."""
+        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+            self._start(context)
+
+    def resume_held(self, context: Context, event: dict[str, Any], step: int) -> None:
+        """Write down what was seen while the next step was held, and ask once more whether it may begin."""
+        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+            judge = self._watch.take_down(event)
+            self._begin(context, judge, step + 1, event["elapsed_s"])
 
     def resume(self, context: Context, event: dict[str, Any], step: int) -> str | None:
         """Write down what the trigger saw, then go on, end or refuse.
@@ -70,11 +77,30 @@ class ShiftTrafficOperator(ReleaseOperator):
     def _watch(self) -> CanaryWatch:
         return CanaryWatch(self.parts, self.connections, "canary", self.generation)
 
-    def _begin(self, context: Context, judge: CanaryJudge, step: int) -> None:
-        """Ask whether it may be done, write what is intended, then let the trigger do it."""
+    def _start(self, context: Context) -> None:
+        release_run = self.release_run
+        if release_run.stable is None:
+            self._deploy_first(release_run)
+            return
+        self._begin(context, CanaryJudge(release_run.spec.rollout.analysis), 0)
+
+    def _begin(self, context: Context, judge: CanaryJudge, step: int, elapsed_s: float = 0.0) -> None:
+        """Ask whether it may be done, write what is intended, then let the trigger do it.
+
+        Where it is held, the step before goes on being watched and judged; before the first one there is nothing to
+        watch.
+
+        :param elapsed_s: how long the step before has been watched, where it is over already.
+        """
         release_run = self.release_run
         planned = release_run.spec.rollout.steps[step]
-        RaisePermit(self.store, release_run).require(planned.weight)
+        try:
+            RaisePermit(self.store, release_run).require(planned.weight)
+        except ReleaseHeldError as held:
+            if step == 0:
+                self._wait(held)
+            self.log.info("the canary stays at its weight: %s", held)
+            self._watch.go_on(self, context, judge, step - 1, elapsed_s, hold=True, method_name="resume_held")
         judge.begin_step(planned.weight, planned.bake_s)
         self.record.append(
             WeightIntended(
@@ -87,7 +113,10 @@ class ShiftTrafficOperator(ReleaseOperator):
 
     def _deploy_first(self, release_run: ReleaseRun) -> None:
         """Ask whether the version may go live, write that it shall, then let the trigger bring it up."""
-        RaisePermit(self.store, release_run).require(100)
+        try:
+            RaisePermit(self.store, release_run).require(100)
+        except ReleaseHeldError as held:
+            self._wait(held)
         self.record.append(
             WeightIntended(weight=100, storage_uri=release_run.storage_uri, stable_storage_uri=None)
         )
@@ -97,6 +126,21 @@ class ShiftTrafficOperator(ReleaseOperator):
             ),
             method_name="deployed",
             timeout=timedelta(seconds=release_run.spec.rollout.ready_timeout_s + DEFER_GRACE_S),
+        )
+
+    def _wait(self, held: ReleaseHeldError) -> NoReturn:
+        """Wait, in the triggerer, until what holds the release may have changed."""
+        self.log.info("no user is led to the version yet: %s", held)
+        release_run = self.release_run
+        self.defer(
+            trigger=HoldChangedTrigger.of(
+                release_run.bucket,
+                release_run.model,
+                release_run.version,
+                release_run.spec.rollout.release_windows,
+                self.aws_conn_id,
+            ),
+            method_name="try_again",
         )
 
     def deployed(self, context: Context, event: dict[str, Any]) -> None:

@@ -57,8 +57,9 @@ class CanaryWatch:
         *,
         hold: bool = False,
         until_resumed: bool = False,
+        method_name: str = "resume",
     ) -> None:
-        """Defer the task to the trigger, with a judge as it stands; Airflow calls `resume` with what it saw.
+        """Defer the task to the trigger, with a judge as it stands; Airflow calls `method_name` with what it saw.
 
         :param hold: only watch; the step is over and shall not end for its time.
         :param until_resumed: only watch while a person has paused the canary.
@@ -81,7 +82,7 @@ class CanaryWatch:
                 attempt=attempt_of(context),
                 until_resumed=until_resumed,
             ),
-            method_name="resume",
+            method_name=method_name,
             kwargs={"step": step},
             timeout=timedelta(seconds=rollout.ready_timeout_s + rollout.max_bake_s + DEFER_GRACE_S),
         )
@@ -129,5 +130,6 @@ def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError
         f"{canary} was ended by {by}",
         expected="a canary that its release holds until it is decided on",
         found=reason,
-        remedy="it says nothing against the version: mend what ended it, then release it again with `force`",
+        remedy="see why; where it says nothing against the version, release it again with `force` (a person's word "
+        "rejects it: lift that first)",
     )

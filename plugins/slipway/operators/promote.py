@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from include.model_release.canary.judge import CanaryJudge
-from include.model_release.errors import CanaryPausedError
+from include.model_release.errors import CanaryPausedError, ReleaseHeldError
 from include.model_release.record.kinds import Promoted, WeightObserved
 from include.model_release.rollout.holder_identity import Stage
 from include.model_release.rollout.next_action import Promote
@@ -31,7 +31,8 @@ class PromoteOperator(ReleaseOperator):
     It asks the record, not Airflow, whether the version has proved itself: a task that was marked as success has not.
 
     A canary that a person has paused is not promoted: the task waits in the triggerer, where the judge watches on, and
-    promotes when the canary is resumed. It does not fail for a pause, since a failure takes the version back.
+    promotes when the canary is resumed. It does not fail for a pause, since a failure takes the version back. So it is
+    where a freeze or a closed release window holds the promotion.
 
     :param judge: the judge's state after the last step (templated); without one a new judge watches a paused canary.
     :param generation: as that of `ShiftTrafficOperator`.
@@ -59,15 +60,20 @@ class PromoteOperator(ReleaseOperator):
     def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
         """Write down what was seen during the pause, and try again."""
         with airflow_failures(), recorded_stage(self.record, "promote", resumed=True):
-            self._promote(context, self._watch.take_down(event))
+            self._promote(context, self._watch.take_down(event), event["elapsed_s"])
 
     @cached_property
     def _watch(self) -> CanaryWatch:
         return CanaryWatch(self.parts, self.connections, _STAGE, self.generation)
 
-    def _promote(self, context: Context, judge: CanaryJudge) -> None:
+    def _promote(self, context: Context, judge: CanaryJudge, elapsed_s: float = 0.0) -> None:
         release_run, live = self.release_run, LiveService(self.parts)
-        RaisePermit(self.store, release_run).require(100)
+        last = len(release_run.spec.rollout.steps) - 1
+        try:
+            RaisePermit(self.store, release_run).require(100)
+        except ReleaseHeldError as held:
+            self.log.info("the promotion waits: %s", held)
+            self._watch.go_on(self, context, judge, last, elapsed_s, hold=True)
         state = self.record.state()
         lease_holder = LeaseHolder(self.parts.lease, release_run, _STAGE, attempt_of(context))
         try:
@@ -77,7 +83,6 @@ class PromoteOperator(ReleaseOperator):
                 reached = live.reach(Promote(release_run.storage_uri), lease_holder=lease_holder)
         except CanaryPausedError as paused:
             self.log.info("the promotion waits: %s", paused.in_short())
-            last = len(release_run.spec.rollout.steps) - 1
             self._watch.go_on(self, context, judge, last, 0.0, hold=True, until_resumed=True)
             return
         traffic = dict(reached.observed.traffic) if reached.observed else {}

@@ -20,7 +20,7 @@ from include.model_release.admission import (
     require_unreleased,
 )
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
-from include.model_release.errors import ReleaseInProgressError, SlipwayError, UserError
+from include.model_release.errors import ReleaseInProgressError, ReleaseNotNowError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
 from include.model_release.operations.rejection import rejection_due
@@ -42,11 +42,13 @@ from slipway.operators.base import ReleaseOperator
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_service, make_store
 from slipway.release_record.history import ModelHistory, is_taken_back
+from slipway.release_record.holds import HoldReader
 from slipway.release_record.lock import LockOwner, ReleaseLock
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.traffic.reconciler import observe_service
 from slipway.training_configs import require_stateless_source
+from slipway.triggers.hold import HoldChangedTrigger
 from slipway.triggers.lock import LockFreedTrigger
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ class AdmitReleaseOperator(BaseOperator):
             version = parse_version(params["version"])
             store = make_store(self.bucket, spec, self.aws_conn_id)
             self._require_landed(store, spec, version)
+            self._wait_while_held(store, spec, version, triggered_by(context))
             owner = LockOwner(context["run_id"], version, context["dag"].dag_id)
             lock = model_lock(store, spec.model, context)
             holder = lock.acquire(owner)
@@ -153,6 +156,27 @@ class AdmitReleaseOperator(BaseOperator):
         present = [entry.key.removeprefix(paths.incoming) for entry in store.entries(paths.incoming)]
         require_files(ready, present, spec.required_files())
         require_stateless_source(store, spec, version)
+
+    def _wait_while_held(
+        self, store: ModelStoreHook, spec: ReleaseSpec, version: int, who: str | None
+    ) -> None:
+        """Nothing begins during a freeze or outside of the release windows: the release file says what then.
+
+        :raises ReleaseNotNowError: it is not waited for.
+        """
+        record = ReleaseRecord(store, spec.model, version, "")
+        overrides = record.state().overrides if record.started() else ()
+        windows = spec.rollout.release_windows
+        hold = HoldReader(store, spec.model, windows).hold(overrides, who)
+        if hold is None:
+            return
+        what = f"the release of version {version} of {spec.model!r}"
+        error = hold.error(what, refuse=spec.rollout.on_hold == "refuse")
+        if isinstance(error, ReleaseNotNowError):
+            raise error
+        self.log.info("%s", error)
+        changed = HoldChangedTrigger.of(self.bucket, spec.model, version, windows, self.aws_conn_id)
+        self.defer(trigger=changed, method_name="execute")
 
     def _wait_or_refuse(self, spec: ReleaseSpec, holder: LockOwner) -> dict[str, Any]:
         """Another run holds the model's lock: the release file says what then. Retention holds it for moments only."""

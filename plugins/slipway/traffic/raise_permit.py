@@ -1,12 +1,21 @@
-"""What a release run asks before it raises a weight: the record of this attempt and the manifest, read anew."""
+"""What a release run asks before it raises a weight: this attempt's record, the manifest and the freezes, read anew."""
 
 from __future__ import annotations
 
+import logging
+
+from include.model_release.errors import ReleaseHeldError, SlipwayError
+from include.model_release.operations.holds import Hold
 from include.model_release.raise_permission import Raise, raise_refusal
+from include.model_release.record.kinds import RaiseHeld
+from include.model_release.record.state import ReleaseState
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
+from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
+
+log = logging.getLogger(__name__)
 
 
 class RaisePermit:
@@ -25,10 +34,38 @@ class RaisePermit:
         :raises RaiseRefusedError: the record does not show what that needs.
         :raises RecordError: the record cannot be right.
         :raises StoreUnavailableError: it could not be read.
+        :raises ReleaseHeldError: a freeze or a closed window holds it, or nobody knows whether one does; to be asked
+            again. What a version has already, nobody holds back.
+        :raises ReleaseNotNowError: the same, and the release file does not wait for it.
         """
         release_run = self._release_run
         record = ReleaseRecord(self._store, release_run.model, release_run.version, release_run.release_id)
         _, digest = ModelRegistry(self._store).require_with_digest(release_run.model, release_run.version)
-        refusal = raise_refusal(Raise(release_run.release_id, weight, digest), record.state())
+        state = record.state()
+        refusal = raise_refusal(Raise(release_run.release_id, weight, digest), state)
         if refusal is not None:
             raise refusal
+        if weight > (state.weight or 0):
+            self._require_free(record, state, weight)
+
+    def _require_free(self, record: ReleaseRecord, state: ReleaseState, weight: int) -> None:
+        rollout = self._release_run.spec.rollout
+        reader = HoldReader(self._store, state.model, rollout.release_windows)
+        hold = reader.hold(state.overrides, state.triggered_by)
+        if hold is None:
+            return
+        what = f"the raise of version {state.version} of {state.model!r} to {weight} %"
+        error = hold.error(what, refuse=rollout.on_hold == "refuse")
+        if isinstance(error, ReleaseHeldError):
+            _note(record, state, weight, hold)
+        raise error
+
+
+def _note(record: ReleaseRecord, state: ReleaseState, weight: int, hold: Hold) -> None:
+    """Write once what is waited for. What cannot be written changes nothing about the wait."""
+    if hold.told == state.held:
+        return
+    try:
+        record.append(RaiseHeld(weight=weight, hold=hold.told, until=hold.until))
+    except SlipwayError as error:
+        log.warning("that the raise waits could not be written down: %s", error)

@@ -13,6 +13,7 @@ from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Reconciliation
 from slipway.release_context import ReleaseContext
 from slipway.release_record.record import ReleaseRecord
+from slipway.traffic.after_rollback import AfterRollback
 from slipway.traffic.live_service import LiveService, tell
 from slipway.traffic.rollback_notes import RollbackNotes, Why
 
@@ -41,6 +42,7 @@ class Rollback:
         candidate_uri = self._parts.address.candidate_uri
         notes = RollbackNotes(self._open_record, stable_uri, self._why)
         notes.add(StageStarted(stage="roll_back"))
+        after = AfterRollback(self._parts.make_metrics)
         candidate: str | None = None
         weight_0_at: datetime | None = None
 
@@ -52,6 +54,8 @@ class Rollback:
                 candidate = candidate or now.observed.revision_of(candidate_uri) or None
             if weight_0_at is None and _is_off(now.observed, candidate):
                 weight_0_at = datetime.now(UTC)
+                if candidate is not None:
+                    after.begin(candidate, weight_0_at)
             if weight_0_at is not None:
                 notes.write()
 
@@ -63,12 +67,15 @@ class Rollback:
             notes.write()
             raise
         requests, errors = self._final_counts(candidate)
+        seen = after.end()
         notes.add(
             RolledBack(
                 stable_storage_uri=stable_uri,
                 candidate_requests=requests,
                 candidate_errors=errors,
                 weight_0_at=weight_0_at or datetime.now(UTC),
+                requests_after_weight_0=None if seen is None else seen.requests,
+                seconds_after_weight_0=None if seen is None else round(seen.seconds, 3),
             )
         )
         notes.add(StageFinished(stage="roll_back", outcome="passed"))

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[3]
 DAGS = ROOT / "dags"
 FILES = sorted(path.name for path in DAGS.glob("*.py"))
 RELEASE, INTAKE, ROLLBACK, PAUSE = "model_release", "model_intake", "model_rollback", "canary_pause"
-REJECTION = "version_rejection"
+REJECTION, FREEZE = "version_rejection", "release_freeze"
+GC, PIN = "repository_gc", "version_pin"
 # A form filled in as little as possible.
 MINIMAL = {"model": "digits", "version": 2}
 

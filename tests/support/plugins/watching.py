@@ -41,6 +41,7 @@ PLAN = CanaryPlan(
     steps=(_step(20, 0.1), _step(50, 0.1)), window_s=0.05, max_bake_s=0.5, max_no_data_windows=3
 )
 HEALTHY = ((80, 0), (20, 0))
+HALF = ((50, 0), (50, 0))
 FAILING = ((80, 0), (20, 10))
 Live = Callable[..., KnativeModel]
 

@@ -184,3 +184,11 @@ def test_a_list_tells_the_servers_clock(api: Api, objects: KubernetesObjects) ->
     assert listing.items == [BODY]
     assert listing.server_time is not None
     assert api.asked == ["GET /apis/serving.kserve.io/v1beta1/inferenceservices?labelSelector=a%3Db"]
+
+
+@pytest.mark.parametrize("body", ["{}", '{"items": null}', '{"items": [], "metadata": {"continue": "abc"}}'])
+def test_a_list_that_is_not_whole_is_an_error(body: str, api: Api, objects: KubernetesObjects) -> None:
+    """What is not listed is not taken for what is not there."""
+    api.body = body
+    with pytest.raises(ClusterUnavailableError, match="listing inferenceservices failed"):
+        objects.list(SERVICE, "models")

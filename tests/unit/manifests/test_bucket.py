@@ -10,9 +10,18 @@ from typing import Any
 import pytest
 
 from include.model_release.bucket_layout import repository_paths
+from include.model_release.operations.layout import (
+    GC_APPROVAL_KEY,
+    audit_key,
+    plan_key,
+    result_key,
+    run_plan_key,
+)
+from include.model_release.operations.pins import pin_key
 from include.model_release.publishing.build_fingerprint import RECIPE_FILE
 from include.model_release.publishing.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
 from include.model_release.publishing.publication import decision_key, origin_prefix
+from include.model_release.publishing.tombstone import DELETED_MANIFEST_FILE, tombstone_key
 from include.sandbox.host.settings import PROJECT_ROOT
 
 POLICY = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "policy.json").read_text())
@@ -28,6 +37,16 @@ NOT_PUBLISHED = [
     f"{origin_prefix(PATHS)}0",
     f"{PATHS.evidence}digits-3/release.json",
     "staging/digits/3/model.onnx",
+    "records/digits/active.json",
+]
+TOMBSTONE = tombstone_key(PATHS)
+AUDIT = [GC_APPROVAL_KEY, audit_key("digits", 3, "gc-1", "deletion-begun")]
+OF_A_GC_RUN = [
+    run_plan_key("gc-1"),
+    plan_key("gc-1", "digits"),
+    result_key("gc-1", "digits"),
+    f"{PATHS.evidence}{DELETED_MANIFEST_FILE}",
+    pin_key("digits", 3),
     "records/digits/active.json",
 ]
 KNOWN_CONDITIONS = {"ArnNotLike", "Null"}
@@ -108,6 +127,30 @@ def test_only_the_collector_deletes_a_version(key: str) -> None:
         assert denied(role, "s3:BypassGovernanceRetention", key)
 
 
+def test_the_collector_writes_tombstones() -> None:
+    """Nobody else does, for a tombstone ends a version; and each is written once."""
+    assert denied(COLLECTOR, "s3:PutObject", TOMBSTONE, if_none_match=True) == []
+    assert denied(COLLECTOR, "s3:PutObject", TOMBSTONE)
+    for role in (PUBLISHER, OTHER):
+        assert denied(role, "s3:PutObject", TOMBSTONE, if_none_match=True)
+
+
+@pytest.mark.parametrize("role", [PUBLISHER, COLLECTOR, OTHER])
+def test_tombstones_and_the_audit_stay(role: str) -> None:
+    """Nobody removes or replaces what was done to a version; whoever does something may write it down, once."""
+    for key in (TOMBSTONE, *AUDIT):
+        for action in ("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject"):
+            assert denied(role, action, key), (action, key)
+    for key in AUDIT:
+        assert denied(role, "s3:PutObject", key, if_none_match=True) == []
+
+
+@pytest.mark.parametrize("key", OF_A_GC_RUN)
+def test_a_run_of_retention_keeps_its_pages(key: str) -> None:
+    """What else the collector writes is not under the policy."""
+    assert denied(COLLECTOR, "s3:PutObject", key) == []
+
+
 @pytest.mark.parametrize("key", NOT_PUBLISHED)
 @pytest.mark.parametrize("role", [PUBLISHER, OTHER])
 def test_the_rest_of_the_bucket_is_left_alone(role: str, key: str) -> None:
@@ -128,6 +171,6 @@ def test_roles_are_named_alike() -> None:
     arns: Iterable[str] = (
         arn
         for one in POLICY["Statement"]
-        for arn in values(one["Condition"].get("ArnNotLike", {}).get("aws:PrincipalArn", []))
+        for arn in values(one.get("Condition", {}).get("ArnNotLike", {}).get("aws:PrincipalArn", []))
     )
     assert set(arns) == {f"arn:aws:iam::ACCOUNT:role/{role}" for role in (PUBLISHER, COLLECTOR)}

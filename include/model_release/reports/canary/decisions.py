@@ -10,10 +10,12 @@ from include.model_release.record.events import Event
 from include.model_release.record.kinds import (
     EventData,
     Promoted,
+    RaiseHeld,
     Reasoned,
     RollbackStarted,
     RolledBack,
     StepFinished,
+    VersionRejected,
     WeightObserved,
 )
 from include.model_release.reports.canary.document import Decision
@@ -52,6 +54,22 @@ def weight_0_told(events: Sequence[Event]) -> list[datetime]:
     return [at for at in told if at is not None][:1]
 
 
+def _seen_after(data: RolledBack) -> str:
+    """Say what the router's counts showed after weight 0; "" where nobody looked."""
+    requests, seconds = data.requests_after_weight_0, data.seconds_after_weight_0
+    if seconds is None:
+        return ""
+    if requests is None:
+        return "Whether requests reached the candidate after weight 0 is not known: the metrics source gave no data."
+    watched = f"in {duration(seconds)} after weight 0"
+    if not requests:
+        return f"The router's counts show no request to the candidate {watched}."
+    return (
+        f"The router still led {requests:,} requests to the candidate {watched}: it did not do what the status said, "
+        "or they had begun before."
+    )
+
+
 def _said(data: EventData, told: str | None) -> tuple[str, str | None, str] | None:
     """Return kind, author and words of the decision that an event tells; None where it tells none.
 
@@ -71,7 +89,19 @@ def _said(data: EventData, told: str | None) -> tuple[str, str | None, str] | No
         case RollbackStarted():
             return "rollback_started", data.by, f"A rollback was begun: {data.reason}"
         case RolledBack():
-            return "rolled_back", None, "The stable version has all traffic again."
+            return (
+                "rolled_back",
+                None,
+                f"The stable version has all traffic again. {_seen_after(data)}".rstrip(),
+            )
+        case RaiseHeld():
+            return "raise_held", None, f"The raise to {data.weight} % waits: {data.hold}."
+        case VersionRejected():
+            return (
+                "version_rejected",
+                data.by,
+                "The version was rejected: it is not released again by itself.",
+            )
         case Promoted():
             return "promoted", None, "The candidate was promoted: it is the stable version now."
         case _:

@@ -174,7 +174,8 @@ def _good_comes_back(goal: RollBack, entry: CanaryEntry, observed: Observed, vie
     if echo is None or not echo.ready:
         return Wait("Waiting for the good version to answer.", BOOT)
     pods, backend = replicas_before(view, entry), view.backend(entry)
-    short = "" if goal.unseen_may_serve and unseen(view) else missing(view, backend, pods)
+    is_trusted = goal.unseen_may_serve and unseen(view, backend)
+    short = "" if is_trusted else missing(view, backend, pods)
     if entry.percent != 100:
         if entry.min_replicas < pods:
             body = with_replicas(observed, view, entry, pods)

@@ -25,25 +25,22 @@ def replicas_before(view: StandardView, entry: CanaryEntry) -> int:
     return max(next((number for number in noted if number is not None), view.min_replicas or 1), 1)
 
 
-def unseen(view: StandardView) -> str:
-    """Return why nobody knows how many pods there are; "" where it is known."""
+def unseen(view: StandardView, backend: str) -> str:
+    """Return why nobody knows how many pods `backend` has; "" where it is known."""
     if view.deployments is None:
         return (
             "The Deployments cannot be read, so nobody knows how many pods there are: see that the account may list "
             "deployments.apps in this namespace."
         )
-    if view.stable_backend not in view.deployments:
-        return f"There is no Deployment {view.stable_backend} to be seen."
-    return ""
+    return "" if backend in view.deployments else f"There is no Deployment {backend} to be seen."
 
 
 def missing(view: StandardView, backend: str, pods: int) -> str:
     """Return what keeps `backend` from having `pods` available pods; "" where it has them."""
-    hidden = unseen(view)
+    hidden = unseen(view, backend)
     if hidden or view.deployments is None:
         return hidden
-    found = view.deployments.get(backend)
-    available = 0 if found is None else found.available
+    available = view.deployments[backend].available
     if available >= pods:
         return ""
     return f"{available} of the {pods} pods of {backend} that are needed are available."

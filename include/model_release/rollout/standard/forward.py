@@ -147,7 +147,7 @@ def _cannot_begin(goal: StartCanary | ShowCandidate, observed: Observed, view: S
         return hindrance
     if not observed.alone(view.stable_backend):
         return Wait("Waiting for the stable version to have all traffic.", "settle")
-    hidden = unseen(view)
+    hidden = unseen(view, view.stable_backend)
     return Wait(hidden, "settle") if hidden else None
 
 

@@ -9,8 +9,8 @@ A canary of slipway's has a `minReplicas` of its own for as long as it lives: wh
 smaller percent is set, before the route is changed. A ready canary's replicas are taken from stable's minReplicas, so
 that has as many more while there is a canary: whatever the weight, stable could take everyone back. Both change
 in one patch. While the canary boots stable wants those few more, which must not make it unavailable: then KServe would
-leave the routes as they are. So more than half of the pods wanted suffice (`maxUnavailable`), where the owner
-has not said otherwise; this is no part of a pod template and restarts nothing.
+leave the routes as they are. So half of the pods wanted suffice (`maxUnavailable`), where the owner has not said
+otherwise; this is no part of a pod template and restarts nothing.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class RejectVersionOperator(BaseOperator):
             record.append(unrejected_by(who, str(params["reason"]), state, by_other=by_other))
             return f"{name} is not rejected any more; what users have met is released again only with `force`"
         if state is None:
-            _require_known_version(store, spec.model, version)
+            require_known_version(store, spec.model, version)
         elif state.rejection is not None:
             return f"{name} is rejected already: {state.rejection.told}"
         record.append(rejected_by(who, str(params["reason"])))
@@ -99,7 +99,7 @@ def _is_lifted_by_this_run(record: ReleaseRecord, state: ReleaseState | None) ->
     )
 
 
-def _require_known_version(store: ModelStoreHook, model: str, version: int) -> None:
+def require_known_version(store: ModelStoreHook, model: str, version: int) -> None:
     """Refuse a number under which nothing lies: a typing error would reject what may come one day.
 
     :raises InputMissingError: nothing was ever uploaded, published or recorded under it.

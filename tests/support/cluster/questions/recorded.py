@@ -70,7 +70,7 @@ def read_answers(path: Path = ANSWERS) -> dict[str, dict[str, Any]]:
 
 
 def differences(recorded: Any, found: Any, path: str = "") -> list[str]:
-    """Return what differs, one line for each place: `body.metadata.finalizers: real […], emulated nothing`."""
+    """Return what differs, one line for each place: `body.metadata.finalizers: recorded […], found nothing`."""
     if isinstance(recorded, Mapping) and isinstance(found, Mapping):
         keys = sorted({*recorded, *found})
         return [
@@ -88,7 +88,7 @@ def differences(recorded: Any, found: Any, path: str = "") -> list[str]:
         ]
     if recorded == found and type(recorded) is type(found):
         return []
-    return [f"{path}: real {_shown(recorded)}, emulated {_shown(found)}"]
+    return [f"{path}: recorded {_shown(recorded)}, found {_shown(found)}"]
 
 
 _NOTHING = object()

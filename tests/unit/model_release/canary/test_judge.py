@@ -50,7 +50,7 @@ def test_a_blip_that_hits_both_is_no_fault() -> None:
 def test_a_difference_within_the_margin_passes() -> None:
     """0.8 % of errors against 0.5 % is within a margin of half a percent."""
     seen = [window((500, 2 + number % 2), (500, 4), 10.0) for number in range(100)]
-    judged = judge(error_margin_percent=0.5)
+    judged = judge(weight=50, error_margin_percent=0.5)
     assert windows_until_fail(judged, seen) is None
     assert judged.observe(seen[0]).status == "pass"
 
@@ -109,7 +109,7 @@ def test_who_is_above_the_latency_ceiling_is_told_it() -> None:
 def test_the_words_about_latency_survive_a_restart() -> None:
     """A judge that was saved and read again says the same numbers."""
     seen = [timed((0, 500, 450, 50, 0, 0), (0, 250, 200, 0, 50, 0))] * 3
-    judged, again = judge(), judge()
+    judged, again = judge(weight=33), judge(weight=33)
     for one in seen:
         judged.observe(one)
         again = CanaryJudge.from_json(again.to_json())
@@ -155,7 +155,7 @@ def test_no_errors_and_a_bake_that_is_over_pass() -> None:
 
 def test_much_data_show_it_to_be_no_worse() -> None:
     """With enough requests without errors it is shown, not only not refuted; the reason tells the two apart."""
-    judged = judge(bake_s=1e6, error_margin_percent=0.5)
+    judged = judge(weight=50, bake_s=1e6, error_margin_percent=0.5)
     verdicts = [judged.observe(window((500, 0), (500, 0), 10.0)) for _ in range(80)]
     assert verdicts[-1].status == "pass"
     assert "Shown" in verdicts[-1].reason
@@ -163,7 +163,7 @@ def test_much_data_show_it_to_be_no_worse() -> None:
 
 def test_too_little_data_is_inconclusive_however_long_it_lasts() -> None:
     """Without the minimum of candidate requests time alone passes nobody."""
-    judged = judge(bake_s=10.0)
+    judged = judge(weight=1, bake_s=10.0)
     for _ in range(40):
         verdict = judged.observe(window((200, 0), (1, 0)))
     assert verdict.status == "inconclusive"

@@ -104,6 +104,16 @@ def test_times_within_an_event_are_written_in_utc() -> None:
     assert read == event(data)
 
 
+def test_a_rollback_without_a_look_afterwards_is_written_as_it_always_was() -> None:
+    """What was counted after weight 0 is left out where nobody looked, and read where it was written."""
+    old = RolledBack(stable_storage_uri=None, candidate_requests=1, candidate_errors=0)
+    assert not [key for key in old.to_document() if key.endswith("_after_weight_0")]
+    looked = old.model_copy(update={"requests_after_weight_0": 3, "seconds_after_weight_0": 2.5})
+    read = Event.from_bytes(event(looked).to_bytes())
+    assert read == event(looked)
+    assert read.to_document()["data"]["requests_after_weight_0"] == 3
+
+
 def test_fields_of_a_later_version_are_kept() -> None:
     """They come back when the event is written again, and two events that differ in them differ."""
     later = Event.from_document(document("stage_started", stage="canary", region="eu"))

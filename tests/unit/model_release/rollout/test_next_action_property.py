@@ -279,15 +279,17 @@ class KnativeRollback(RolledBackCanary):
     model: KnativeModel
 
     @initialize(
+        ingress_is_alive=st.booleans(),
         own_generation=st.booleans(),
         annotations_reach_revisions=st.booleans(),
         unloadable=st.sampled_from([frozenset(), frozenset({BAD})]),
         story=STORIES,
     )
-    def live(self, story: list[Chapter], **given: Any) -> None:
-        """GOOD has all users."""
+    def live(self, story: list[Chapter], ingress_is_alive: bool, **given: Any) -> None:
+        """GOOD has all users; when it is decided to go back, the ingress may be dead."""
         self.had_preview = any(isinstance(chapter.goal, ShowCandidate) for chapter in story)
         self.begin(live_model(**given), story)
+        self.model.ingress_is_alive = ingress_is_alive
 
     def worst_of(self, model: ClusterModel) -> int:
         """The largest share that users may get of BAD, by the ingress as it is or whenever it acts."""
@@ -311,7 +313,11 @@ class KnativeRollback(RolledBackCanary):
             assert self.model.share(BAD) == 0, action
 
     def teardown(self) -> None:
-        """Whatever the ingress did, once it is back the rollback ends."""
+        """The rollback goes as far as the ingress lets it, and says nothing more; once that is back, it ends."""
+        for _ in range(12):
+            self._turn(BACK)
+            self.model.settle(rounds=2)
+            self.bad_share_never_rises()
         self.model.ingress_is_alive = True
         super().teardown()
 

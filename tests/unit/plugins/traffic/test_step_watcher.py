@@ -18,6 +18,7 @@ from include.model_release.errors import (
 from include.model_release.spec.rollout.plan import Exposure, RolloutStep
 from tests.support.plugins.watching import (
     FAILING,
+    HALF,
     HEALTHY,
     LONG,
     PLAN,
@@ -167,10 +168,22 @@ async def test_the_second_step_raises_the_share_of_the_canary_under_way(
     model = live()
     first, _, _ = watch(release_run, model, HEALTHY)
     assert await first.run() == "advance"
-    second, _, _ = watch(release_run, model, HEALTHY, step=1)
+    second, _, _ = watch(release_run, model, HALF, step=1)
     assert await second.run() == "advance"
     assert model.users() == {STABLE_URI: 50, CANDIDATE_URI: 50}
     assert len(model.revisions) == 2
+
+
+@pytest.mark.parametrize("traffic", [((100, 0), (0, 0)), ((40, 0), (60, 0))])
+async def test_no_step_passes_at_which_the_router_leads_others_to_the_candidate(
+    release_run: ReleaseRun, live: Live, traffic: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
+    """The status says 20 %; where the router counts nobody, or most, the step ends as inconclusive and says so."""
+    watched, _, _ = watch(release_run, live(), traffic, plan=replace(PLAN, on_inconclusive="hold"))
+    assert await watched.run() == "hold"
+    verdict = told(watched, "window_judged").verdict
+    assert verdict["status"] == "inconclusive"
+    assert "The router does not do what the status says: at weight 20 %" in verdict["reason"]
 
 
 async def test_a_watch_that_died_goes_on_with_its_judge_and_its_events(
@@ -202,7 +215,7 @@ async def test_another_watch_takes_over_the_reading_but_not_the_judge(
     model, journal = live(), JournalDouble()
     first, _, metrics = watch(release_run, model, HEALTHY, journal=journal)
     assert await first.run() == "advance"
-    second, _, later = watch(release_run, model, HEALTHY, step=1, journal=journal, name="another")
+    second, _, later = watch(release_run, model, HALF, step=1, journal=journal, name="another")
     later.readings = metrics.readings + 30
     assert await second.run() == "advance"
     judged = next(event.data for event in second.events if event.kind == "window_judged")

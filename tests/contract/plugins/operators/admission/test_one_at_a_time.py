@@ -11,14 +11,25 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import release
 from slipway.operators.release import AdmitReleaseOperator
-from slipway.release_record.lock import LockOwner
+from slipway.release_record.lock import LockOwner, ReleaseLock
 
 from include.model_release.errors import (
     ClusterUnavailableError,
     ReleaseInProgressError,
     StoreUnavailableError,
+    VersionDeletedError,
 )
-from tests.support.release.admission import FORM, RELEASE_FILE, Admit, cause, conclude, context, holder, kinds
+from tests.support.release.admission import (
+    FORM,
+    LOCK,
+    RELEASE_FILE,
+    Admit,
+    cause,
+    conclude,
+    context,
+    holder,
+    kinds,
+)
 
 # --- one release of a model at a time ---
 
@@ -76,6 +87,26 @@ def test_second_release_is_queued(landed: ModelStoreHook, admit: Admit) -> None:
     assert deferred.value.method_name == "execute"
     conclude(first)
     assert admit("digits-2", running=("digits-1",)).release_id == "digits-2"
+
+
+def test_a_release_waits_while_old_versions_are_deleted(
+    landed: ModelStoreHook, admit: Admit, releases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the release file refuses a second release: retention holds the lock for moments."""
+    (releases / "digits.yaml").write_text(RELEASE_FILE + "rollout: {on_concurrent_release: refuse}\n")
+    landed.write(LOCK, LockOwner("gc-1", 1, "repository_gc").to_bytes())
+    monkeypatch.setattr(ReleaseLock, "acquire", lambda lock, owner: lock.holder())
+    with pytest.raises(TaskDeferred):
+        admit()
+
+
+def test_a_deleted_version_is_not_released_again(landed: ModelStoreHook, admit: Admit) -> None:
+    """Its number is used up, whatever training uploads and whatever is forced; nothing is begun."""
+    landed.write("models/digits/2/deleted.json", b"{}")
+    with pytest.raises(AirflowFailException, match="its number cannot be used again") as caught:
+        admit(force=True)
+    assert cause(caught) is VersionDeletedError
+    assert holder(landed) is None
 
 
 def test_dead_release_holds_nobody_up(landed: ModelStoreHook, admit: Admit) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -20,11 +21,13 @@ from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.rollback_address import RollbackAddress
+from slipway.traffic import after_rollback
 from slipway.traffic.reconciler import reconcile
 
 from include.model_release.errors import InputMissingError, SlipwayError
+from include.model_release.metrics.samples import Counters, Reading
 from include.model_release.record.events import SEQ_LIMIT
-from include.model_release.record.kinds import ReleaseStarted, StageStarted, WeightIntended
+from include.model_release.record.kinds import ReleaseStarted, RolledBack, StageStarted, WeightIntended
 from include.model_release.rollout.next_action import StartCanary
 from include.model_release.spec.release_file import parse_release_spec
 from include.sandbox.lab.simulation.knative_model import KnativeModel
@@ -189,6 +192,32 @@ def test_a_missing_metrics_connection_holds_up_nothing(
     restore()
     found = record(store).state()
     assert (found.outcome, found.candidate_errors) == ("rolled_back", None)
+    told = next(event.data for event in record(store).events() if isinstance(event.data, RolledBack))
+    assert (told.requests_after_weight_0, told.seconds_after_weight_0) == (None, 0.0)
+
+
+@pytest.mark.parametrize("per_reading", [0, 7])
+def test_the_record_tells_what_the_router_did_after_weight_0(
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    restore: Restore,
+    monkeypatch: pytest.MonkeyPatch,
+    per_reading: int,
+) -> None:
+    """Requests that still reach the candidate are counted, by the same source as the judge's, and none is told too."""
+    readings = itertools.count(1)
+
+    def read(source: EnvoyMetricsHook, revisions: Iterable[str]) -> dict[str, Reading]:
+        counts = Counters(100 + per_reading * next(readings), 0)
+        return {one: Reading.of(time.time(), {"router": counts}) for one in revisions}
+
+    monkeypatch.setattr(EnvoyMetricsHook, "read", read)
+    monkeypatch.setattr(after_rollback, "SHORTEST_S", 0.01)
+    restore()
+    told = next(event.data for event in record(store).events() if isinstance(event.data, RolledBack))
+    assert told.seconds_after_weight_0
+    assert (told.requests_after_weight_0 or 0) >= per_reading
+    assert bool(told.requests_after_weight_0) == bool(per_reading)
 
 
 def test_an_error_of_no_known_kind_holds_up_nothing(

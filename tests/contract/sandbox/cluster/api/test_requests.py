@@ -58,7 +58,7 @@ def test_an_object_that_is_not_there_is_404(core: client.CoreV1Api, custom: clie
 
 def test_a_resource_that_is_not_served_is_404(emulator: Emulator) -> None:
     """An API that the emulator does not have answers as a cluster in which it is not installed."""
-    answer = send(emulator, "GET", "/apis/apps/v1/namespaces/default/deployments")
+    answer = send(emulator, "GET", "/apis/batch/v1/namespaces/default/jobs")
     assert answer[::2] == (404, "404 page not found\n")
 
 
@@ -176,7 +176,7 @@ def test_the_server_says_what_it_has(emulator: Emulator) -> None:
     api = emulator.api_client()
     assert "emulated" in client.VersionApi(api).get_code().git_version
     groups = [group.name for group in client.ApisApi(api).get_api_versions().groups]
-    assert groups == ["coordination.k8s.io", "gateway.networking.k8s.io", "serving.kserve.io"]
+    assert groups == ["apps", "coordination.k8s.io", "gateway.networking.k8s.io", "serving.kserve.io"]
     resources = {each.name: each for each in client.CoreV1Api(api).get_api_resources().resources}
     assert {"pods", "pods/log", "pods/status", "events", "namespaces"} <= set(resources)
     assert resources["pods"].namespaced

@@ -9,11 +9,13 @@ import pytest
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import (
     Done,
+    Expose,
     FirstDeploy,
     Patch,
     Promote,
     RollBack,
     ShiftWeight,
+    ShowCandidate,
     StartCanary,
     Wait,
     next_action,
@@ -125,6 +127,24 @@ def test_a_canary_begins_without_users() -> None:
     assert model.users() == {V2: 100}
     model.lose(CANDIDATE, 0)
     assert isinstance(drive(model, goal), Done)
+    assert model.users() == {V2: 80, V3: 20}
+
+
+def test_a_preview_grows_to_its_first_weight() -> None:
+    """It has one pod; the decision to raise it still holds when it was given the others."""
+    model = standard_live(replicas=10)
+    goal = ShowCandidate(V3)
+    for _ in range(20):
+        action = next_action(goal, model.read())
+        if isinstance(action, Patch):
+            model.patch(dict(action.body))
+        if isinstance(action, Expose):
+            model.expose(dict(action.body))
+        model.settle()
+    assert isinstance(action, Done)
+    assert model.available(CANDIDATE) == 1
+    assert isinstance(drive(model, StartCanary(V3, 20, generation=model.generation)), Done)
+    assert model.available(CANDIDATE) == 2
     assert model.users() == {V2: 80, V3: 20}
 
 

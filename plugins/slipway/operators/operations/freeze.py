@@ -1,0 +1,155 @@
+"""Stops the raises of a model, or of all, lets them go on, or lets one version go on all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from include.model_release.errors import InputMissingError, UserError
+from include.model_release.identifiers import parse_version
+from include.model_release.operations.freezes import freeze, lifted, parse_freeze
+from include.model_release.operations.holds import overridden_by
+from include.model_release.operations.rejection import REASON_LIMIT
+from include.model_release.spec.release_file import load_model_spec
+from include.model_release.spec.run_overrides import FREEZE_PARAMETERS, require_known
+from slipway.failures import airflow_failures
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.operations.rejection import require_known_version
+from slipway.operators.release import triggered_by
+from slipway.release_context import make_store
+from slipway.release_record.holds import HoldReader
+from slipway.release_record.record import ReleaseRecord
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class FreezeReleasesOperator(BaseOperator):
+    """Writes a freeze, lifts freezes, or overrides for one version what holds it.
+
+    What is asked for comes from the run's Params: ``action`` (``freeze``, ``thaw`` or ``override``), ``model`` (None:
+    every model), ``until`` (of a freeze), ``version`` (of an override) and ``reason``. Every act keeps who did it: the
+    person who started the run. A freeze holds back starts and raises, never a rollback.
+
+    :param releases_dir: the folder with the release files.
+    :param bucket: the bucket (templated).
+    :returns: what is true now, in words.
+    """
+
+    template_fields: Sequence[str] = ("bucket",)
+
+    def __init__(
+        self, *, releases_dir: str, bucket: str, aws_conn_id: str = "aws_default", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.releases_dir = releases_dir
+        self.bucket = bucket
+        self.aws_conn_id = aws_conn_id
+
+    def execute(self, context: Context) -> str:
+        """Do what was asked for; a task that is run again finds done what is done.
+
+        :raises AirflowFailException: there is nothing to lift or override, nobody knows who asks, or another person
+            must.
+        """
+        params = context["params"]
+        acts = {"freeze": self._freeze, "thaw": self._thaw, "override": self._override}
+        with airflow_failures():
+            require_known(params, FREEZE_PARAMETERS)
+            told = acts[str(params["action"])](context, params)
+        self.log.info(told)
+        return told
+
+    def _store(self, model: str | None) -> ModelStoreHook:
+        """Return the bucket, encrypted as the model's release file says; for every model, as the connection says."""
+        if model is None:
+            return ModelStoreHook(self.bucket, self.aws_conn_id)
+        return make_store(self.bucket, load_model_spec(Path(self.releases_dir), model), self.aws_conn_id)
+
+    def _freeze(self, context: Context, params: Any) -> str:
+        model = _model(params)
+        store, until = self._store(model), _moment(params.get("until"))
+        key, content = freeze(
+            model,
+            who=triggered_by(context),
+            now=datetime.now(UTC),
+            until=until,
+            reason=str(params["reason"]),
+            run_id=context["run_id"],
+        )
+        if not store.write_once(key, content):
+            content = store.require(key, remedy="the freeze was written by an earlier try of this task")
+        return parse_freeze(content, key).told
+
+    def _thaw(self, context: Context, params: Any) -> str:
+        model, now = _model(params), datetime.now(UTC)
+        store = self._store(model)
+        found = HoldReader(store, model or "", ()).freezes(model, now)
+        if not found:
+            raise InputMissingError(
+                f"there is no freeze of {_named(model)} to lift",
+                expected="one that has neither ended nor been lifted",
+                found="none",
+                remedy="see whether it is a freeze of every model, or of one",
+            )
+        for one in found:
+            key, content = lifted(
+                one, who=triggered_by(context), now=now, reason=str(params["reason"])[:REASON_LIMIT]
+            )
+            store.write_once(key, content)
+        return f"{len(found)} freezes of {_named(model)} are lifted: {'; '.join(one.told for one in found)}"
+
+    def _override(self, context: Context, params: Any) -> str:
+        model = _model(params)
+        if model is None or params.get("version") is None:
+            raise UserError(
+                "an override is for one version",
+                expected="a model and a version",
+                found="none",
+                remedy="name both",
+            )
+        spec, version = load_model_spec(Path(self.releases_dir), model), parse_version(params["version"])
+        store = self._store(model)
+        causes = HoldReader(store, model, spec.rollout.release_windows).causes(datetime.now(UTC))
+        events = overridden_by(triggered_by(context), str(params["reason"]), causes)
+        record = ReleaseRecord(store, model, version, context["run_id"])
+        state = record.state() if record.started() else None
+        if state is None:
+            require_known_version(store, model, version)
+        given = set() if state is None else {(one.by, one.hold_sha256) for one in state.overrides}
+        for event in events:
+            if (event.by, event.hold_sha256) not in given:
+                record.append(event)
+        told = "; ".join(event.hold for event in events)
+        return f"version {version} of {model!r} goes on all the same, overridden by {events[0].by}: {told}"
+
+
+def _model(params: Any) -> str | None:
+    return None if params.get("model") is None else str(params["model"])
+
+
+def _named(model: str | None) -> str:
+    return "every model" if model is None else repr(model)
+
+
+def _moment(value: object) -> datetime:
+    """Return the moment that a form gives.
+
+    :raises UserError: it is none, or has no time zone.
+    """
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise UserError(
+            "a freeze must have an end",
+            expected="a moment with its time zone, such as 2026-12-28T08:00:00+01:00",
+            found=repr(value)[:100],
+            remedy="fill in `until`",
+        )
+    return moment

@@ -1,0 +1,43 @@
+"""What people are told of requests that the router led to the candidate after weight 0."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from include.model_release.record.events import Event
+from include.model_release.record.kinds import RolledBack
+from include.model_release.reports.canary.decisions import decisions_of
+
+
+def said(requests: int | None, seconds: float | None) -> str:
+    """The words of the decision that ends a rollback."""
+    data = RolledBack(
+        stable_storage_uri=None,
+        candidate_requests=None,
+        candidate_errors=None,
+        requests_after_weight_0=requests,
+        seconds_after_weight_0=seconds,
+    )
+    at = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+    event = Event(1, at, "digits-3", "digits", 3, data)
+    return decisions_of([event])[-1].words
+
+
+@pytest.mark.parametrize(
+    ("requests", "seconds", "words"),
+    [
+        (0, 12.0, "show no request to the candidate in 12 s after weight 0"),
+        (1234, 12.0, "still led 1,234 requests to the candidate in 12 s after weight 0"),
+        (None, 0.0, "the metrics source gave no data"),
+    ],
+)
+def test_a_rollback_says_what_the_router_did(requests: int | None, seconds: float, words: str) -> None:
+    """None, some, or no data."""
+    assert words in said(requests, seconds)
+
+
+def test_a_record_from_before_says_nothing_of_it() -> None:
+    """Nobody looked then."""
+    assert said(None, None) == "The stable version has all traffic again."
