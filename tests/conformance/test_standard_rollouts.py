@@ -57,6 +57,12 @@ def available(rollouts: Rollouts, name: str) -> int:
     return int(found.get("status", {}).get("availableReplicas", 0))
 
 
+def weight_asked_for(rollouts: Rollouts) -> int:
+    """Return the candidate's percent in the spec."""
+    (canary,) = rollouts.service()["spec"]["canary"]
+    return int(canary["trafficPercent"])
+
+
 def predictor_is_ready(rollouts: Rollouts) -> bool:
     """Return whether KServe says so of the stable version."""
     conditions = rollouts.service()["status"]["conditions"]
@@ -176,3 +182,19 @@ def test_users_are_taken_off_a_candidate_though_kserve_leaves_the_routes(standar
         standard.bring(RollBack(stable, uri(2)), limit_s=ROUTES_LIMIT_S)
     assert backends(standard) == {STABLE}
     assert all(HOOKS_CLIENT in writers_of(route) for route in standard.objects(ROUTES))
+
+
+def test_a_candidate_gets_no_weight_before_its_pods_carry_it(standard: Rollouts) -> None:
+    """With one pod of three the spec keeps 50 % back; with all of them it asks for it."""
+    standard.first(1, minReplicas=REPLICAS)
+    candidate = own_version(standard, 2)
+    standard.cluster.fates.at_most_ready(candidate, 1)
+    goal = StartCanary(candidate, 50, version=2)
+    with pytest.raises(TimedOutError):
+        standard.bring(goal, limit_s=NO_WEIGHTS_LIMIT_S)
+    assert weight_asked_for(standard) == 0
+    standard.cluster.fates.at_most_ready(candidate, REPLICAS)
+    with pytest.raises(TimedOutError):
+        standard.bring(goal, limit_s=NO_WEIGHTS_LIMIT_S)
+    assert weight_asked_for(standard) == 50
+    assert backends(standard) == {STABLE}
