@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from include.model_release.rollout.next_action import Done, RollBack, StartCanar
 from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.manifests import FOLDER, objects_of
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
+from tests.support.conformance.standard_mode import (
+    OUR_CLIENT,
+    ROUTES,
+    STABLE,
+    backends,
+    canary_on_frozen_routes,
+    weight_asked_for,
+    writers_of,
+)
 from tests.support.conformance.users import UsersWay
 from tests.support.guard.stage import GuardProcess
 
@@ -20,16 +30,25 @@ RELEASE = HolderIdentity(f"{NAME}-2", "canary", 1)
 LEASE_S = 5
 
 
+@contextmanager
+def guard_of(rollouts: Rollouts, folder: Path) -> Iterator[GuardProcess]:
+    """Have a guard of the namespace, with the rights of its manifest."""
+    for manifest in objects_of(FOLDER / "guard" / "rbac.yaml", rollouts.namespace):
+        rollouts.cluster.api.apply(manifest)
+    token = rollouts.cluster.token_of(rollouts.namespace, "slipway-guard")
+    kubeconfig = rollouts.cluster.plane.kubeconfig(f"guard-{rollouts.namespace}", token)
+    started = GuardProcess(kubeconfig, folder / "guard", "--namespace", rollouts.namespace)
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
 @pytest.fixture
 def guard(knative: Rollouts, tmp_path: Path) -> Iterator[GuardProcess]:
-    """A guard of the namespace."""
-    for manifest in objects_of(FOLDER / "guard" / "rbac.yaml", knative.namespace):
-        knative.cluster.api.apply(manifest)
-    token = knative.cluster.token_of(knative.namespace, "slipway-guard")
-    kubeconfig = knative.cluster.plane.kubeconfig(f"guard-{knative.namespace}", token)
-    started = GuardProcess(kubeconfig, tmp_path / "guard", "--namespace", knative.namespace)
-    yield started
-    started.kill()
+    """A guard of the service in Knative mode."""
+    with guard_of(knative, tmp_path) as started:
+        yield started
 
 
 def test_the_guard_ends_a_canary_that_nobody_renews(knative: Rollouts, guard: GuardProcess) -> None:
@@ -55,3 +74,17 @@ def test_the_guard_ends_a_canary_that_nobody_renews(knative: Rollouts, guard: Gu
     assert users.versions_now() == {uri(1): 100}
     assert lease.release(RELEASE.release_id) is not None
     assert guard.is_running
+
+
+def test_the_guard_takes_users_off_though_kserve_leaves_the_routes(
+    standard: Rollouts, tmp_path: Path
+) -> None:
+    """Where KServe touches no route the guard writes the weights itself, which its Role permits."""
+    canary_on_frozen_routes(standard)
+    lease = LeaseHook(NAME, standard.namespace, standard.hook.kubernetes_conn_id)
+    lease.acquire(RELEASE, lease_s=LEASE_S, candidate_uri=uri(2), stable_uri=uri(1))
+    with guard_of(standard, tmp_path) as guard:
+        wait_until(lambda: backends(standard) == {STABLE}, "users are off the candidate", LEASE_S + 30)
+        guard.wait_for("users_safe")
+    assert weight_asked_for(standard) == 0
+    assert all(OUR_CLIENT in writers_of(route) for route in standard.objects(ROUTES))

@@ -14,78 +14,32 @@ import pytest
 from include.model_release.errors import SpecError, TimedOutError
 from include.model_release.rollout.next_action import Done, FirstDeploy, RollBack, StartCanary
 from tests.support.cluster.emulator import wait_until
-from tests.support.conformance.api import Object
 from tests.support.conformance.kubelet import Fate
-from tests.support.conformance.rollouts import NAME, Rollouts, uri
+from tests.support.conformance.rollouts import Rollouts, uri
+from tests.support.conformance.standard_mode import (
+    NO_WEIGHTS_LIMIT_S,
+    OUR_CLIENT,
+    REPLICAS,
+    ROUTES,
+    STABLE,
+    available,
+    backends,
+    canary_on_frozen_routes,
+    deployments,
+    own_version,
+    predictor_is_ready,
+    weight_asked_for,
+    writers_of,
+)
 
-DEPLOYMENTS = "/apis/apps/v1/deployments"
-ROUTES = "/apis/gateway.networking.k8s.io/v1/httproutes"
 AUTOSCALERS = "/apis/autoscaling/v2/horizontalpodautoscalers"
 CONFIG = "/api/v1/namespaces/kserve/configmaps/inferenceservice-config"
-NO_WEIGHTS_LIMIT_S = 8.0
-REPLICAS = 3
 ROUTES_LIMIT_S = 15.0
-# What the client of our hooks calls itself.
-HOOKS_CLIENT = "OpenAPI-Generator"
-STABLE = f"{NAME}-predictor"
 
 
-def own_version(rollouts: Rollouts, version: int) -> str:
-    """Return a storageUri whose pods' fate is this test's alone."""
-    return f"s3://{rollouts.namespace}/models/{NAME}/{version}/repository"
-
-
-def backends(rollouts: Rollouts) -> set[str]:
-    """Return every Service to which the HTTPRoutes lead a user."""
-    return {
-        backend["name"]
-        for route in rollouts.objects(ROUTES)
-        for rule in route["spec"]["rules"]
-        for backend in rule.get("backendRefs", [])
-        if backend.get("weight") != 0
-    }
-
-
-def deployments(rollouts: Rollouts) -> dict[str, Object]:
-    """Return the Deployments by name."""
-    return {one["metadata"]["name"]: one for one in rollouts.objects(DEPLOYMENTS)}
-
-
-def available(rollouts: Rollouts, name: str) -> int:
-    """Return how many pods of a Deployment are available."""
-    found = deployments(rollouts).get(name, {})
-    return int(found.get("status", {}).get("availableReplicas", 0))
-
-
-def weight_asked_for(rollouts: Rollouts) -> int:
-    """Return the candidate's percent in the spec."""
-    (canary,) = rollouts.service()["spec"]["canary"]
-    return int(canary["trafficPercent"])
-
-
-def predictor_is_ready(rollouts: Rollouts) -> bool:
-    """Return whether KServe says so of the stable version."""
-    conditions = rollouts.service()["status"]["conditions"]
-    return {one["type"]: one["status"] for one in conditions}["PredictorReady"] == "True"
-
-
-def writers_of(route: Object) -> set[str]:
-    """Return the names of the clients that wrote a route, as the API notes them."""
-    return {one["manager"] for one in route["metadata"]["managedFields"]}
-
-
-def split_by_hand(rollouts: Rollouts, candidate: str) -> None:
-    """Lead half of the users to the candidate, as KServe's HTTPRoutes do from 0.21 on."""
-    for route in rollouts.objects(ROUTES):
-        rules = route["spec"]["rules"]
-        for rule in rules:
-            (stable,) = rule["backendRefs"]
-            rule["backendRefs"] = [{**stable, "weight": 50}, {**stable, "name": candidate, "weight": 50}]
-        metadata = route["metadata"]
-        rollouts.cluster.api.merge(
-            f"/apis/gateway.networking.k8s.io/v1/namespaces/{metadata['namespace']}/httproutes/{metadata['name']}",
-            {"spec": {"rules": rules}},
-        )
+def least_replicas(rollouts: Rollouts) -> dict[str, int]:
+    """Return the least number of pods of each Deployment that an autoscaler keeps up."""
+    return {one["metadata"]["name"]: one["spec"]["minReplicas"] for one in rollouts.objects(AUTOSCALERS)}
 
 
 def test_a_canary_whose_weight_never_comes_times_out_and_is_taken_back(standard: Rollouts) -> None:
@@ -137,8 +91,7 @@ def test_the_replicas_are_an_autoscalers(standard: Rollouts) -> None:
     """minReplicas becomes an HPA's, and the Deployment, which starts with one pod, follows it."""
     standard.first(1, minReplicas=REPLICAS)
     wait_until(lambda: available(standard, STABLE) == REPLICAS, f"{REPLICAS} pods")
-    (autoscaler,) = standard.objects(AUTOSCALERS)
-    assert autoscaler["spec"]["minReplicas"] == autoscaler["spec"]["maxReplicas"] == REPLICAS
+    assert least_replicas(standard) == {STABLE: REPLICAS}
 
 
 def test_a_first_deployment_is_not_done_with_one_pod_of_three(standard: Rollouts) -> None:
@@ -163,25 +116,12 @@ def test_one_pod_of_three_may_be_away(standard: Rollouts) -> None:
 
 
 def test_users_are_taken_off_a_candidate_though_kserve_leaves_the_routes(standard: Rollouts) -> None:
-    """KServe touches no route while the stable version's pods are missing: the rollback writes the weights itself.
-
-    KServe 0.20 wrote no weights before, so here somebody else does, as a later KServe would have.
-    """
-    stable = own_version(standard, 1)
-    manifest = standard.manifest(1, minReplicas=REPLICAS)
-    manifest["spec"]["predictor"]["model"]["storageUri"] = stable
-    standard.bring(FirstDeploy(manifest))
-    with pytest.raises(TimedOutError):
-        standard.bring(StartCanary(uri(2), 50, version=2), limit_s=NO_WEIGHTS_LIMIT_S)
-    (candidate,) = set(deployments(standard)) - {STABLE}
-    standard.cluster.fates.of_version(stable, Fate.CRASHES)
-    wait_until(lambda: not predictor_is_ready(standard), "KServe sees that the pods are gone")
-    split_by_hand(standard, candidate)
-    assert backends(standard) == {STABLE, candidate}
+    """KServe touches no route while the stable version's pods are missing: the rollback writes the weights itself."""
+    stable = canary_on_frozen_routes(standard)
     with suppress(TimedOutError):
         standard.bring(RollBack(stable, uri(2)), limit_s=ROUTES_LIMIT_S)
     assert backends(standard) == {STABLE}
-    assert all(HOOKS_CLIENT in writers_of(route) for route in standard.objects(ROUTES))
+    assert all(OUR_CLIENT in writers_of(route) for route in standard.objects(ROUTES))
 
 
 def test_a_candidate_gets_no_weight_before_its_pods_carry_it(standard: Rollouts) -> None:
@@ -193,6 +133,9 @@ def test_a_candidate_gets_no_weight_before_its_pods_carry_it(standard: Rollouts)
     with pytest.raises(TimedOutError):
         standard.bring(goal, limit_s=NO_WEIGHTS_LIMIT_S)
     assert weight_asked_for(standard) == 0
+    # The stable version's pods are not doubled meanwhile: it would be unavailable until they all are up.
+    assert least_replicas(standard)[STABLE] == REPLICAS
+    assert predictor_is_ready(standard)
     standard.cluster.fates.at_most_ready(candidate, REPLICAS)
     with pytest.raises(TimedOutError):
         standard.bring(goal, limit_s=NO_WEIGHTS_LIMIT_S)
