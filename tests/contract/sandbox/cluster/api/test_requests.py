@@ -58,9 +58,19 @@ def test_an_object_that_is_not_there_is_404(core: client.CoreV1Api, custom: clie
 
 def test_a_resource_that_is_not_served_is_404(emulator: Emulator) -> None:
     """An API that the emulator does not have answers as a cluster in which it is not installed."""
-    status, _, body = send(emulator, "GET", "/apis/apps/v1/namespaces/default/deployments")
+    status, _, body = send(emulator, "GET", "/apis/apps/v1/namespaces/default/statefulsets")
     assert (status, body["reason"]) == (404, "NotFound")
     assert body["message"] == "the server could not find the requested resource"
+
+
+def test_deployments_are_the_emulators_own(emulator: Emulator) -> None:
+    """They can be listed, by anybody with a token, and written by nobody."""
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    status, _, body = send(emulator, "GET", path)
+    assert (status, body["kind"], body["items"]) == (200, "DeploymentList", [])
+    status, headers, _ = send(emulator, "POST", path, "{}")
+    assert status == 405
+    assert "POST" not in headers["Allow"]
 
 
 def test_a_verb_that_is_not_served_is_405(emulator: Emulator) -> None:
@@ -177,7 +187,7 @@ def test_the_server_says_what_it_has(emulator: Emulator) -> None:
     api = emulator.api_client()
     assert "emulated" in client.VersionApi(api).get_code().git_version
     groups = [group.name for group in client.ApisApi(api).get_api_versions().groups]
-    assert groups == ["coordination.k8s.io", "gateway.networking.k8s.io", "serving.kserve.io"]
+    assert groups == ["apps", "coordination.k8s.io", "gateway.networking.k8s.io", "serving.kserve.io"]
     resources = {each.name: each for each in client.CoreV1Api(api).get_api_resources().resources}
     assert {"pods", "pods/log", "pods/status", "events", "namespaces"} <= set(resources)
     assert resources["pods"].namespaced
