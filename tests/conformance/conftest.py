@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tests.support.conformance.rollouts import Rollouts
 
 RUNS = Path(__file__).resolve().parents[2] / ".sandbox" / "conformance"
-_cluster_key = pytest.StashKey[RealCluster]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,7 +57,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     began_s = time.monotonic()
     with ExitStack() as clean_up:
         running = start_real_cluster(folder, clean_up)
-        request.config.stash[_cluster_key] = running
         capture = request.config.pluginmanager.getplugin("capturemanager")
         memory = running.processes.memory_mib()
         with capture.global_and_fixture_disabled():

@@ -11,7 +11,7 @@ from pathlib import Path
 import requests
 
 from tests.support.conformance.api import Api
-from tests.support.conformance.build import ETCD, KUBE, Built
+from tests.support.conformance.build import Built
 from tests.support.conformance.certificates import Certificates, make_certificates
 from tests.support.conformance.processes import Processes
 from tests.support.store.connections import LOOPBACK, free_port
@@ -74,7 +74,7 @@ class ControlPlane:
 def start_control_plane(programs: dict[str, Path], processes: Processes, folder: Path) -> ControlPlane:
     """Start the three programs over an empty etcd, and wait until the API serves.
 
-    :param programs: those of `ETCD` and `KUBE`.
+    :param programs: their files, by name.
     :param folder: gets everything that they keep.
     """
     plane = ControlPlane(
@@ -97,7 +97,7 @@ def programs_of(*built: Built) -> dict[str, Path]:
 def _start_etcd(program: Path, processes: Processes, folder: Path) -> str:
     client, peer = (f"http://{LOOPBACK}:{free_port()}" for _ in range(2))
     processes.start(
-        ETCD.name,
+        "etcd",
         program,
         f"--data-dir={folder / 'etcd'}",
         f"--listen-client-urls={client}",
@@ -163,6 +163,3 @@ def _start_controllers(program: Path, processes: Processes, plane: ControlPlane)
         "--v=1",
         ready=lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
     )
-
-
-__all__ = ["ADMIN", "ETCD", "KUBE", "NOBODY", "ControlPlane", "programs_of", "start_control_plane"]

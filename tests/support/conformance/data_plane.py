@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,12 @@ class TritonPods:
         self._servers: dict[str, TritonServer] = {}
         self._revisions: dict[str, str] = {}
         self._ending = ThreadPoolExecutor(max_workers=4)
+        self._is_closed = False
 
     def fate(self, pod: Object) -> Fate | None:
         """Return how the pod's server is, and start it at the first time; None: the pod is of another version."""
         repository = self._repositories.get(storage_uri(pod))
-        if repository is None:
+        if repository is None or self._is_closed:
             return None
         metadata = pod["metadata"]
         server = self._servers.get(metadata["uid"])
@@ -68,6 +69,7 @@ class TritonPods:
         server = self._servers.pop(uid, None)
         self._revisions.pop(uid, None)
         if server is not None:
+            # In another thread: the kubelet has other pods to look at.
             self._ending.submit(server.stop)
 
     def backend(self, revision: str) -> Backend:
@@ -83,6 +85,8 @@ class TritonPods:
 
     def close(self) -> None:
         """End every server."""
+        # The kubelet may still ask, and nothing may begin any more.
+        self._is_closed = True
         for uid in list(self._servers):
             self.end(uid)
         self._ending.shutdown()
@@ -133,15 +137,11 @@ def data_plane(
     :param runtimes: what the kubelet asks for a pod's fate.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    tritons = TritonPods(repositories, folder)
-    closers: list[Callable[[], None]] = [tritons.close]
-    try:
-        envoy = EnvoyIngress(folder, tritons)
-        closers.insert(0, envoy.close)
+    with ExitStack() as stack:
+        tritons = TritonPods(repositories, folder)
+        stack.callback(tritons.close)
         runtimes.append(tritons)
+        stack.callback(runtimes.remove, tritons)
+        envoy = EnvoyIngress(folder, tritons)
+        stack.callback(envoy.close)
         yield envoy
-    finally:
-        if tritons in runtimes:
-            runtimes.remove(tritons)
-        for close in closers:
-            close()

@@ -65,11 +65,11 @@ class UsersWay(threading.Thread):
     def largest_share(self, version_uri: str, since_s: float = 0.0) -> int:
         """Return the largest percent that a version had since a moment, what it had at that moment among it."""
         self.now()
-        revisions = self._revisions_of(version_uri)
-        ends = [*(lead.since_s for lead in self.leads[1:]), float("inf")]
+        revisions, leads = self._revisions_of(version_uri), tuple(self.leads)
+        ends = [*(lead.since_s for lead in leads[1:]), float("inf")]
         return max(
             sum(percent for revision, percent in lead.shares.items() if revision in revisions)
-            for lead, end_s in zip(self.leads, ends, strict=True)
+            for lead, end_s in zip(leads, ends, strict=True)
             if end_s > since_s
         )
 
