@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from include.model_release.bucket_layout import repository_paths
+from include.model_release.operations.freezes import freezes_prefix, lifted_key
 from include.model_release.operations.layout import (
     GC_APPROVAL_KEY,
     audit_key,
@@ -30,7 +31,14 @@ PATHS = repository_paths("digits", 3)
 MODEL = f"{PATHS.repository}digits/3/model.onnx"
 CONFIG = f"{PATHS.repository}digits/config.pbtxt"
 BESIDE = [PATHS.root + name for name in (GOLDEN_FILE, RECIPE_FILE, SBOM_FILE, SIGNATURE_FILE)]
-ONCE = [PATHS.manifest, decision_key(PATHS), f"{PATHS.records}000001-admitted.json"]
+FREEZES = [f"{freezes_prefix(model)}20261228T080000Z-0123456789abcdef.json" for model in (None, "digits")]
+ONCE = [
+    PATHS.manifest,
+    decision_key(PATHS),
+    f"{PATHS.records}000001-admitted.json",
+    *FREEZES,
+    *map(lifted_key, FREEZES),
+]
 NOT_PUBLISHED = [
     f"{PATHS.incoming}model.onnx",
     f"{PATHS.work}model.onnx",
