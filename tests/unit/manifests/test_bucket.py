@@ -26,6 +26,7 @@ from include.model_release.publishing.tombstone import DELETED_MANIFEST_FILE, to
 from include.sandbox.host.settings import PROJECT_ROOT
 
 POLICY = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "policy.json").read_text())
+ROLE = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "collector.json").read_text())
 PUBLISHER, COLLECTOR, OTHER = "slipway-publisher", "slipway-collector", "training"
 PATHS = repository_paths("digits", 3)
 MODEL = f"{PATHS.repository}digits/3/model.onnx"
@@ -182,3 +183,37 @@ def test_roles_are_named_alike() -> None:
         for arn in values(one.get("Condition", {}).get("ArnNotLike", {}).get("aws:PrincipalArn", []))
     )
     assert set(arns) == {f"arn:aws:iam::ACCOUNT:role/{role}" for role in (PUBLISHER, COLLECTOR)}
+
+
+def allowed(action: str, key: str) -> bool:
+    """Whether the collector's own policy allows a request: a statement allows it, and none denies it."""
+    effects = {
+        one["Effect"]
+        for one in ROLE["Statement"]
+        if matches(one["Action"], action) and matches(one["Resource"], f"arn:aws:s3:::BUCKET/{key}")
+    }
+    return effects == {"Allow"}
+
+
+def test_the_collectors_role_is_enough() -> None:
+    """It may read, write and delete what a run of retention reads, writes and deletes."""
+    written = [TOMBSTONE, *AUDIT, *(key for key in OF_A_GC_RUN if key != pin_key("digits", 3))]
+    assert [key for key in written if not allowed("s3:PutObject", key)] == []
+    read = [PATHS.manifest, TOMBSTONE, f"{PATHS.records}000001-admitted.json", *AUDIT, *OF_A_GC_RUN]
+    assert [key for key in read if not allowed("s3:GetObject", key)] == []
+    gone = [MODEL, CONFIG, *BESIDE, PATHS.manifest, decision_key(PATHS), "records/digits/active.json"]
+    assert [key for key in gone if not allowed("s3:DeleteObject", key)] == []
+
+
+def test_the_collectors_role_is_no_more_than_that() -> None:
+    """It writes no version, and deletes neither records nor evidence nor anything beside the versions."""
+    for key in (MODEL, CONFIG, *BESIDE, PATHS.manifest, decision_key(PATHS)):
+        assert not allowed("s3:PutObject", key), key
+    stays = [
+        f"{PATHS.records}000001-admitted.json",
+        f"{PATHS.evidence}r/release.json",
+        f"{PATHS.incoming}ready.json",
+    ]
+    for key in (*stays, *AUDIT, pin_key("digits", 3), "staging/digits/3/model.onnx"):
+        assert not allowed("s3:DeleteObject", key), key
+        assert not allowed("s3:DeleteObjectVersion", key), key
