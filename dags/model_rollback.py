@@ -15,7 +15,7 @@ the one that was live before. The reason and your name go into the record of the
 The version to go back to must be one that its record shows promoted, and its files must be what was published. With
 `emergency` it is not tried on staging first. An emergency without a version leads to what was live before and needs
 nothing but the cluster: neither S3 nor staging nor the metrics. What cannot be written then is written when S3 is back.
-The version that was left needs *Release again* before it can be released anew.
+The version that was left is rejected: `version_rejection` lifts that, and then it needs *Release again*.
 """
 
 from __future__ import annotations

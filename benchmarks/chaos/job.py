@@ -26,6 +26,8 @@ class Job:
         return {
             "run_id": f"{self.model}-{self.version}",
             "dag": SimpleNamespace(dag_id="model_release"),
+            # A person starts each: after a rollback nothing goes on by itself.
+            "dag_run": SimpleNamespace(triggering_user_name="chaos"),
             "ti": SimpleNamespace(try_number=attempt, get_dagrun_state=lambda dag_id, run_id: "failed"),
             "params": {"model": self.model, "version": self.version},
         }

@@ -118,6 +118,8 @@ def plan_retention(facts: ModelFacts, policy: Retention, now: datetime) -> Model
             kept += _reasons_of_history(one.version, facts.history)
             if one.begun_at is None:
                 kept += _reasons_of_policy(one, facts, policy, now, newest)
+            elif kept:
+                kept.append("its deletion was begun and is not finished meanwhile")
             action, reasons = ("keep", kept) if kept else ("delete", [_why_it_goes(one, facts, policy)])
         versions.append(
             VersionPlan(

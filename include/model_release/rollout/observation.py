@@ -238,11 +238,16 @@ class Observed:
         """Return whether no user is led to `storage_uri`: the spec gives it nothing, and no traffic was seen on it."""
         if self.standard is not None:
             return self.traffic_current and _gives_nothing(self.standard, storage_uri)
-        if self.storage_uri == storage_uri:
-            return self.canary_percent == 0 and self.traffic_current and self.share(self.latest_created) == 0
-        replaced = self.annotation(REPLACED_REVISION)
-        if replaced:
-            return self.traffic_current and self.share(replaced) == 0
+        is_named = self.storage_uri == storage_uri
+        if is_named and self.canary_percent != 0:
+            return False
+        left = self.latest_created if is_named else self.annotation(REPLACED_REVISION)
+        if left:
+            # The rest leads to what is rolled out.
+            return self.traffic_current and self.share(left) == 0 and self.latest_rolledout != left
+        return not is_named and self._leads_to_one_of_stable()
+
+    def _leads_to_one_of_stable(self) -> bool:
         return self.alone(self.annotation(STABLE_REVISION)) or self.alone(self.latest_created)
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from include.model_release.bucket_layout import repository_paths
+from include.model_release.operations.freezes import freezes_prefix, lifted_key
 from include.model_release.operations.layout import (
     GC_APPROVAL_KEY,
     audit_key,
@@ -25,12 +26,20 @@ from include.model_release.publishing.tombstone import DELETED_MANIFEST_FILE, to
 from include.sandbox.host.settings import PROJECT_ROOT
 
 POLICY = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "policy.json").read_text())
+ROLE = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "collector.json").read_text())
 PUBLISHER, COLLECTOR, OTHER = "slipway-publisher", "slipway-collector", "training"
 PATHS = repository_paths("digits", 3)
 MODEL = f"{PATHS.repository}digits/3/model.onnx"
 CONFIG = f"{PATHS.repository}digits/config.pbtxt"
 BESIDE = [PATHS.root + name for name in (GOLDEN_FILE, RECIPE_FILE, SBOM_FILE, SIGNATURE_FILE)]
-ONCE = [PATHS.manifest, decision_key(PATHS), f"{PATHS.records}000001-admitted.json"]
+FREEZES = [f"{freezes_prefix(model)}20261228T080000Z-0123456789abcdef.json" for model in (None, "digits")]
+ONCE = [
+    PATHS.manifest,
+    decision_key(PATHS),
+    f"{PATHS.records}000001-admitted.json",
+    *FREEZES,
+    *map(lifted_key, FREEZES),
+]
 NOT_PUBLISHED = [
     f"{PATHS.incoming}model.onnx",
     f"{PATHS.work}model.onnx",
@@ -174,3 +183,37 @@ def test_roles_are_named_alike() -> None:
         for arn in values(one.get("Condition", {}).get("ArnNotLike", {}).get("aws:PrincipalArn", []))
     )
     assert set(arns) == {f"arn:aws:iam::ACCOUNT:role/{role}" for role in (PUBLISHER, COLLECTOR)}
+
+
+def allowed(action: str, key: str) -> bool:
+    """Whether the collector's own policy allows a request: a statement allows it, and none denies it."""
+    effects = {
+        one["Effect"]
+        for one in ROLE["Statement"]
+        if matches(one["Action"], action) and matches(one["Resource"], f"arn:aws:s3:::BUCKET/{key}")
+    }
+    return effects == {"Allow"}
+
+
+def test_the_collectors_role_is_enough() -> None:
+    """It may read, write and delete what a run of retention reads, writes and deletes."""
+    written = [TOMBSTONE, *AUDIT, *(key for key in OF_A_GC_RUN if key != pin_key("digits", 3))]
+    assert [key for key in written if not allowed("s3:PutObject", key)] == []
+    read = [PATHS.manifest, TOMBSTONE, f"{PATHS.records}000001-admitted.json", *AUDIT, *OF_A_GC_RUN]
+    assert [key for key in read if not allowed("s3:GetObject", key)] == []
+    gone = [MODEL, CONFIG, *BESIDE, PATHS.manifest, decision_key(PATHS), "records/digits/active.json"]
+    assert [key for key in gone if not allowed("s3:DeleteObject", key)] == []
+
+
+def test_the_collectors_role_is_no_more_than_that() -> None:
+    """It writes no version, and deletes neither records nor evidence nor anything beside the versions."""
+    for key in (MODEL, CONFIG, *BESIDE, PATHS.manifest, decision_key(PATHS)):
+        assert not allowed("s3:PutObject", key), key
+    stays = [
+        f"{PATHS.records}000001-admitted.json",
+        f"{PATHS.evidence}r/release.json",
+        f"{PATHS.incoming}ready.json",
+    ]
+    for key in (*stays, *AUDIT, pin_key("digits", 3), "staging/digits/3/model.onnx"):
+        assert not allowed("s3:DeleteObject", key), key
+        assert not allowed("s3:DeleteObjectVersion", key), key

@@ -99,7 +99,7 @@ def _bad_is_named(goal: RollBack, observed: Observed) -> Action:
             "Waiting for the controller to take note of the canary before it is replaced."
             + observed.traffic_doubt,
             SHIELD,
-            users_safe=observed.alone(safe),
+            users_safe=_is_seen_on(observed, safe),
         )
     if _is_shielded(observed, safe) or _shield_is_futile(observed, safe):
         return _patch_restore(goal, observed, percent=0)
@@ -108,9 +108,19 @@ def _bad_is_named(goal: RollBack, observed: Observed) -> Action:
     )
 
 
+def _is_seen_on(observed: Observed, safe: str) -> bool:
+    """Return whether all users were seen on the good revision, and stay there.
+
+    Right after a promotion KServe may still have the rest lead to the bad revision, which it has just rolled out, and
+    set that back only then: the traffic shows the good one, the bad one, and the good one again.
+    """
+    return observed.alone(safe) and observed.latest_rolledout == safe
+
+
 def _is_shielded(observed: Observed, safe: str) -> bool:
     """Return whether all users were seen on the good revision, or shall be where nobody will ever see it."""
-    return observed.alone(safe) or (not observed.route_told and observed.is_intended_alone(safe))
+    is_intended = observed.is_intended_alone(safe) and observed.latest_rolledout == safe
+    return _is_seen_on(observed, safe) or (not observed.route_told and is_intended)
 
 
 def _shield_works(observed: Observed, safe: str) -> bool:
@@ -188,7 +198,7 @@ def _good_is_named(goal: RollBack, observed: Observed) -> Action:
         "Waiting for the new revision of the good version to answer.",
         BOOT,
         failure=observed.failure,
-        users_safe=observed.alone(safe_revision(goal, observed)),
+        users_safe=_is_seen_on(observed, safe_revision(goal, observed)),
     )
 
 

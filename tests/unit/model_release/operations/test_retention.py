@@ -118,7 +118,9 @@ def test_a_deletion_that_was_broken_off_is_finished() -> None:
     assert deleted(one) == [6]
     assert "is finished now" in reasons(one, 6)
     assert [each.version for each in one.with_action("deleted")] == [2]
-    assert deleted(plan(stored=[half], named={6: ["pinned"]}, history=LiveHistory(None, None, {}))) == []
+    named = plan(stored=[half], named={6: ["pinned"]}, history=LiveHistory(None, None, {}))
+    assert deleted(named) == []
+    assert reasons(named, 6) == "pinned; its deletion was begun and is not finished meanwhile"
 
 
 def test_what_could_not_be_read_deletes_nothing() -> None:

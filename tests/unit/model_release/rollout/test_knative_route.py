@@ -225,6 +225,29 @@ def test_the_good_uri_in_the_spec_shields_nobody_from_a_bad_revision_with_users(
     assert not model.read().is_shielded_from(V3)
 
 
+def test_good_traffic_of_a_moment_after_a_promotion_makes_nobody_safe() -> None:
+    """KServe still has the bad version as the one rolled out: it leads everyone there again, and then sets it right."""
+    model = canary_at(20)
+    promotion, shield = next_action(Promote(V3), model.read()), RollBack(V2, V3)
+    assert isinstance(promotion, Patch)
+    model.patch(dict(promotion.body))
+    for step in ("sync", "kserve", "route", "ingress"):
+        model.step(step)
+    action = next_action(shield, model.read())
+    assert isinstance(action, Patch)
+    model.patch(dict(action.body))
+    for step in ("sync", "kserve", "route", "ingress", "kserve"):
+        model.step(step)
+    observed = model.read()
+    assert (observed.traffic, observed.traffic_current) == ({CANDIDATE: 0, STABLE: 100}, True)
+    assert observed.latest_rolledout == CANDIDATE
+    waits = next_action(shield, observed)
+    assert isinstance(waits, Wait), waits
+    assert not waits.users_safe
+    assert not observed.is_shielded_from(V3)
+    assert isinstance(drive(model, shield), Done)
+
+
 def test_a_status_from_before_the_canary_does_not_make_its_users_safe() -> None:
     """The route leads users to the candidate already, while the status still has the route of before, ready."""
     model = live_model()

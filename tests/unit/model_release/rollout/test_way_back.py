@@ -105,11 +105,6 @@ def test_a_rollback_before_the_controller_saw_the_canary_waits_for_its_revision(
     action = next_action(RollBack(V2), model.read())
     assert isinstance(action, Wait)
     assert not action.users_safe
-    for step in ("sync", "kserve", "route", "ingress", "kserve"):
-        model.step(step)
-    action = next_action(RollBack(V2), model.read())
-    assert isinstance(action, Wait)
-    assert action.users_safe
     assert isinstance(drive(model, RollBack(V2)), Done)
 
 

@@ -62,6 +62,16 @@ def test_a_resource_that_is_not_served_is_404(emulator: Emulator) -> None:
     assert answer[::2] == (404, "404 page not found\n")
 
 
+def test_deployments_are_the_emulators_own(emulator: Emulator) -> None:
+    """They can be listed, by anybody with a token, and written by nobody."""
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    status, _, body = send(emulator, "GET", path)
+    assert (status, body["kind"], body["items"]) == (200, "DeploymentList", [])
+    status, headers, _ = send(emulator, "POST", path, "{}")
+    assert status == 405
+    assert "POST" not in headers["Allow"]
+
+
 def test_a_verb_that_is_not_served_is_405(emulator: Emulator) -> None:
     """A method that the address does not take is 405 with a Status."""
     status, headers, body = send(emulator, "PUT", "/api/v1/namespaces/default/pods", "{}")

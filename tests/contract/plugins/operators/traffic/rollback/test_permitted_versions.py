@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.release import ConcludeReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
@@ -18,6 +19,8 @@ from include.model_release.record.kinds import (
     ReleaseStarted,
     RolledBack,
     StageFinished,
+    VersionRejected,
+    VersionUnrejected,
 )
 from tests.support.release.proofs import promoted
 from tests.support.release.rollback_by_hand import (
@@ -102,6 +105,12 @@ def test_a_newer_version_must_be_asked_for_as_such(
     back = RunDouble(emergency=True)
     finish(name_it(back), back)
     promoted(store, "digits", 2)
+    with pytest.raises(AirflowFailException, match=r"rejected by alice .* labels were swapped"):
+        name_it(RunDouble(version=2, newer=True))
+    left = ReleaseRecord(store, "digits", 2, "manual__1")
+    rejection = left.state().rejection
+    assert rejection is not None
+    left.append(VersionUnrejected(reason="they were not", by="carol", rejection_seq=rejection.seq))
     with pytest.raises(AirflowFailException, match="version 2 of 'digits' is not older than version 1"):
         name_it(RunDouble(version=2))
     run = RunDouble(version=2, newer=True)
@@ -155,3 +164,79 @@ def test_a_parameter_that_there_is_not_is_refused(name_it: Callable[..., Release
     """A typo in the run's conf is told with the nearest name, and does not pass for its default."""
     with pytest.raises(AirflowFailException, match=r"no parameter `emergncy`.*did you mean `emergency`"):
         name_it(RunDouble(emergncy=True))
+
+
+# --- rejected versions ---
+
+
+@pytest.mark.parametrize("emergency", [False, True])
+def test_nobody_is_led_back_by_name_to_a_rejected_version(
+    emergency: bool,
+    name_it: Callable[..., ReleaseRun],
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    earlier: int,
+) -> None:
+    """Promoted once is not enough, also not in an emergency; the message names who rejected it and why."""
+    ReleaseRecord(store, "digits", earlier, "manual__1").append(
+        VersionRejected(reason="wrong answers", by="bob")
+    )
+    patches = len(service.patches)
+    with pytest.raises(AirflowFailException, match=r"it was rejected by bob .* wrong answers"):
+        name_it(RunDouble(version=earlier, emergency=emergency))
+    assert len(service.patches) == patches
+
+
+def test_the_emergency_way_to_the_version_before_asks_nothing(
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """Also where somebody has rejected it since: it has served until now, and users are to leave the other one."""
+    ReleaseRecord(store, "digits", 1, "manual__1").append(VersionRejected(reason="old", by="bob"))
+    run = RunDouble(emergency=True)
+    finish(name_it(run), run)
+    assert service.model is not None
+    assert service.model.users() == {uri(store, 1): 100}
+
+
+def test_a_live_version_that_was_rejected_is_left_like_any_other(
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """Its rejection stands in nobody's way off it, and stays the first one's."""
+    left = ReleaseRecord(store, "digits", 2, "manual__1")
+    left.append(VersionRejected(reason="wrong answers", by="bob"))
+    run = RunDouble()
+    release_run = name_it(run)
+    validated(store, release_run)
+    finish(release_run, run)
+    assert service.model is not None
+    assert service.model.users() == {uri(store, 1): 100}
+    assert [event.kind for event in left.events()].count("version_rejected") == 1
+
+
+def test_what_a_person_rolls_back_is_rejected_under_that_name(
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """With the reason that was given; one whose target a gate refused stays as it was."""
+    run = RunDouble()
+    release_run = name_it(run)
+    validated(store, release_run)
+    finish(release_run, run)
+    rejection = ReleaseRecord(store, "digits", 2, RUN).state().rejection
+    assert rejection is not None
+    assert (rejection.by, rejection.reason, rejection.stage) == ("alice", "labels were swapped", "rollback")
+
+
+def test_a_target_that_a_gate_refused_does_not_reject_what_stays_live(
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble, store: ModelStoreHook
+) -> None:
+    """Staging writes its word into the record of the live version, about which it says nothing."""
+    run = RunDouble()
+    release_run = name_it(run)
+    left = ReleaseRecord(store, "digits", 2, RUN)
+    left.append(StageFinished(stage="validate", outcome="refused", reason="accuracy"))
+    conclude = ConcludeReleaseOperator(
+        task_id="conclude", wanted="rolled_back", release=release_run.model_dump_json()
+    )
+    with pytest.raises(AirflowFailException, match="refused"):
+        conclude.execute(run.context)
+    assert left.state().rejection is None
