@@ -20,8 +20,8 @@ The release file `include/releases/MODEL.yaml` says how; the form below may chan
 Every step and every verdict, with its numbers, is in the record `records/MODEL/VERSION/` of the bucket; reports are in
 `models/MODEL/VERSION/evidence/`.
 
-To stop a release, mark the run as failed: the rollback still runs. Releases of one model never interleave. A freeze or a
-closed release window holds back the start and each raise (`release_freeze`); it never holds back a rollback.
+To stop a release, mark the run as failed: the rollback still runs. Releases of one model never interleave. A freeze or
+a closed release window holds back the start and each raise (`release_freeze`); it never holds back a rollback.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def test_requests_of_a_sweep_are_measured(monkeypatch: pytest.MonkeyPatch) -> No
     assert (figure.name, figure.unit, figure.value) == (
         "intake_requests_per_sweep",
         "requests",
-        1 + 2 * 4 + 3,
+        1 + 2 * 4 + 4,
     )
-    assert "11 LIST and 1 GET in " in figure.note
-    assert "an event: 5 in " in figure.note
+    assert "12 LIST and 1 GET in " in figure.note
+    assert "an event: 6 in " in figure.note

@@ -9,6 +9,7 @@ from slipway.release_run import ReleaseRun
 
 from tests.support.plugins.watching import (
     FAILING,
+    HALF,
     HEALTHY,
     LONG,
     PLAN,
@@ -74,7 +75,7 @@ async def test_a_try_that_finds_more_users_than_it_gives_takes_them_back_first(
     model, lease = live(), LeaseDouble()
     first, _, _ = watch(release_run, model, HEALTHY, lease=lease)
     assert await first.run() == "advance"
-    second, _, _ = watch(release_run, model, HEALTHY, step=1, lease=lease)
+    second, _, _ = watch(release_run, model, HALF, step=1, lease=lease)
     assert await second.run() == "advance"
     assert model.share(CANDIDATE_URI) == 50
     pause(lease)
