@@ -114,11 +114,15 @@ class Create:
 
 @dataclass(frozen=True)
 class Patch:
-    """Send `body` as a JSON merge patch; on 409 somebody was faster: look again, never force."""
+    """Send `body` as a JSON merge patch; on 409 somebody was faster: look again, never force.
+
+    `fallback` is what takes users off the bad version where the patch meets an error.
+    """
 
     body: Mapping[str, Any]
     reason: str
     phase: str
+    fallback: PatchRoutes | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ class RoutePatch:
 
 @dataclass(frozen=True)
 class PatchRoutes:
-    """Write the weights of HTTPRoutes that KServe has made and leaves as they are; on 409 look again."""
+    """Write the weights of HTTPRoutes that KServe has made and does not change; on 409 look again."""
 
     patches: tuple[RoutePatch, ...]
     reason: str

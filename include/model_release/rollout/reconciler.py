@@ -18,6 +18,8 @@ The rules, for everybody:
 - *Any other error*, and a goal that cannot be reached from what is there, another's change included: give up at once.
 - *In vain.* A wait may name what to do when it has lasted for so long (`Wait.fallback`). That is done again after as
   long. Where it cannot be done, that is said with the wait's reason, and the wait goes on.
+- *Refused.* A patch may name what to do when it meets an error (`Patch.fallback`). Whatever comes of that, the patch's
+  error counts afterwards as it does without.
 - *Time.* When `Limits.timeout_s` is over, give up. What is reached at the last observation is reached.
 """
 
@@ -225,6 +227,8 @@ class Reconciler:
         self._failing_since_s: float | None = None
         self._last: Reconciliation | None = None
         self._fallback = _Fallback()
+        self._sent: Patch | None = None
+        self._patch_error: SlipwayError | None = None
 
     @property
     def reason(self) -> str:
@@ -239,13 +243,33 @@ class Reconciler:
             case Saw():
                 return self._after_observation(event.observed, now_s)
             case Acted():
-                self._failing_since_s = None
-                self._fallback.sent(event.accepted, now_s)
-                return self._pause(now_s)
+                return self._after_action(event.accepted, now_s)
             case Failed():
-                if self._fallback.failed(event.error, now_s):
-                    return self._pause(now_s)
-                return self._after_error(event.error, now_s)
+                return self._after_failure(event.error, now_s)
+
+    def _after_action(self, accepted: bool, now_s: float) -> Step:
+        self._sent = None
+        if self._patch_error is not None:
+            return self._after_failed_patch(self._patch_error, now_s)
+        self._failing_since_s = None
+        self._fallback.sent(accepted, now_s)
+        return self._pause(now_s)
+
+    def _after_failure(self, error: SlipwayError, now_s: float) -> Step:
+        if self._patch_error is not None:
+            return self._after_failed_patch(self._patch_error, now_s)
+        if self._fallback.failed(error, now_s):
+            return self._pause(now_s)
+        patch, self._sent = self._sent, None
+        if patch is None or patch.fallback is None:
+            return self._after_error(error, now_s)
+        self._patch_error = error
+        return Act(patch.fallback)
+
+    def _after_failed_patch(self, error: SlipwayError, now_s: float) -> Step:
+        """Go on after a patch's fallback was tried, with the error of the patch itself."""
+        self._patch_error = None
+        return self._after_error(error, now_s)
 
     def _after_observation(self, observed: Observed | None, now_s: float) -> Step:
         if isinstance(self.goal, RollBack) and now_s - self._began_s > self._limits.unnoted_after_s:
@@ -257,6 +281,7 @@ class Reconciler:
         match action:
             case Create() | Patch() | Expose() | Delete():
                 # Whether the API is well shows when it has answered the action as well.
+                self._sent = action if isinstance(action, Patch) else None
                 return Act(action)
             case Impossible():
                 return GiveUp(self._impossible(action))

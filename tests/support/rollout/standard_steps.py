@@ -87,10 +87,18 @@ class Carried:
     """The reconciler, carried out on a model that goes on by `rounds` each second; `acts` are what was sent.
 
     :param refused: what an attempt to write HTTPRoutes meets; None: it is taken.
+    :param hanging: likewise of the InferenceService.
     """
 
-    def __init__(self, model: StandardModel, goal: Goal, *, refused: SlipwayError | None = None) -> None:
-        self.model, self.refused = model, refused
+    def __init__(
+        self,
+        model: StandardModel,
+        goal: Goal,
+        *,
+        refused: SlipwayError | None = None,
+        hanging: SlipwayError | None = None,
+    ) -> None:
+        self.model, self.refused, self.hanging = model, refused, hanging
         self.acts: list[Any] = []
         self.waits: list[str] = []
         self._reconciler = Reconciler(goal, Limits(poll_s=1.0), name="models/digits", began_s=0.0)
@@ -124,6 +132,8 @@ class Carried:
         self.acts.append(action)
         try:
             if isinstance(action, Patch):
+                if self.hanging is not None:
+                    return Failed(self.hanging)
                 self.model.patch(dict(action.body))
             elif self.refused is not None:
                 return Failed(self.refused)

@@ -24,6 +24,7 @@ class StandardCluster:
         self.events: list[Mapping[str, Any]] = []
         self.routes_are_seen = True
         self.routes_are_writable = True
+        self.kserve_hangs = False
 
     def snapshot(self) -> Snapshot:
         """The model's object and routes."""
@@ -32,6 +33,8 @@ class StandardCluster:
 
     def patch_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """A patch of the model."""
+        if self.kserve_hangs:
+            raise ClusterUnavailableError("patching failed", found="HTTP 500 failed calling webhook")
         try:
             self.model.patch(dict(body))
         except ConflictError:
@@ -126,6 +129,28 @@ def test_the_guard_writes_the_routes_where_kserve_leaves_them_as_they_are() -> N
         model.settle()
         clock[0] += 1
     assert model.share(CANDIDATE_URI) == 0
+    assert guard.look() == Sight()
+    assert len(cluster.events) == 1
+
+
+def test_the_guard_writes_the_routes_at_once_where_kserve_hangs() -> None:
+    """The API asks KServe's webhooks for each patch: users are off all the same, and the spec follows later."""
+    model = canary(20)
+    cluster, clock = StandardCluster(model), [0.0]
+    cluster.kserve_hangs = True
+    guard = guard_of(cluster, clock)
+    for _ in range(12):
+        guard.look()
+        model.step("gateway")
+        clock[0] += 1
+    assert model.share(CANDIDATE_URI) == 0
+    assert model.read().canary_percent == 20
+    assert cluster.events == []
+    cluster.kserve_hangs = False
+    for _ in range(3):
+        guard.look()
+        model.settle()
+    assert model.read().canary_percent == 0
     assert guard.look() == Sight()
     assert len(cluster.events) == 1
 

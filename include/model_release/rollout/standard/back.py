@@ -11,7 +11,8 @@ Stable's replicas are never fewer in between: while there is a canary its minRep
 KServe takes away (`patch.py`), and fall back only when everybody is back and there is no canary.
 
 KServe leaves the HTTPRoutes as they are while stable's Deployment is not available, whatever the spec says. So where
-they do not follow within seconds, slipway writes their weights itself (`routes.py`), and does nothing else. Phase 1
+they do not follow within seconds, and at once where the spec cannot be patched (the API asks KServe's webhooks, and
+KServe hangs), slipway writes their weights itself (`routes.py`), and does nothing else. Phase 1
 waits for no pod: users are better off with too few pods of the good version than with the bad one.
 
 Phase 2 waits for the controller's echo of percent 0 as well: until then a reconciliation that has read the old
@@ -94,11 +95,12 @@ def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> A
     entry = view.own
     if entry is None:
         return _await_stable(observed, view)
+    away = leading_away(view, off=view.backend(entry), to=view.stable_backend, phase=SHIELD)
     if entry.percent != 0:
         echo = view.echo(entry)
         notes = {UNNOTED_RAISE: "true"} if echo is None or echo.percent == 0 else {}
         body = with_percent(observed, view, entry, 0, notes)
-        return Patch(body, "Take all users off the bad revision.", SHIELD)
+        return Patch(body, "Take all users off the bad revision.", SHIELD, fallback=away)
     safe = observed.traffic_current and observed.share(view.backend(entry)) == 0
     if safe and (observed.is_preview or observed.is_start):
         return Patch(without_entry(observed, view, entry), "It never had a user: remove the canary.", RESTORE)
@@ -107,7 +109,7 @@ def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> A
             "Percent 0 is set; waiting to see all traffic on the good revision.",
             SHIELD,
             users_safe=safe,
-            fallback=leading_away(view, off=view.backend(entry), to=view.stable_backend, phase=SHIELD),
+            fallback=away,
         )
     echo = view.echo(entry)
     is_noted = echo is not None and echo.percent == 0 and UNNOTED_RAISE not in entry.notes

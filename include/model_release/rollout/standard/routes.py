@@ -1,8 +1,10 @@
 """Slipway's own write of the HTTPRoutes' weights, for a rollback that KServe does not bring to the users.
 
-KServe leaves its routes as they are while stable's Deployment is not available, whatever the spec says. Then, and for
-the way back alone, slipway writes the weights itself: those that KServe would write. So it writes the same ones
-once it writes again, and nothing has to be handed back.
+KServe leaves its routes as they are while stable's Deployment is not available, whatever the spec says. And while its
+manager hangs, its webhooks keep the API from changing the spec at all. Then, and for the way back alone, slipway writes
+the weights itself: those that KServe would write. So it writes the same ones once it writes again, and nothing has to
+be handed back. Where the spec still names the candidate's percent, KServe may write that once more when it is back: so
+the spec is patched again and again until it has taken percent 0.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchR
             patches.append(RoutePatch(name, {"metadata": version, "spec": {"rules": led}}))
     if not patches:
         return None
-    reason = f"KServe leaves the HTTPRoutes as they are: write their weights, nobody to {off}."
+    reason = f"KServe does not change the HTTPRoutes: write their weights, nobody to {off}."
     return PatchRoutes(tuple(patches), reason, phase)
 
 

@@ -19,7 +19,16 @@ from include.model_release.rollout.next_action import (
     next_action,
     observe,
 )
-from include.model_release.rollout.reconciler import Reached
+from include.model_release.rollout.reconciler import (
+    Act,
+    Acted,
+    Failed,
+    GiveUp,
+    Limits,
+    Reached,
+    Reconciler,
+    Saw,
+)
 from include.sandbox.lab.simulation.standard_model import StandardModel
 from tests.support.rollout.standard_steps import CANDIDATE, STABLE, V2, V3, Carried, canary_at, drive, patched
 
@@ -140,6 +149,41 @@ def test_a_conflict_is_followed_by_a_new_observation() -> None:
     back.run(seconds=6)
     assert [type(one) for one in back.acts][:2] == [PatchRoutes, PatchRoutes]
     assert model.share(V3) == 0
+
+
+HANGING = ClusterUnavailableError(
+    "patching the InferenceService models/digits failed",
+    found="HTTP 500 failed calling webhook: context deadline exceeded",
+)
+
+
+def test_users_are_taken_off_though_the_service_cannot_be_patched() -> None:
+    """KServe hangs, and the API asks its webhooks: the routes are written at once, the spec as soon as it can be."""
+    model = canary_at(50, replicas=3)
+    back = Carried(model, BACK, hanging=HANGING)
+    back.run(seconds=5, rounds=0)
+    assert [type(one) for one in back.acts] == [Patch, PatchRoutes, Patch, Patch, Patch, Patch]
+    model.step("gateway")
+    assert model.users() == {V2: 100}
+    assert model.read().canary_percent == 50
+    back.hanging = None
+    assert isinstance(back.run(), Reached)
+    assert model.users() == {V2: 100}
+    assert "canary" not in model.spec
+
+
+@pytest.mark.parametrize("came_of_it", [Acted(True), Acted(False), Failed(FORBIDDEN)])
+def test_the_error_of_the_patch_counts_whatever_came_of_the_routes(came_of_it: Acted | Failed) -> None:
+    """Who bears no outage gives up with the patch's own error, after the routes were tried."""
+    model = canary_at(50, replicas=3)
+    reconciler = Reconciler(BACK, Limits(outage_s=0.0), name="models/digits", began_s=0.0)
+    first = reconciler.next(Saw(model.read()), 0.0)
+    assert isinstance(first, Act)
+    assert isinstance(first.action, Patch)
+    assert reconciler.next(Failed(HANGING), 1.0) == Act(first.action.fallback)  # type: ignore[arg-type]
+    step = reconciler.next(came_of_it, 2.0)
+    assert isinstance(step, GiveUp)
+    assert step.error is HANGING
 
 
 @pytest.mark.parametrize("goal", [StartCanary(V3, 60), ShiftWeight(60, V3), Promote(V3)])
