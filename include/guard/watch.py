@@ -227,9 +227,8 @@ class Guard:
         elif isinstance(step, GiveUp):
             self._ends.pop(observed.uid)
             self._leave_alone(observed, step, end.reason)
-        elif isinstance(step, Act):
-            while isinstance(step, Act) and isinstance(step.action, Patch | PatchRoutes):
-                step = end.reconciler.next(self._send(step.action, observed, end), self._clock())
+        elif isinstance(step, Act) and isinstance(step.action, Patch | PatchRoutes):
+            end.reconciler.next(self._send(step.action, observed, end), self._clock())
         elif isinstance(step, Pause) and step.after is not None:
             action = step.after.action
             self._say_once(observed, "waiting", phase=action.phase, found=action.reason)

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from include.model_release.errors import SpecError, TimedOutError
+from include.model_release.errors import SpecError, TimedOutError, TransientError
 from include.model_release.rollout.next_action import Done, FirstDeploy, RollBack, StartCanary
 from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.kubelet import Fate
@@ -122,6 +122,20 @@ def test_users_are_taken_off_a_candidate_though_kserve_leaves_the_routes(standar
         standard.bring(RollBack(stable, uri(2)), limit_s=ROUTES_LIMIT_S)
     assert backends(standard) == {STABLE}
     assert all(OUR_CLIENT in writers_of(route) for route in standard.objects(ROUTES))
+
+
+def test_users_are_taken_off_a_candidate_though_kserve_hangs(standard: Rollouts) -> None:
+    """The API asks KServe's webhooks before it changes the service, not before it changes the routes."""
+    stable = canary_on_frozen_routes(standard)
+    asked_for = weight_asked_for(standard)
+    standard.cluster.processes.pause("kserve-manager")
+    try:
+        with pytest.raises(TransientError):
+            standard.bring(RollBack(stable, uri(2)), limit_s=ROUTES_LIMIT_S)
+        assert backends(standard) == {STABLE}
+        assert weight_asked_for(standard) == asked_for > 0
+    finally:
+        standard.cluster.processes.resume("kserve-manager")
 
 
 def test_a_candidate_gets_no_weight_before_its_pods_carry_it(standard: Rollouts) -> None:

@@ -18,8 +18,8 @@ The rules, for everybody:
 - *Any other error*, and a goal that cannot be reached from what is there, another's change included: give up at once.
 - *In vain.* A wait may name what to do when it has lasted for so long (`Wait.fallback`). That is done again after as
   long. Where it cannot be done, that is said with the wait's reason, and the wait goes on.
-- *Refused.* A patch may name what to do when it meets an error (`Patch.fallback`). Whatever comes of that, the patch's
-  error counts afterwards as it does without.
+- *Refused.* A patch may name what to do when it meets an error (`Patch.fallback`): that is done on a new observation.
+  Whatever comes of it, the patch's error counts afterwards as it does without.
 - *Time.* When `Limits.timeout_s` is over, give up. What is reached at the last observation is reached.
 """
 
@@ -250,25 +250,27 @@ class Reconciler:
     def _after_action(self, accepted: bool, now_s: float) -> Step:
         self._sent = None
         if self._patch_error is not None:
-            return self._after_failed_patch(self._patch_error, now_s)
+            return self._after_failed_patch(now_s) if accepted else Observe()
         self._failing_since_s = None
         self._fallback.sent(accepted, now_s)
         return self._pause(now_s)
 
     def _after_failure(self, error: SlipwayError, now_s: float) -> Step:
+        patch, self._sent = self._sent, None
         if self._patch_error is not None:
-            return self._after_failed_patch(self._patch_error, now_s)
+            return self._after_failed_patch(now_s)
         if self._fallback.failed(error, now_s):
             return self._pause(now_s)
-        patch, self._sent = self._sent, None
         if patch is None or patch.fallback is None:
             return self._after_error(error, now_s)
+        # It may have taken long to fail, so that what was observed before it is old.
         self._patch_error = error
-        return Act(patch.fallback)
+        return Observe()
 
-    def _after_failed_patch(self, error: SlipwayError, now_s: float) -> Step:
-        """Go on after a patch's fallback was tried, with the error of the patch itself."""
-        self._patch_error = None
+    def _after_failed_patch(self, now_s: float) -> Step:
+        """Go on after a patch's fallback was tried, or is not needed, with the error of the patch itself."""
+        error, self._patch_error = self._patch_error, None
+        assert error is not None  # noqa: S101  it is called where there is one
         return self._after_error(error, now_s)
 
     def _after_observation(self, observed: Observed | None, now_s: float) -> Step:
@@ -279,6 +281,10 @@ class Reconciler:
         if isinstance(action, Done) or (self._suffices is not None and self._suffices(last)):
             return Reached(last)
         match action:
+            case Patch() if self._patch_error is not None and action.fallback is not None:
+                return Act(action.fallback)
+            case _ if self._patch_error is not None:
+                return self._after_failed_patch(now_s)
             case Create() | Patch() | Expose() | Delete():
                 # Whether the API is well shows when it has answered the action as well.
                 self._sent = action if isinstance(action, Patch) else None

@@ -133,13 +133,13 @@ def test_the_guard_writes_the_routes_where_kserve_leaves_them_as_they_are() -> N
     assert len(cluster.events) == 1
 
 
-def test_the_guard_writes_the_routes_at_once_where_kserve_hangs() -> None:
+def test_the_guard_writes_the_routes_where_kserve_hangs() -> None:
     """The API asks KServe's webhooks for each patch: users are off all the same, and the spec follows later."""
     model = canary(20)
     cluster, clock = StandardCluster(model), [0.0]
     cluster.kserve_hangs = True
     guard = guard_of(cluster, clock)
-    for _ in range(12):
+    for _ in range(13):
         guard.look()
         model.step("gateway")
         clock[0] += 1

@@ -25,6 +25,8 @@ from include.model_release.rollout.reconciler import (
     Failed,
     GiveUp,
     Limits,
+    Observe,
+    Pause,
     Reached,
     Reconciler,
     Saw,
@@ -172,18 +174,32 @@ def test_users_are_taken_off_though_the_service_cannot_be_patched() -> None:
     assert "canary" not in model.spec
 
 
-@pytest.mark.parametrize("came_of_it", [Acted(True), Acted(False), Failed(FORBIDDEN)])
+@pytest.mark.parametrize("came_of_it", [Acted(True), Failed(FORBIDDEN)])
 def test_the_error_of_the_patch_counts_whatever_came_of_the_routes(came_of_it: Acted | Failed) -> None:
-    """Who bears no outage gives up with the patch's own error, after the routes were tried."""
+    """Who bears no outage gives up with the patch's own error, after the routes were tried on a new observation."""
     model = canary_at(50, replicas=3)
     reconciler = Reconciler(BACK, Limits(outage_s=0.0), name="models/digits", began_s=0.0)
     first = reconciler.next(Saw(model.read()), 0.0)
     assert isinstance(first, Act)
     assert isinstance(first.action, Patch)
-    assert reconciler.next(Failed(HANGING), 1.0) == Act(first.action.fallback)  # type: ignore[arg-type]
+    assert reconciler.next(Failed(HANGING), 1.0) == Observe()
+    again = reconciler.next(Saw(model.read()), 1.0)
+    assert again == Act(first.action.fallback)  # type: ignore[arg-type]
+    assert reconciler.next(Acted(False), 1.0) == Observe()
+    assert reconciler.next(Saw(model.read()), 1.0) == again
     step = reconciler.next(came_of_it, 2.0)
     assert isinstance(step, GiveUp)
     assert step.error is HANGING
+
+
+def test_a_rollback_that_was_decided_elsewhere_meanwhile_writes_no_routes() -> None:
+    """What is observed after the error counts: where the spec has taken percent 0 there is nothing to write."""
+    model = canary_at(50, replicas=3)
+    reconciler = Reconciler(BACK, Limits(outage_s=60.0), name="models/digits", began_s=0.0)
+    reconciler.next(Saw(model.read()), 0.0)
+    reconciler.next(Failed(HANGING), 1.0)
+    patched(model, BACK)
+    assert isinstance(reconciler.next(Saw(model.read()), 1.0), Pause)
 
 
 @pytest.mark.parametrize("goal", [StartCanary(V3, 60), ShiftWeight(60, V3), Promote(V3)])
