@@ -82,7 +82,10 @@ class MortalStore(ModelStoreHook):
             self._die()
 
     def _after(self, **_: Any) -> None:
-        if self.requests == self._dies_at:
+        if self._is_dead:
+            raise Killed
+        # A program with several threads may have sent more by the time that this one is answered.
+        if 0 < self._dies_at <= self.requests:
             self._die()
         if self._turns is not None:
             self._turns.end()
