@@ -270,7 +270,7 @@ def _is_recent(path: Path, age_s: float) -> bool:
 def _airflow_is_ready(settings: SandboxSettings) -> bool:
     health = airflow.read_health(settings)
     # The DAG processor counts as healthy before it has read anything.
-    return health is not None and health.is_healthy and health.dags + health.import_errors > 0
+    return health is not None and health.has_read_all
 
 
 @contextmanager

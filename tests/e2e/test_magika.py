@@ -25,6 +25,14 @@ def test_rejected_release_meets_no_user(magika: MagikaStory) -> None:
     assert magika.service_after_rejection is None
 
 
+def test_rejected_version_is_not_released_again_until_that_is_lifted(magika: MagikaStory) -> None:
+    """Not even by force: the run fails, nothing is written but that the rejection is lifted later, with who did it."""
+    assert magika.again.run.state == "failed"
+    assert magika.again.events == magika.rejected.events
+    assert magika.lifted.state == "success"
+    assert magika.first.state.rejection is None
+
+
 def test_who_started_and_who_approved_is_in_the_record(magika: MagikaStory, sandbox: RunningSandbox) -> None:
     """By the names that they log in with; the approval is of the version that was verified."""
     state = magika.first.state

@@ -6,6 +6,7 @@ interfaces.
 
 from __future__ import annotations
 
+import configparser
 import hashlib
 import json
 import os
@@ -75,17 +76,23 @@ class Health:
     """What Airflow says of itself.
 
     `dags` counts the DAGs it has read, `import_errors` the files it could not (both 0 unless all is
-    healthy).
+    healthy), `files` those that lie in the folder of DAGs, one file a workflow.
     """
 
     unhealthy: tuple[str, ...]
     dags: int
     import_errors: int
+    files: int
 
     @property
     def is_healthy(self) -> bool:
         """Whether all components are alive."""
         return not self.unhealthy
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether every file of the folder of DAGs was read, well or not: before, a workflow may be missing."""
+        return self.is_healthy and self.dags + self.import_errors >= self.files
 
 
 def component_commands(settings: SandboxSettings) -> dict[str, list[str]]:
@@ -266,7 +273,7 @@ def read_health(settings: SandboxSettings, timeout_s: float = 10.0) -> Health | 
             one for one in ("metadatabase", *COMPONENTS) if monitor.get(one, {}).get("status") != "healthy"
         ]
         if unhealthy:
-            return Health(tuple(unhealthy), 0, 0)
+            return Health(tuple(unhealthy), 0, 0, 0)
         token = access_token(
             settings.airflow_url, settings.airflow_user, settings.airflow_password, timeout_s
         )
@@ -274,7 +281,13 @@ def read_health(settings: SandboxSettings, timeout_s: float = 10.0) -> Health | 
         errors = _get(settings, "/api/v2/importErrors?limit=1", token, timeout_s)
     except (URLError, HTTPError, OSError, ValueError):
         return None
-    return Health((), int(dags["total_entries"]), int(errors["total_entries"]))
+    return Health((), int(dags["total_entries"]), int(errors["total_entries"]), _count_dag_files(settings))
+
+
+def _count_dag_files(settings: SandboxSettings) -> int:
+    written = configparser.ConfigParser()
+    written.read(settings.airflow_home / "airflow.cfg", encoding="utf-8")
+    return len(list(Path(written.get("core", "dags_folder")).glob("*.py")))
 
 
 def _get(settings: SandboxSettings, path: str, token: str | None, timeout_s: float) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from include.sandbox.services.object_store import READY_SUFFIX, client
 RELEASE_DAG = "model_release"
 ROLLBACK_DAG = "model_rollback"
 INTAKE_DAG = "model_intake"
+REJECTION_DAG = "version_rejection"
 NAMESPACE = "models"
 RELEASE_LIMIT_S = 420.0
 
@@ -236,6 +237,12 @@ class RunningSandbox:
         self._cluster.patch_namespaced_custom_object(*_ISVC, model, dict(body))
 
     # --- what came of it ---
+
+    def unreject(self, model: str, version: int, reason: str) -> DagRun:
+        """Let a rejected version be released again; return the run when it has ended."""
+        form = {"model": model, "version": version, "action": "unreject", "reason": reason}
+        run_id = self.airflow.start_run(REJECTION_DAG, form).run_id
+        return self.wait(lambda: finished(self.airflow.run(REJECTION_DAG, run_id)), f"{run_id} ends")
 
     def run(self, run_id: str) -> DagRun | None:
         """Return a release's run; None where there is none of that id."""

@@ -251,10 +251,15 @@ def on_gpu_story(sandbox: RunningSandbox) -> OnGpuStory:
 
 @dataclass(frozen=True)
 class MagikaStory:
-    """A model that this project did not make: a person rejects its first release, and approves the next one."""
+    """A model that this project did not make: a person rejects its first release, and approves a later one.
+
+    In between it is started in vain, and the rejection is lifted.
+    """
 
     rejected: Ended
     service_after_rejection: Observed | None
+    again: Ended
+    lifted: DagRun
     first: Ended
     service: Observed | None
 
@@ -263,8 +268,10 @@ def magika_story(sandbox: RunningSandbox) -> MagikaStory:
     """The model of the wheel magika goes live."""
     upload_magika(sandbox.s3, sandbox.settings.bucket)
     rejected, service_after_rejection = _answered(sandbox, "Reject"), sandbox.service(MAGIKA)
+    again = sandbox.ended(MAGIKA, 1, sandbox.start(MAGIKA, 1, force=True))
+    lifted = sandbox.unreject(MAGIKA, 1, "the person who said no has looked again")
     first = _answered(sandbox, "Approve")
-    return MagikaStory(rejected, service_after_rejection, first, sandbox.service(MAGIKA))
+    return MagikaStory(rejected, service_after_rejection, again, lifted, first, sandbox.service(MAGIKA))
 
 
 def _answered(sandbox: RunningSandbox, option: str) -> Ended:
