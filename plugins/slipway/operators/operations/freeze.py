@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
 
 from include.model_release.errors import InputMissingError, UserError
 from include.model_release.identifiers import parse_version
@@ -18,6 +15,7 @@ from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.run_overrides import FREEZE_PARAMETERS, require_known
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.operations.form import FormOperator
 from slipway.operators.operations.rejection import require_known_version
 from slipway.operators.release import triggered_by
 from slipway.release_context import make_store
@@ -28,27 +26,15 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class FreezeReleasesOperator(BaseOperator):
+class FreezeReleasesOperator(FormOperator):
     """Writes a freeze, lifts freezes, or overrides for one version what holds it.
 
     What is asked for comes from the run's Params: ``action`` (``freeze``, ``thaw`` or ``override``), ``model`` (None:
     every model), ``until`` (of a freeze), ``version`` (of an override) and ``reason``. Every act keeps who did it: the
     person who started the run. A freeze holds back starts and raises, never a rollback.
 
-    :param releases_dir: the folder with the release files.
-    :param bucket: the bucket (templated).
     :returns: what is true now, in words.
     """
-
-    template_fields: Sequence[str] = ("bucket",)
-
-    def __init__(
-        self, *, releases_dir: str, bucket: str, aws_conn_id: str = "aws_default", **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.releases_dir = releases_dir
-        self.bucket = bucket
-        self.aws_conn_id = aws_conn_id
 
     def execute(self, context: Context) -> str:
         """Do what was asked for; a task that is run again finds done what is done.

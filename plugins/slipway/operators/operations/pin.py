@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import UserError
@@ -18,6 +15,7 @@ from include.model_release.operations.pins import Pin, pin_key
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.run_overrides import PIN_PARAMETERS, require_known
 from slipway.failures import airflow_failures
+from slipway.operators.operations.form import FormOperator
 from slipway.operators.release import triggered_by
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_store
@@ -26,25 +24,12 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class PinVersionOperator(BaseOperator):
+class PinVersionOperator(FormOperator):
     """Pins a version, so that retention keeps it, or takes the pin away.
 
     What is asked for comes from the run's Params: ``model``, ``version``, ``action`` (``pin`` or ``unpin``) and
     ``reason``.
-
-    :param releases_dir: the folder with the release files.
-    :param bucket: the bucket (templated).
     """
-
-    template_fields: Sequence[str] = ("bucket",)
-
-    def __init__(
-        self, *, releases_dir: str, bucket: str, aws_conn_id: str = "aws_default", **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.releases_dir = releases_dir
-        self.bucket = bucket
-        self.aws_conn_id = aws_conn_id
 
     def execute(self, context: Context) -> str:
         """Write or remove the pin, and keep for ever who did it.

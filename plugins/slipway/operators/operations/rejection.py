@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from airflow.sdk import BaseOperator
+from typing import TYPE_CHECKING
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import InputMissingError
@@ -17,6 +14,7 @@ from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import REJECTION_PARAMETERS, require_known
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.operations.form import FormOperator
 from slipway.operators.release import triggered_by
 from slipway.release_context import make_store
 from slipway.release_record.record import ReleaseRecord
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class RejectVersionOperator(BaseOperator):
+class RejectVersionOperator(FormOperator):
     """Writes into a version's record that it is rejected, or that a rejection is lifted.
 
     A rejected version is not started by events, by the sweep or by a person, `force` or not; a release of it that is
@@ -35,20 +33,8 @@ class RejectVersionOperator(BaseOperator):
     What is asked for comes from the run's Params: ``model``, ``version``, ``action`` (``reject`` or ``unreject``) and
     ``reason``. The record keeps who did it: the person who started the run.
 
-    :param releases_dir: the folder with the release files.
-    :param bucket: the bucket (templated).
     :returns: what is true now, in words.
     """
-
-    template_fields: Sequence[str] = ("bucket",)
-
-    def __init__(
-        self, *, releases_dir: str, bucket: str, aws_conn_id: str = "aws_default", **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.releases_dir = releases_dir
-        self.bucket = bucket
-        self.aws_conn_id = aws_conn_id
 
     def execute(self, context: Context) -> str:
         """Write the event; a task that is run again finds its own written.
