@@ -1,8 +1,8 @@
 """Lies in the sandbox's AIRFLOW_HOME/config, where each of Airflow's processes imports it at its start.
 
 Three things that cannot be said in airflow.cfg: how SQLite is opened, in which thread the API server writes its
-audit log, and what the scheduler imports ahead of time. The LocalExecutor forks a process for each task: what the
-scheduler has imported, no task imports again.
+audit log, and what the scheduler and the DAG processor import ahead of time. The LocalExecutor forks a process for each
+task, and the DAG processor one for each file: what the parent has imported, no child imports again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import event
@@ -20,9 +20,8 @@ from sqlalchemy.engine import Engine
 # Several processes write: wait for each other rather than fail with "database is locked".
 SQLITE_CONNECT_ARGS = {"timeout": 30}
 
-# What the DAGs' tasks import, this project's own operators too: a second for each task. So a change in plugins/ or
-# include/ takes effect at the next start, as it does wherever Airflow's plugins are changed.
-PREIMPORTED = (
+# What the DAGs' tasks import and reading the DAG files needs in part: a second for each process.
+LIBRARIES = (
     "airflow.providers.amazon.aws.hooks.s3",
     "airflow.providers.amazon.aws.hooks.sqs",
     "airflow.providers.cncf.kubernetes.operators.pod",
@@ -30,10 +29,15 @@ PREIMPORTED = (
     "airflow.providers.standard.operators.trigger_dagrun",
     "airflow.sdk.execution_time.supervisor",
     "airflow.sdk.execution_time.task_runner",
-    "great_expectations",
     "kubernetes.client",
     "numpy",
     "pydantic",
+    "yaml",
+)
+# What only tasks import, this project's own operators too. So a change in plugins/ or include/ takes effect in tasks at
+# the next start, as it does wherever Airflow's plugins are changed.
+IN_TASKS = (
+    "great_expectations",
     "slipway.operators.approval",
     "slipway.operators.benchmark",
     "slipway.operators.canary",
@@ -46,8 +50,8 @@ PREIMPORTED = (
     "slipway.operators.staging",
     "slipway.operators.validate",
     "tritonclient.http",
-    "yaml",
 )
+PREIMPORTED = {"scheduler": LIBRARIES + IN_TASKS, "dag-processor": LIBRARIES}
 
 
 @event.listens_for(Engine, "connect")
@@ -104,16 +108,15 @@ def _write_the_audit_log_in_a_thread() -> None:
     decorators.action_logging = action_logging
 
 
-def _preimport() -> None:
-    for name in PREIMPORTED:
+def _preimport(names: Iterable[str]) -> None:
+    for name in names:
         try:
             importlib.import_module(name)
         except ImportError as error:
             print(f"{name} is not imported ahead of time: {error}", file=sys.stderr)
 
 
-if sys.argv[1:2] == ["scheduler"] and os.environ.get("SLIPWAY_PREIMPORT", "1") != "0":
-    _preimport()
+_preimport(PREIMPORTED.get("".join(sys.argv[1:2]), ()))
 
 if sys.argv[1:2] == ["api-server"]:
     _write_the_audit_log_in_a_thread()
