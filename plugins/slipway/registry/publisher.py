@@ -86,14 +86,8 @@ class Publisher:
         """
         paths = repository_paths(manifest.model, manifest.version)
         files = {f"repository/{path}": source for path, source in sources.items()} | dict(attachments)
-        decided = self._decided(paths)
-        if decided is None:
-            manifest = self._attached(manifest, attachments)
-            if sign is not None:
-                files[SIGNATURE_FILE] = sign(manifest)
-                manifest = self._attached(manifest, {SIGNATURE_FILE: files[SIGNATURE_FILE]})
-            decided = self._decide(manifest, files, paths)
         try:
+            decided = self._decided(paths) or self._decide(manifest, files, attachments, sign, paths)
             self._lay_in_place(decided, files, paths)
         except SlipwayError:
             # Another publisher may have finished meanwhile, and tidied up what was being copied from.
@@ -212,8 +206,22 @@ class Publisher:
 
     # 2: one object decides
 
-    def _decide(self, manifest: Manifest, files: Mapping[str, Source], paths: RepositoryPaths) -> Publication:
-        """Decide for these files, unless somebody has decided meanwhile; return what holds."""
+    def _decide(
+        self,
+        manifest: Manifest,
+        files: dict[str, Source],
+        attachments: Mapping[str, Source],
+        sign: Callable[[Manifest], bytes] | None,
+        paths: RepositoryPaths,
+    ) -> Publication:
+        """Decide for these files, unless somebody has decided meanwhile; return what holds.
+
+        The signature, where one is made, becomes one of the files.
+        """
+        manifest = self._attached(manifest, attachments)
+        if sign is not None:
+            files[SIGNATURE_FILE] = sign(manifest)
+            manifest = self._attached(manifest, {SIGNATURE_FILE: files[SIGNATURE_FILE]})
         entries = placed_files(manifest)
         pinned = each(lambda path: self._pinned(files[path], entries[path], paths), entries, self._workers)
         own = Publication(manifest=manifest, origins=dict(zip(entries, pinned, strict=True)))

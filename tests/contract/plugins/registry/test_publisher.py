@@ -133,6 +133,27 @@ def rival(store: ModelStoreHook, first: Publication, version: int) -> Publicatio
     return Publication(first.manifest.model_copy(update={"files": files}), sources, first.golden)
 
 
+def test_copies_that_another_publisher_has_tidied_away(
+    store: ModelStoreHook, prepare_version: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who finds a copy laid aside, and then gone, looks whether the version has been published meanwhile."""
+    one = prepared(prepare_version, next(_versions))
+    slow = ModelStoreHook(store.bucket, store.aws_conn_id)
+    copy = slow.copy
+
+    def copy_when_the_other_lays_aside(source: str, destination: str, **options: Any) -> str | None:
+        monkeypatch.setattr(slow, "copy", copy)
+        store.write(destination, store.require(source, remedy="lay it there"))
+        found = copy(source, destination, **options)
+        assert publish(store, one)
+        return found
+
+    monkeypatch.setattr(slow, "copy", copy_when_the_other_lays_aside)
+    assert publish(slow, one) is False
+    assert verify_version(store, "digits", one.manifest.version) == []
+    assert left_over(store, one.manifest.version) == []
+
+
 def test_decided_version_outlives_its_sources(store: ModelStoreHook, prepare_version: Prepare) -> None:
     """What was decided is finished by a publisher with other bytes, from where it was laid; that one is told."""
     one = prepared(prepare_version, 1)
