@@ -1,4 +1,4 @@
-"""What holds for every contract test, and which of them measure time: few others run beside those."""
+"""What holds for every contract test: which of them measure time, and in which order they are begun."""
 
 from __future__ import annotations
 
@@ -28,6 +28,36 @@ MEASURING = tuple(
         "sandbox/test_lifecycle.py",
     )
 )
+# Files that take longest, the longest first: workers that share the files then end at about the same time. The rest
+# follows as it was found.
+LONGEST = tuple(
+    _HERE / name
+    for name in (
+        "benchmarks/chaos/test_chaos.py",
+        "sandbox/test_lifecycle.py",
+        "plugins/hooks/test_transfer.py",
+        "plugins/operators/operations/test_gc.py",
+        "plugins/operators/test_converted_models_served.py",
+        "pod_scripts/test_convert_pytorch.py",
+        "plugins/pods/test_verified_download.py",
+        "plugins/operators/test_bundle.py",
+        "plugins/registry/test_signed_release.py",
+        "pod_scripts/test_convert_ensemble.py",
+        "guard/test_guard.py",
+        "pod_scripts/test_convert_python.py",
+        "plugins/traffic/test_preview.py",
+        "plugins/operators/answers/test_text_models.py",
+        "plugins/traffic/test_standard_canary.py",
+        "plugins/operators/operations/test_gc_stalled.py",
+        "plugins/traffic/test_missing_pods.py",
+        "pod_scripts/test_convert_onnx.py",
+        "plugins/registry/test_interrupted_download.py",
+        "sandbox/serving/test_kserve.py",
+        "plugins/operators/traffic/rollback/test_permitted_versions.py",
+        "dags/test_scheduling.py",
+        "pod_scripts/test_convert_estimators.py",
+    )
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,13 +65,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "measures: measures time or judges live traffic; few others run beside it"
     )
-    gone = [path for path in MEASURING if not path.exists()]
+    gone = [path for path in (*MEASURING, *LONGEST) if not path.exists()]
     if gone:
         raise pytest.UsageError(f"{__file__} names what is not there: {', '.join(map(str, gone))}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what measures."""
+    """Mark what measures, and put what takes longest first."""
     for item in items:
         if any(item.path == path or path in item.path.parents for path in MEASURING):
             item.add_marker(pytest.mark.measures)
+    rank = {path: number for number, path in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
