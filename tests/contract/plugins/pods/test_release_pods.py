@@ -108,7 +108,7 @@ def test_a_pod_that_the_cluster_forbids_fails_the_task_without_retries(
     store: ModelStoreHook, core: client.CoreV1Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What admission says is in the task's failure: trying again would change nothing."""
-    monkeypatch.setattr("slipway.operators.pod.container_security", lambda: None)
+    monkeypatch.setattr("slipway.pods.execution.container_security", lambda: None)
     operator = converting(store)
     with pytest.raises(AirflowFailException, match=r"the cluster refuses the pod.*violates PodSecurity"):
         operator.execute(context_of(operator))

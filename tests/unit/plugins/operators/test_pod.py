@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from kubernetes.client import ApiClient
 from slipway.operators.convert import ConvertModelOperator
 from slipway.release_run import ReleaseRun
@@ -14,6 +13,9 @@ from slipway.release_run import ReleaseRun
 from include.model_release.errors import SpecError
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
 from include.sandbox.cluster.admission.pod_security import violations
+
+if TYPE_CHECKING:
+    from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
 _LANGUAGE_MODEL = parse_release_spec(
@@ -44,12 +46,17 @@ def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str
         stable=None,
     )
     operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json())
+    runs = _run_by(operator)
     # Only asked whether it is inside the cluster, and for the namespace.
-    operator.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: "slipway")
-    operator._fill_in(operator.describe(release_run), release_run)
-    pod = KubernetesPodOperator.build_pod_request_obj(operator)
-    manifest: dict[str, Any] = ApiClient().sanitize_for_serialization(pod)
+    runs.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: "slipway")
+    manifest: dict[str, Any] = ApiClient().sanitize_for_serialization(runs.build_pod_request_obj())
     return manifest
+
+
+def _run_by(operator: ConvertModelOperator) -> KubernetesPodOperator:
+    """Airflow's operator, as ours makes it when it is executed."""
+    release_run = operator.release_run
+    return operator.execution_of(operator.describe(release_run), release_run).operator
 
 
 def test_a_gpu_pod() -> None:
@@ -160,8 +167,7 @@ def test_the_operator_waits_as_long_for_the_pod_to_begin_as_the_release_file_say
         release_id="r", model="ranker", version=3, bucket="models", stable=None,
         spec=apply_overrides(_SPEC, {"conversion": {"startup_timeout_s": 900}}, "the test"),
     )  # fmt: skip
-    operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json())
-    operator._fill_in(operator.describe(release_run), release_run)
+    operator = _run_by(ConvertModelOperator(task_id="convert", release=release_run.model_dump_json()))
     assert (operator.startup_timeout_seconds, operator.schedule_timeout_seconds) == (900, 900)
 
 
@@ -198,10 +204,9 @@ def test_a_variant_has_a_pod_and_a_place_of_its_own() -> None:
     pods = {}
     for name in ("whole", "quick"):
         operator = ConvertModelOperator(task_id="convert", variant=name, release=release)
-        pod = operator.describe(operator.release_run)
-        operator._fill_in(pod, operator.release_run)
-        pods[name] = (operator.name, pod.stage, operator.active_deadline_seconds)
-        arguments = operator.arguments
+        pod, runs = operator.describe(operator.release_run), _run_by(operator)
+        pods[name] = (runs.name, pod.stage, runs.active_deadline_seconds)
+        arguments = runs.arguments
         assert arguments[arguments.index("--destination") + 1] == f"s3://models/work/ranker/3/convert/{name}/"
         assert arguments[arguments.index("--precision") + 1] == {"whole": "fp32", "quick": "int8"}[name]
     assert pods["whole"][0] != pods["quick"][0]
