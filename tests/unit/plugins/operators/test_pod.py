@@ -36,7 +36,7 @@ _GPU_POD: dict[str, Any] = {
 }
 
 
-def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str, Any]:
+def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC, **arguments: Any) -> dict[str, Any]:
     release_run = ReleaseRun(
         release_id="manual__1",
         model=base.model,
@@ -45,7 +45,8 @@ def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str
         spec=apply_overrides(base, {"conversion": conversion}, "the test"),
         stable=None,
     )
-    operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json())
+    operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json(), **arguments)
+    operator.render_template_fields({"run_id": "r 1"})  # type: ignore[typeddict-item]
     runs = _run_by(operator)
     # Only asked whether it is inside the cluster, and for the namespace.
     runs.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: "slipway")
@@ -212,3 +213,30 @@ def test_a_variant_has_a_pod_and_a_place_of_its_own() -> None:
     assert pods["whole"][0] != pods["quick"][0]
     assert pods["quick"][1:] == ("convert-quick", 120 + 60 + 60)
     assert pods["whole"][1] == "convert-whole"
+
+
+def test_what_the_release_file_does_not_say_may_be_said_by_the_dag() -> None:
+    """`pod_options` are KubernetesPodOperator's own arguments, rendered; what the step decides is not among them."""
+    options = {"annotations": {"team/run": "{{ run_id }}"}, "priority_class_name": "batch"}
+    manifest = _manifest({}, pod_options=options)
+    assert manifest["metadata"]["annotations"] == {"team/run": "r 1"}
+    assert manifest["spec"]["priorityClassName"] == "batch"
+    with pytest.raises(TypeError, match="image"):
+        _manifest({}, pod_options={"image": "another"})
+
+
+def test_airflow_takes_the_operator_that_runs_the_pod_for_a_task() -> None:
+    """Airflow refuses, or warns of, an operator that another one executes, unless it is told of it as of a task."""
+    release_run = _release_run_with_variants()
+    operator = ConvertModelOperator(
+        task_id="convert",
+        variant="whole",
+        release=release_run.model_dump_json(),
+        pod_options={"allow_nested_operators": False},
+    )
+    execution = operator.execution_of(operator.describe(operator.release_run), operator.release_run)
+    executed: list[Any] = []
+    execution.operator.execute_sync = executed.append  # type: ignore[method-assign]
+    context: Any = {}
+    execution.start(context)
+    assert executed == [context]

@@ -18,11 +18,16 @@ from tests.support.release.conversion import Pods
 
 @pytest.fixture
 def pods(monkeypatch: pytest.MonkeyPatch, store: ModelStoreHook) -> Pods:
-    """Emulates pods: what the given function returns is the result that the converter leaves; None: it leaves none."""
+    """Emulates pods: what the given function returns is the result that the converter leaves; None: it leaves none.
+
+    `ended` is the pod as the cluster shows it in the end.
+    """
 
     made = ConvertModelOperator.execution_of
 
-    def emulate(result_of: Callable[[ConvertModelOperator], dict[str, Any] | None]) -> list[str]:
+    def emulate(
+        result_of: Callable[[ConvertModelOperator], dict[str, Any] | None], ended: Any = None
+    ) -> list[str]:
         ran: list[str] = []
 
         def execution_of(
@@ -30,6 +35,7 @@ def pods(monkeypatch: pytest.MonkeyPatch, store: ModelStoreHook) -> Pods:
         ) -> PodExecution:
             def run(context: Any) -> None:
                 ran.append(operator.variant)
+                execution.operator.remote_pod = ended
                 result = result_of(operator)
                 if result is not None:
                     store.write_json(pod.result_key, result)
