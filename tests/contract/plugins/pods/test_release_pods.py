@@ -79,15 +79,20 @@ def test_an_image_that_cannot_be_pulled_fails_the_task_without_retries(
     wait_until(lambda: not pods(core), "the pod is gone")
 
 
+@pytest.mark.parametrize("deferrable", [True, False])
 def test_a_secret_that_is_not_there_fails_the_task_without_retries(
-    store: ModelStoreHook, core: client.CoreV1Api
+    store: ModelStoreHook, core: client.CoreV1Api, deferrable: bool
 ) -> None:
     """A container that cannot be configured is a person's problem too, once its time to begin is over."""
     operator = converting(
-        store, startup_timeout_s=3, secret_env={"HF_TOKEN": {"secret": "hub", "key": "token"}}
+        store,
+        deferrable=deferrable,
+        startup_timeout_s=3,
+        secret_env={"HF_TOKEN": {"secret": "hub", "key": "token"}},
     )
+    run = run_deferred if deferrable else ConvertModelOperator.execute
     with pytest.raises(AirflowFailException, match=r"cannot be made.*CreateContainerConfigError"):
-        run_deferred(operator, context_of(operator))
+        run(operator, context_of(operator))
     wait_until(lambda: not pods(core), "the pod is gone")
 
 

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kubernetes.client import ApiClient
+from airflow.sdk.exceptions import AirflowException
+from kubernetes.client import ApiClient, V1ContainerStateWaiting, V1Pod
 from slipway.operators.convert import ConvertModelOperator
 from slipway.release_run import ReleaseRun
 
@@ -240,3 +241,23 @@ def test_airflow_takes_the_operator_that_runs_the_pod_for_a_task() -> None:
     context: Any = {}
     execution.start(context)
     assert executed == [context]
+
+
+def test_what_a_pod_waits_for_is_known_when_it_is_gone() -> None:
+    """Waited for in the worker, a pod that does not begin is deleted: its image was not there when it was made."""
+    release_run = _release_run_with_variants()
+    operator = ConvertModelOperator(task_id="convert", variant="whole", release=release_run.model_dump_json())
+    execution = operator.execution_of(operator.describe(operator.release_run), operator.release_run)
+    waiting = V1ContainerStateWaiting(reason="ImagePullBackOff", message="no such image")
+    status = SimpleNamespace(name="base", state=SimpleNamespace(terminated=None, waiting=waiting))
+    seen = SimpleNamespace(status=SimpleNamespace(reason=None, message=None, container_statuses=[status]))
+
+    async def fail(**_: Any) -> None:
+        raise AirflowException("it did not begin")
+
+    manager = SimpleNamespace(await_pod_start=fail, read_pod=lambda _: seen)
+    execution.operator.__dict__["pod_manager"] = manager
+    execution.operator.log_events_on_startup = False
+    with pytest.raises(AirflowException):
+        execution.operator.await_pod_start(V1Pod())
+    assert "no such image" in str(execution.silent_end("s3://models/result.json"))
