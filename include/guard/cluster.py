@@ -12,7 +12,8 @@ from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
 
 from include.guard.log import say
-from include.kubernetes_objects import KubernetesObjects, ObjectKind, without_retries
+from include.kubernetes_objects import ObjectKind
+from include.kubernetes_objects.client import KubernetesObjects, without_retries
 from include.model_release.errors import ClusterUnavailableError, SpecError
 from include.model_release.rollout import lease
 from include.model_release.rollout.fields import deployment_mode

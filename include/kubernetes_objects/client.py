@@ -24,6 +24,7 @@ from kubernetes.client import (
 )
 from urllib3.exceptions import HTTPError
 
+from include.kubernetes_objects.kind import ObjectKind
 from include.model_release.errors import ClusterUnavailableError, SpecError
 
 # To connect, and to answer. A list may be long; a write may pass admission webhooks, which have ten seconds themselves.
@@ -31,21 +32,6 @@ READ_TIMEOUT_S = (3.0, 5.0)
 LIST_TIMEOUT_S = (3.0, 10.0)
 WRITE_TIMEOUT_S = (3.0, 15.0)
 _BODY_LIMIT = 500
-
-
-@dataclass(frozen=True)
-class ObjectKind:
-    """A kind of object that lies under `/apis`.
-
-    :param invalid_remedy: what a person can do about an object that the API server finds invalid; "" where no person
-        wrote it, so that it is an error of the cluster as any other.
-    """
-
-    group: str
-    version: str
-    plural: str
-    kind: str
-    invalid_remedy: str = ""
 
 
 @dataclass(frozen=True)

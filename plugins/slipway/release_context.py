@@ -16,7 +16,8 @@ from include.model_release.spec.release_file import ReleaseSpec, Rollout
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.source import DEFAULT_METRICS_CONN_ID, MetricsSource, metrics_source
+from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
+from slipway.metrics.source import MetricsSource, metrics_source
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, signing_key_of
 from slipway.release_record.record import ReleaseRecord

@@ -24,13 +24,10 @@ SQLITE_CONNECT_ARGS = {"timeout": 30}
 LIBRARIES = (
     "airflow.providers.amazon.aws.hooks.s3",
     "airflow.providers.amazon.aws.hooks.sqs",
-    "airflow.providers.cncf.kubernetes.operators.pod",
     "airflow.providers.common.messaging.triggers.msg_queue",
     "airflow.providers.standard.operators.trigger_dagrun",
     "airflow.sdk.execution_time.supervisor",
     "airflow.sdk.execution_time.task_runner",
-    "kubernetes.client",
-    "numpy",
     "pydantic",
     "yaml",
 )
@@ -38,6 +35,9 @@ LIBRARIES = (
 # the next start, as it does wherever Airflow's plugins are changed.
 IN_TASKS = (
     "great_expectations",
+    "include.kubernetes_objects.client",
+    "numpy",
+    "slipway.metrics.envoy",
     "slipway.operators.approval",
     "slipway.operators.benchmark",
     "slipway.operators.canary",
@@ -49,6 +49,7 @@ IN_TASKS = (
     "slipway.operators.restore",
     "slipway.operators.staging",
     "slipway.operators.validate",
+    "slipway.pods.execution",
     "tritonclient.http",
 )
 PREIMPORTED = {"scheduler": LIBRARIES + IN_TASKS, "dag-processor": LIBRARIES}

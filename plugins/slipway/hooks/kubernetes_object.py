@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
 from airflow.sdk import BaseHook
 
-from include.kubernetes_objects import KubernetesObjects, ObjectKind, without_retries
+from include.kubernetes_objects import ObjectKind
+
+if TYPE_CHECKING:
+    from include.kubernetes_objects.client import KubernetesObjects
 
 
 class ClusterObjectHook(BaseHook):
@@ -33,6 +35,11 @@ class ClusterObjectHook(BaseHook):
     @cached_property
     def objects(self) -> KubernetesObjects:
         """The cluster that the connection leads to."""
+        # Two Kubernetes clients: reading the DAG files needs neither.
+        from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
+
+        from include.kubernetes_objects.client import KubernetesObjects, without_retries
+
         client = KubernetesHook(conn_id=self.kubernetes_conn_id).custom_object_client.api_client
         return KubernetesObjects(
             without_retries(client),

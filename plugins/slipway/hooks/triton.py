@@ -10,7 +10,6 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import aiohttp
 import numpy as np
 from airflow.sdk import BaseHook
 from tritonclient.utils import InferenceServerException
@@ -130,6 +129,9 @@ class TritonHook(BaseHook):
         :raises LoadRefusedError: the server has the request and will not load the model.
         :raises ServerUnavailableError: the server, or its model repository, is out of reach, or the time is up.
         """
+        # It reads the machine's certificates when it is imported, which parsing a DAG need not wait for.
+        import aiohttp
+
         scheme = "https" if self._ssl else "http"
         url = f"{scheme}://{self.http_address}/v2/repository/models/{quote(model_name, safe='')}/load"
         limits = aiohttp.ClientTimeout(total=self.timeout_s, sock_connect=_CONNECT_LIMIT_S)

@@ -16,6 +16,7 @@ from prometheus_client.samples import Sample as ExpositionSample
 
 from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.samples import Counters, Reading, SeriesReading
+from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
 from slipway.metrics.http_client import HttpAccess, within
 
 _PATH = "/stats/prometheus"
@@ -47,7 +48,7 @@ class EnvoyMetricsHook(BaseHook):
     """
 
     conn_name_attr = "metrics_conn_id"
-    default_conn_name = "slipway_metrics"
+    default_conn_name = DEFAULT_METRICS_CONN_ID
     interval_s = 1.0
     lag_s = 0.0
 

@@ -12,6 +12,7 @@ from airflow.sdk import BaseHook
 from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.queries import QuerySet
 from include.model_release.metrics.samples import Reading
+from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
 from slipway.metrics.http_client import HttpAccess, within
 from slipway.metrics.prometheus_series import (
     RawSeries,
@@ -41,7 +42,7 @@ class PrometheusMetricsHook(BaseHook):
     """
 
     conn_name_attr = "metrics_conn_id"
-    default_conn_name = "slipway_metrics"
+    default_conn_name = DEFAULT_METRICS_CONN_ID
     interval_s = 5.0
 
     def __init__(

@@ -8,10 +8,7 @@ from typing import Protocol
 from include.model_release.metrics.queries import release_query_set, release_values
 from include.model_release.metrics.samples import Reading
 from include.model_release.spec.release_file import ReleaseSpec
-from slipway.metrics.envoy import EnvoyMetricsHook
-from slipway.metrics.prometheus import PrometheusMetricsHook
-
-DEFAULT_METRICS_CONN_ID = EnvoyMetricsHook.default_conn_name
+from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
 
 
 class MetricsSource(Protocol):
@@ -39,8 +36,13 @@ def metrics_source(spec: ReleaseSpec, metrics_conn_id: str = DEFAULT_METRICS_CON
     :raises UserError: the connection cannot be used.
     """
     metrics = spec.rollout.metrics
+    # Late, both: an HTTP client and a parser that reading the DAG files does not need.
     if metrics.source == "scrape":
+        from slipway.metrics.envoy import EnvoyMetricsHook
+
         return EnvoyMetricsHook(metrics_conn_id, metrics.timeout_s)
+    from slipway.metrics.prometheus import PrometheusMetricsHook
+
     return PrometheusMetricsHook(
         metrics_conn_id,
         release_query_set(spec),

@@ -14,7 +14,7 @@ from include.model_release.errors import GateInconclusiveError, GateRefusedError
 from include.model_release.record.kinds import StageFinished, StageStarted
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.source import DEFAULT_METRICS_CONN_ID
+from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
 from slipway.release_context import Connections, ReleaseContext
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun

@@ -2,66 +2,69 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
-from kubernetes.client import ApiException
-from kubernetes.client import models as k8s
-from urllib3.exceptions import HTTPError
+from airflow.configuration import conf
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from include.model_release.errors import SlipwayError
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.pods.description import ReleasePod
-from slipway.pods.failures import PodLimits, refused_or_away, silent_end
-from slipway.pods.manifest import (
-    PART_OF,
-    PART_OF_LABEL,
-    STAGE_LABEL,
-    container_security,
-    pod_security,
-    variables,
-    volumes,
-)
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from include.model_release.spec.parts import PodSettings
-
-# A program that ends at its own limit still has this long to say so in its result.
-_LAST_WORD_S = 60
-# Tells the pod of a later measurement from those before it.
-ATTEMPT_LABEL = "slipway.dev/attempt"
-# boto's arguments, as JSON; `slipway_pod.storage.s3` reads it.
-_ENCRYPTION_VARIABLE = "SLIPWAY_S3_ENCRYPTION"
+    from slipway.pods.execution import PodExecution
 
 
-class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
-    """A `KubernetesPodOperator` whose pod is described by the release file.
+class ReleasePodOperator(ReleaseStep, BaseOperator):
+    """One step of a release that runs in a pod, which the release file describes.
 
-    The pod's name is made of the stage, the model, the version and the release, so that a task which is run
-    again finds its pod instead of starting a second one. The result comes from the object store, not from a
-    sidecar: it is there too when the pod failed, and says why.
+    Airflow's own `KubernetesPodOperator` runs the pod; it is made when the task runs, here and again when the task
+    comes back from the triggerer. The pod's name is made of the stage, the model, the version and the release, so
+    that a task which is run again finds its pod instead of starting a second one. The result comes from the object
+    store, not from a sidecar: it is there too when the pod failed, and says why.
 
     A subclass says in `describe` which pod it is, and in `judge` what its result means.
+
+    :param release: the release run, by default what the task ``admit`` returned (templated).
+    :param aws_conn_id: the object store's connection.
+    :param kubernetes_conn_id: the connection of the cluster that runs the pod (templated).
+    :param namespace: the pod's namespace (templated); None: the connection's.
+    :param deferrable: whether the pod is waited for in the triggerer.
+    :param poll_interval: how often the triggerer looks at the pod, in seconds.
+    :param pod_options: further arguments of `KubernetesPodOperator` (templated), such as ``annotations``. What the
+        release file or the step decides cannot be said here.
     """
 
-    template_fields: Sequence[str] = ("release", *KubernetesPodOperator.template_fields)
+    template_fields: Sequence[str] = ("release", "kubernetes_conn_id", "namespace", "pod_options")
 
     def __init__(
-        self, *, release: str = RELEASE_RUN_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any
+        self,
+        *,
+        release: str = RELEASE_RUN_TEMPLATE,
+        aws_conn_id: str = "aws_default",
+        kubernetes_conn_id: str = "kubernetes_default",
+        namespace: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        poll_interval: float = 2,
+        pod_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
-        kwargs.setdefault("startup_check_interval_seconds", 1)
-        super().__init__(random_name_suffix=False, log_pod_spec_on_failure=False, **kwargs)
+        super().__init__(**kwargs)
         self.release = release
         self.aws_conn_id = aws_conn_id
+        self.kubernetes_conn_id = kubernetes_conn_id
+        self.namespace = namespace
+        self.deferrable = deferrable
+        self.poll_interval = poll_interval
+        self.pod_options = pod_options
+        self._execution: PodExecution | None = None
 
     def describe(self, release_run: ReleaseRun) -> ReleasePod:
         """Return the pod of this step; the templates have been rendered by then."""
@@ -86,7 +89,6 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
     def execute(self, context: Context) -> Any:
         """Start the pod and wait for it."""
         release_run = self.release_run
-        start = super().execute
         with airflow_failures():
             pod = self.describe(release_run)
             with self._recorded(pod):
@@ -95,18 +97,38 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
                     raise AirflowSkipException(needless)
                 # An earlier attempt's result says nothing about this one.
                 self.store.delete(pod.result_key)
-                self._fill_in(pod, release_run)
-                return self._finished(pod, release_run, lambda: start(context))
+                self._finish(pod, release_run, lambda execution: execution.start(context))
 
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
-        """Go on when the pod has ended."""
+        """Go on when the pod has ended; `KubernetesPodOperator` defers to this name."""
         release_run = self.release_run
-        go_on = super().trigger_reentry
         with airflow_failures():
             pod = self.describe(release_run)
             with self._recorded(pod, resumed=True):
-                self._fill_in(pod, release_run)
-                return self._finished(pod, release_run, lambda: go_on(context, event))
+                self._finish(pod, release_run, lambda execution: execution.resume(context, event))
+
+    def on_kill(self) -> None:
+        """Delete the pod; the triggerer does it for a task that is deferred."""
+        if self._execution is not None:
+            self._execution.kill()
+
+    def execution_of(self, pod: ReleasePod, release_run: ReleaseRun) -> PodExecution:
+        """Return the pod as `KubernetesPodOperator` runs it; the same in every process that the task runs in."""
+        # Late: two Kubernetes clients come with it, and reading the DAG files needs neither.
+        from slipway.pods.execution import PodExecution
+
+        return PodExecution(
+            pod,
+            release_run,
+            encryption=self.store.encryption,
+            task_id=self.task_id,
+            execution_timeout=self.execution_timeout,
+            kubernetes_conn_id=self.kubernetes_conn_id,
+            namespace=self.namespace,
+            deferrable=self.deferrable,
+            poll_interval=self.poll_interval,
+            **(self.pod_options or {}),
+        )
 
     def _recorded(self, pod: ReleasePod, *, resumed: bool = False) -> AbstractContextManager[None]:
         """Return this stage in the record."""
@@ -118,97 +140,17 @@ class ReleasePodOperator(ReleaseStep, KubernetesPodOperator):
             manifest_sha256=pod.manifest_sha256,
         )
 
-    def await_pod_start(self, pod: k8s.V1Pod) -> None:
-        """Wait for the pod to begin; of one that does not, keep what it waits for."""
-        try:
-            super().await_pod_start(pod)
-        except AirflowException:
-            self.remote_pod = self.pod_manager.read_pod(pod)
-            raise
-
-    def _finished(self, pod: ReleasePod, release_run: ReleaseRun, run_pod: Callable[[], Any]) -> None:
-        """Run or resume the pod, then let its result, not its exit code alone, say how it ended."""
-        failure: AirflowException | None = None
-        try:
-            run_pod()
-        except AirflowException as error:
-            failure = error
-        except (ApiException, HTTPError) as error:
-            raise refused_or_away(str(self.name), error, str(self.kubernetes_conn_id)) from error
+    def _finish(self, pod: ReleasePod, release_run: ReleaseRun, run: Callable[[PodExecution], None]) -> None:
+        """Start or resume the pod, then let its result, not its exit code alone, say how it ended."""
+        execution = self._execution = self.execution_of(pod, release_run)
+        run(execution)
         result = self.store.read_json(pod.result_key) or {
             "outcome": "error",
-            "error": self._silent_end(pod, failure).to_dict(),
+            "error": execution.silent_end(self.store.uri(pod.result_key)).to_dict(),
         }
         try:
             self.conclude(release_run, result)
         except SlipwayError as error:
-            if failure is None:
+            if execution.failure is None:
                 raise
-            raise error from failure
-
-    def _silent_end(self, pod: ReleasePod, failure: AirflowException | None) -> SlipwayError:
-        """Return why a pod has left no result: a limit, an image, or something that may pass."""
-        settings = pod.settings
-        limits = PodLimits(
-            image=settings.image,
-            memory=settings.resources.memory,
-            disk=settings.disk_limit,
-            scratch=settings.scratch_limit,
-            deadline_s=_deadline_s(settings),
-        )
-        wanted = self.store.uri(pod.result_key)
-        return silent_end(str(self.name), self.remote_pod or self.pod, limits, wanted=wanted, failure=failure)
-
-    def _fill_in(self, pod: ReleasePod, release_run: ReleaseRun) -> None:
-        """Give KubernetesPodOperator what it starts the pod with."""
-        settings = pod.settings
-        again = f"-{pod.attempt}" if pod.attempt > 1 else ""
-        release_digest = hashlib.sha256(release_run.release_id.encode()).hexdigest()[:8]
-        self.name = f"{pod.stage}-{release_run.model[:36]}-{release_run.version}-{release_digest}{again}"
-        self.image = settings.image
-        program, *arguments = pod.command()
-        self.cmds = [program]
-        self.arguments = arguments
-        self.startup_timeout_seconds = self.schedule_timeout_seconds = settings.startup_timeout_s
-        self.active_deadline_seconds = _deadline_s(settings)
-        self.service_account_name = settings.service_account
-        # The way to S3 needs none: EKS mounts the account's token for IAM as a volume of its own.
-        self.automount_service_account_token = False
-        self.security_context = pod_security()
-        self.container_security_context = container_security()
-        self.node_selector = dict(settings.node_selector)
-        self.tolerations = [
-            k8s.V1Toleration(**toleration.model_dump()) for toleration in settings.tolerations
-        ]
-        self.container_resources = k8s.V1ResourceRequirements(**settings.container_resources())
-        self.env_vars = variables(settings)
-        if self.store.encryption:
-            asked = json.dumps(dict(self.store.encryption), sort_keys=True)
-            self.env_vars.append(k8s.V1EnvVar(name=_ENCRYPTION_VARIABLE, value=asked))
-        mounted = volumes(settings)
-        self.volumes = [volume for volume, _ in mounted]
-        self.volume_mounts = [mount for _, mount in mounted]
-        self.labels = labels_of(pod, release_run)
-        if ports := pod.ports():
-            self.ports = [k8s.V1ContainerPort(name=name, container_port=port) for name, port in ports.items()]
-        if pod.attempt > 1:
-            # The event that ends the wait for the pod brings this back.
-            self.trigger_kwargs = {"attempt": pod.attempt}
-
-
-def labels_of(pod: ReleasePod, release_run: ReleaseRun) -> dict[str, str]:
-    """Return the labels by which people, Services and NetworkPolicies find the pod."""
-    later = {ATTEMPT_LABEL: str(pod.attempt)} if pod.attempt > 1 else {}
-    return {
-        PART_OF_LABEL: PART_OF,
-        STAGE_LABEL: pod.kind,
-        "slipway.dev/model": release_run.model,
-        "slipway.dev/version": str(release_run.version),
-        **pod.labels,
-        **later,
-    }
-
-
-def _deadline_s(spec: PodSettings) -> int:
-    """Return how long the pod may be there; the cluster counts from when a node was found, with the image's pull."""
-    return spec.startup_timeout_s + spec.timeout_s + _LAST_WORD_S
+            raise error from execution.failure

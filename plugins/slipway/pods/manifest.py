@@ -1,4 +1,4 @@
-"""The parts of a release pod's manifest that do not depend on what the pod does: rights, disk, variables, labels.
+"""The parts of a release pod's manifest that its program does not decide: rights, disk, variables, labels.
 
 They keep to the restricted Pod Security Standard, and the root file system is read-only besides. What a pod may write
 to is one volume at /tmp, which goes with the pod.
@@ -12,10 +12,14 @@ from kubernetes.client import models as k8s
 
 if TYPE_CHECKING:
     from include.model_release.spec.parts import PodSettings, SecretKey
+    from slipway.pods.description import ReleasePod
+    from slipway.release_run import ReleaseRun
 
 # By which a NetworkPolicy finds the pods of one kind (include/manifests/network/): convert, benchmark or mirror.
 STAGE_LABEL = "slipway.dev/stage"
 PART_OF_LABEL, PART_OF = "app.kubernetes.io/part-of", "slipway"
+# Tells the pod of a later measurement from those before it.
+ATTEMPT_LABEL = "slipway.dev/attempt"
 # The images' own user. Said here too: NVIDIA's base images run as root.
 USER_ID = 10001
 _SHARED_MEMORY, _SCRATCH = "shared-memory", "scratch"
@@ -72,3 +76,16 @@ def _from_secret(name: str, found: SecretKey) -> k8s.V1EnvVar:
     """Return a variable that the kubelet fills in, so that its value is in no manifest and no log."""
     reference = k8s.V1SecretKeySelector(name=found.secret, key=found.key)
     return k8s.V1EnvVar(name=name, value_from=k8s.V1EnvVarSource(secret_key_ref=reference))
+
+
+def labels_of(pod: ReleasePod, release_run: ReleaseRun) -> dict[str, str]:
+    """Return the labels by which people, Services and NetworkPolicies find the pod."""
+    later = {ATTEMPT_LABEL: str(pod.attempt)} if pod.attempt > 1 else {}
+    return {
+        PART_OF_LABEL: PART_OF,
+        STAGE_LABEL: pod.kind,
+        "slipway.dev/model": release_run.model,
+        "slipway.dev/version": str(release_run.version),
+        **pod.labels,
+        **later,
+    }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
@@ -30,10 +30,12 @@ from include.model_release.spec.rollout.plan import CanaryPlan
 from slipway.metrics.source import MetricsSource
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import JournalKeeper, WatchState
-from slipway.traffic.golden_replay import GoldenReplay
 from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.window_reader import WindowReader
+
+if TYPE_CHECKING:
+    from slipway.traffic.golden_replay import GoldenReplay
 
 log = logging.getLogger(__name__)
 

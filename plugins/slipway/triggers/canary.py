@@ -12,7 +12,6 @@ from include.model_release.rollout.holder_identity import Stage
 from slipway.hooks.ingress import IngressHook
 from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
-from slipway.traffic.golden_replay import GoldenReplay
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.shield import CanaryShield
 from slipway.traffic.step_cluster import CanaryCluster
@@ -119,6 +118,9 @@ class CanaryStepTrigger(BaseTrigger):
         await (self._running or self._watch()).shield()
 
     def _watch(self) -> StepWatch:
+        # Its HTTP client reads the machine's certificates when it is imported: parsing a DAG need not wait for that.
+        from slipway.traffic.golden_replay import GoldenReplay
+
         parts = ReleaseContext(
             self.release, Connections(self.aws_conn_id, self.kubernetes_conn_id, self.metrics_conn_id)
         )

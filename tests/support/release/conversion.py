@@ -47,7 +47,7 @@ RESULT: dict[str, Any] = {
     "parity": [GOOD],
     "latency": {"p50_ms": 0.2},
 }
-Pods = Callable[[Callable[[ConvertModelOperator], dict[str, Any] | None]], list[str]]
+Pods = Callable[..., list[str]]
 
 
 def engines_that_differ(store: ModelStoreHook) -> Callable[[ConvertModelOperator], dict[str, Any]]:

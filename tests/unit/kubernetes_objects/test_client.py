@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiClient, Configuration
 
-from include.kubernetes_objects import KubernetesObjects, ObjectKind, client, without_retries
+from include.kubernetes_objects import ObjectKind, client
+from include.kubernetes_objects.client import KubernetesObjects, without_retries
 from include.model_release.errors import ClusterUnavailableError, SpecError
 
 SERVICE = ObjectKind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService", "correct it")

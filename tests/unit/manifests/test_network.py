@@ -13,8 +13,9 @@ from kubernetes.client import ApiClient
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
-from slipway.operators.pod import ReleasePodOperator, labels_of
+from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import StagedModel, Staging
+from slipway.pods.manifest import labels_of
 from slipway.release_run import ReleaseRun
 
 from include.model_release.spec.release_file import parse_release_spec

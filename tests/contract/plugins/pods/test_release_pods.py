@@ -39,7 +39,7 @@ def core(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> client.CoreV1Ap
     return client.CoreV1Api(emulator.api_client())
 
 
-def converting(store: ModelStoreHook, **conversion: Any) -> ConvertModelOperator:
+def converting(store: ModelStoreHook, *, deferrable: bool = True, **conversion: Any) -> ConvertModelOperator:
     """The task of a release whose pod runs the environment of these tests, unless another image is asked for."""
     asked = {"image": "slipway/tool:0.1.0", "startup_timeout_s": 20, **conversion}
     release_run = ReleaseRun(
@@ -54,7 +54,7 @@ def converting(store: ModelStoreHook, **conversion: Any) -> ConvertModelOperator
         task_id="convert",
         release=release_run.model_dump_json(),
         namespace=NAMESPACE,
-        deferrable=True,
+        deferrable=deferrable,
         poll_interval=0.5,
         execution_timeout=timedelta(minutes=2),
     )
@@ -65,27 +65,34 @@ def pods(core: client.CoreV1Api) -> list[client.V1Pod]:
     return items
 
 
+@pytest.mark.parametrize("deferrable", [True, False])
 @pytest.mark.parametrize("reference", ["slipway/nowhere:0.1.0", "registry.example/team/absent:2"])
 def test_an_image_that_cannot_be_pulled_fails_the_task_without_retries(
-    store: ModelStoreHook, core: client.CoreV1Api, reference: str
+    store: ModelStoreHook, core: client.CoreV1Api, reference: str, deferrable: bool
 ) -> None:
     """A person's problem: the task fails at once, names the image and what the node says, and takes its pod away."""
-    operator = converting(store, image=reference)
+    operator = converting(store, image=reference, deferrable=deferrable)
+    run = run_deferred if deferrable else ConvertModelOperator.execute
     with pytest.raises(AirflowFailException, match=f"the image '{reference}' cannot be pulled") as failed:
-        run_deferred(operator, context_of(operator))
+        run(operator, context_of(operator))
     assert "There is no image" in str(failed.value)
     wait_until(lambda: not pods(core), "the pod is gone")
 
 
+@pytest.mark.parametrize("deferrable", [True, False])
 def test_a_secret_that_is_not_there_fails_the_task_without_retries(
-    store: ModelStoreHook, core: client.CoreV1Api
+    store: ModelStoreHook, core: client.CoreV1Api, deferrable: bool
 ) -> None:
     """A container that cannot be configured is a person's problem too, once its time to begin is over."""
     operator = converting(
-        store, startup_timeout_s=3, secret_env={"HF_TOKEN": {"secret": "hub", "key": "token"}}
+        store,
+        deferrable=deferrable,
+        startup_timeout_s=3,
+        secret_env={"HF_TOKEN": {"secret": "hub", "key": "token"}},
     )
+    run = run_deferred if deferrable else ConvertModelOperator.execute
     with pytest.raises(AirflowFailException, match=r"cannot be made.*CreateContainerConfigError"):
-        run_deferred(operator, context_of(operator))
+        run(operator, context_of(operator))
     wait_until(lambda: not pods(core), "the pod is gone")
 
 
@@ -108,8 +115,24 @@ def test_a_pod_that_the_cluster_forbids_fails_the_task_without_retries(
     store: ModelStoreHook, core: client.CoreV1Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What admission says is in the task's failure: trying again would change nothing."""
-    monkeypatch.setattr("slipway.operators.pod.container_security", lambda: None)
+    monkeypatch.setattr("slipway.pods.execution.container_security", lambda: None)
     operator = converting(store)
     with pytest.raises(AirflowFailException, match=r"the cluster refuses the pod.*violates PodSecurity"):
         operator.execute(context_of(operator))
     assert pods(core) == []
+
+
+def test_a_task_that_is_run_again_finds_its_pod_and_a_killed_one_takes_it_away(
+    store: ModelStoreHook, core: client.CoreV1Api
+) -> None:
+    """The worker was killed when the pod had been created: another process waits for that pod, and starts no second."""
+    absent = "registry.example/team/absent:2"  # its pod waits until somebody takes it away
+    seen = []
+    for operator in (converting(store, image=absent), converting(store, image=absent)):
+        with pytest.raises(TaskDeferred):
+            operator.execute(context_of(operator))
+        seen += [pod.metadata.uid for pod in pods(core)]
+    assert len(seen) == 2
+    assert len(set(seen)) == 1
+    operator.on_kill()
+    wait_until(lambda: not pods(core), "the pod is gone")

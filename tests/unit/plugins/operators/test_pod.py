@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
-from kubernetes.client import ApiClient
+from airflow.sdk.exceptions import AirflowException
+from kubernetes.client import ApiClient, V1ContainerStateWaiting, V1Pod
 from slipway.operators.convert import ConvertModelOperator
 from slipway.release_run import ReleaseRun
 
 from include.model_release.errors import SpecError
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, parse_release_spec
 from include.sandbox.cluster.admission.pod_security import violations
+
+if TYPE_CHECKING:
+    from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 
 _SPEC = parse_release_spec("model: ranker\nsource: {}\n", "ranker.yaml")
 _LANGUAGE_MODEL = parse_release_spec(
@@ -34,7 +37,7 @@ _GPU_POD: dict[str, Any] = {
 }
 
 
-def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str, Any]:
+def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC, **arguments: Any) -> dict[str, Any]:
     release_run = ReleaseRun(
         release_id="manual__1",
         model=base.model,
@@ -43,13 +46,19 @@ def _manifest(conversion: dict[str, Any], base: ReleaseSpec = _SPEC) -> dict[str
         spec=apply_overrides(base, {"conversion": conversion}, "the test"),
         stable=None,
     )
-    operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json())
+    operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json(), **arguments)
+    operator.render_template_fields({"run_id": "r 1"})  # type: ignore[typeddict-item]
+    runs = _run_by(operator)
     # Only asked whether it is inside the cluster, and for the namespace.
-    operator.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: "slipway")
-    operator._fill_in(operator.describe(release_run), release_run)
-    pod = KubernetesPodOperator.build_pod_request_obj(operator)
-    manifest: dict[str, Any] = ApiClient().sanitize_for_serialization(pod)
+    runs.__dict__["hook"] = SimpleNamespace(is_in_cluster=False, get_namespace=lambda: "slipway")
+    manifest: dict[str, Any] = ApiClient().sanitize_for_serialization(runs.build_pod_request_obj())
     return manifest
+
+
+def _run_by(operator: ConvertModelOperator) -> KubernetesPodOperator:
+    """Airflow's operator, as ours makes it when it is executed."""
+    release_run = operator.release_run
+    return operator.execution_of(operator.describe(release_run), release_run).operator
 
 
 def test_a_gpu_pod() -> None:
@@ -160,8 +169,7 @@ def test_the_operator_waits_as_long_for_the_pod_to_begin_as_the_release_file_say
         release_id="r", model="ranker", version=3, bucket="models", stable=None,
         spec=apply_overrides(_SPEC, {"conversion": {"startup_timeout_s": 900}}, "the test"),
     )  # fmt: skip
-    operator = ConvertModelOperator(task_id="convert", release=release_run.model_dump_json())
-    operator._fill_in(operator.describe(release_run), release_run)
+    operator = _run_by(ConvertModelOperator(task_id="convert", release=release_run.model_dump_json()))
     assert (operator.startup_timeout_seconds, operator.schedule_timeout_seconds) == (900, 900)
 
 
@@ -198,12 +206,58 @@ def test_a_variant_has_a_pod_and_a_place_of_its_own() -> None:
     pods = {}
     for name in ("whole", "quick"):
         operator = ConvertModelOperator(task_id="convert", variant=name, release=release)
-        pod = operator.describe(operator.release_run)
-        operator._fill_in(pod, operator.release_run)
-        pods[name] = (operator.name, pod.stage, operator.active_deadline_seconds)
-        arguments = operator.arguments
+        pod, runs = operator.describe(operator.release_run), _run_by(operator)
+        pods[name] = (runs.name, pod.stage, runs.active_deadline_seconds)
+        arguments = runs.arguments
         assert arguments[arguments.index("--destination") + 1] == f"s3://models/work/ranker/3/convert/{name}/"
         assert arguments[arguments.index("--precision") + 1] == {"whole": "fp32", "quick": "int8"}[name]
     assert pods["whole"][0] != pods["quick"][0]
     assert pods["quick"][1:] == ("convert-quick", 120 + 60 + 60)
     assert pods["whole"][1] == "convert-whole"
+
+
+def test_what_the_release_file_does_not_say_may_be_said_by_the_dag() -> None:
+    """`pod_options` are KubernetesPodOperator's own arguments, rendered; what the step decides is not among them."""
+    options = {"annotations": {"team/run": "{{ run_id }}"}, "priority_class_name": "batch"}
+    manifest = _manifest({}, pod_options=options)
+    assert manifest["metadata"]["annotations"] == {"team/run": "r 1"}
+    assert manifest["spec"]["priorityClassName"] == "batch"
+    with pytest.raises(TypeError, match="image"):
+        _manifest({}, pod_options={"image": "another"})
+
+
+def test_airflow_takes_the_operator_that_runs_the_pod_for_a_task() -> None:
+    """Airflow refuses, or warns of, an operator that another one executes, unless it is told of it as of a task."""
+    release_run = _release_run_with_variants()
+    operator = ConvertModelOperator(
+        task_id="convert",
+        variant="whole",
+        release=release_run.model_dump_json(),
+        pod_options={"allow_nested_operators": False},
+    )
+    execution = operator.execution_of(operator.describe(operator.release_run), operator.release_run)
+    executed: list[Any] = []
+    execution.operator.execute_sync = executed.append  # type: ignore[method-assign]
+    context: Any = {}
+    execution.start(context)
+    assert executed == [context]
+
+
+def test_what_a_pod_waits_for_is_known_when_it_is_gone() -> None:
+    """Waited for in the worker, a pod that does not begin is deleted: its image was not there when it was made."""
+    release_run = _release_run_with_variants()
+    operator = ConvertModelOperator(task_id="convert", variant="whole", release=release_run.model_dump_json())
+    execution = operator.execution_of(operator.describe(operator.release_run), operator.release_run)
+    waiting = V1ContainerStateWaiting(reason="ImagePullBackOff", message="no such image")
+    status = SimpleNamespace(name="base", state=SimpleNamespace(terminated=None, waiting=waiting))
+    seen = SimpleNamespace(status=SimpleNamespace(reason=None, message=None, container_statuses=[status]))
+
+    async def fail(**_: Any) -> None:
+        raise AirflowException("it did not begin")
+
+    manager = SimpleNamespace(await_pod_start=fail, read_pod=lambda _: seen)
+    execution.operator.__dict__["pod_manager"] = manager
+    execution.operator.log_events_on_startup = False
+    with pytest.raises(AirflowException):
+        execution.operator.await_pod_start(V1Pod())
+    assert "no such image" in str(execution.silent_end("s3://models/result.json"))

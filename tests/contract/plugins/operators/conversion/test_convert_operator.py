@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.convert import ChooseVariantOperator, ConvertModelOperator
+from slipway.operators.convert import ChooseVariantOperator
 
 from include.model_release.errors import (
     InputMissingError,
@@ -186,11 +186,7 @@ def test_a_pod_that_meets_its_limits_is_left_out_with_the_reason(
 ) -> None:
     """Killed for memory, over its disk or past its deadline it left no result; the choice is told why it is out."""
 
-    def die(operator: ConvertModelOperator) -> dict[str, Any] | None:
-        operator.remote_pod = pod
-        return None if operator.variant == "half" else RESULT
-
-    pods(die)
+    pods(lambda operator: None if operator.variant == "half" else RESULT, ended=pod)
     release_run = release_run_of(bucket)
     for name in ("half", "whole"):
         converting(release_run, name).execute(CONTEXT)
@@ -202,10 +198,6 @@ def test_a_pod_that_meets_its_limits_is_left_out_with_the_reason(
 
 def test_a_pod_that_ended_for_no_reason_of_its_own_is_tried_again(bucket: str, pods: Pods) -> None:
     """Evicted, or never started: that may pass."""
-
-    def die(operator: ConvertModelOperator) -> None:
-        operator.remote_pod = pod_that_ended("Evicted", None)
-
-    pods(die)
+    pods(lambda _: None, ended=pod_that_ended("Evicted", None))
     with pytest.raises(TransientError, match=r"without a result.*Evicted"):
         converting(release_run_of(bucket)).execute(CONTEXT)

@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.source import EnvoyMetricsHook
+from slipway.metrics.envoy import EnvoyMetricsHook
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.restore import RestoreStableOperator
 from slipway.registry.registry import ModelRegistry

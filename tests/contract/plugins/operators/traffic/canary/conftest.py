@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from slipway import release_context
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.source import EnvoyMetricsHook
+from slipway.metrics.envoy import EnvoyMetricsHook
 from slipway.operators.base import ReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun, StableVersion

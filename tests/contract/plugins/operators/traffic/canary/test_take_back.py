@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.metrics.source import EnvoyMetricsHook
+from slipway.metrics.envoy import EnvoyMetricsHook
 from slipway.operators.canary import ShiftTrafficOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
