@@ -54,13 +54,15 @@ class Outbox:
         self._make_store = make_store
         self._rules = rules
 
-    def tell(self, notice: Notice, *, limit_s: float = LIMIT_S) -> None:
+    def tell(self, notice: Notice | None, *, limit_s: float = LIMIT_S) -> None:
         """Have the notice delivered, if anybody wants it. It raises nothing and takes `limit_s` at most.
 
         Telling the same thing again is harmless: it has the same `Notice.id`, which receivers are given.
+
+        :param notice: None: there is nothing to tell.
         """
-        to = receivers_of(self._rules, notice.event)
-        if not to:
+        to = () if notice is None else receivers_of(self._rules, notice.event)
+        if notice is None or not to:
             return
         entry = OutboxEntry(notice=notice, to=to)
         # A thread that can be left behind: whatever hangs here must not hold up a release.

@@ -22,8 +22,13 @@ def shortened(text: str, limit: int) -> str:
 
 
 def _at_most(limit: int) -> BeforeValidator:
-    # What is too long is shortened: a long reason must not keep people from being told.
-    return BeforeValidator(lambda value: shortened(value, limit) if isinstance(value, str) else value)
+    # What is too long is shortened, what is no Unicode is replaced: no text must keep people from being told.
+    def cut(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return shortened(value[: limit + 1].encode("utf-8", "replace").decode(), limit)
+
+    return BeforeValidator(cut)
 
 
 class Fact(BaseModel):
