@@ -58,6 +58,9 @@ def outcome_notice(
     reason = "" if event == "promoted" else state.reason or ""
     if state.refused_by:
         facts.insert(0, Fact(name="refused by", value=state.refused_by))
+    if state.rolling_back:
+        unfinished = "a rollback has begun and has not ended: look at the InferenceService"
+        facts.insert(0, Fact(name="attention", value=unfinished))
     if state.outcome == "cancelled":
         facts.insert(0, Fact(name="outcome", value="cancelled"))
     return Notice(
