@@ -31,6 +31,7 @@ from include.model_release.spec.conversion.repositories import EnsembleConversio
 from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
+from include.model_release.spec.registry import Registry
 from include.model_release.spec.retention import Retention
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
@@ -64,6 +65,7 @@ __all__ = [
     "OnnxConversion",
     "Publishing",
     "PythonConversion",
+    "Registry",
     "RegressionValidation",
     "ReleaseSpec",
     "Resources",
@@ -114,6 +116,8 @@ class ReleaseSpec(SpecPart):
     benchmark: Benchmark = Benchmark()
     rollout: Rollout = Rollout()
     retention: Retention = Retention()
+    registry: Registry | None = None
+    """None: no registry is asked and none is told."""
 
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:
