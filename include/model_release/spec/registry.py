@@ -22,7 +22,9 @@ _ROOT = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9._=+@-]+/)
 
 def _model_name(text: str) -> str:
     if not _NAME.fullmatch(text) or text != text.strip():
-        raise ValueError("must be the name of a registered model, without quotes, `/`, `:`, `%` and backslash")
+        raise ValueError(
+            "must be the name of a registered model, without quotes, `/`, `:`, `%` and backslash"
+        )
     return text
 
 
@@ -45,9 +47,11 @@ class MlflowModel(SpecPart):
 
     registered_model: Annotated[str, AfterValidator(_model_name)]
     alias: Annotated[str, AfterValidator(_alias)] = "candidate"
-    run_files: Annotated[dict[RelativePath, RelativePath], Field(max_length=20)] = {}
+    run_files: dict[RelativePath, RelativePath] = Field(default_factory=dict, max_length=20)
     """Further files, from the artifacts of the run that made the version: the name here, the path there."""
-    artifact_roots: Annotated[tuple[Annotated[str, AfterValidator(_artifact_root)], ...], Field(max_length=20)] = ()
+    artifact_roots: Annotated[
+        tuple[Annotated[str, AfterValidator(_artifact_root)], ...], Field(max_length=20)
+    ] = ()
     """Where in S3 artifacts may lie that are read past MLflow's server; empty: nowhere."""
     size_limit_mib: Annotated[int, Field(ge=1, le=1024 * 1024)] = 10 * 1024
     """A version with more is not brought in."""
