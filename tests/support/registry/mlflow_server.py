@@ -155,3 +155,14 @@ class MlflowServer:
                 return True
         except OSError:
             return False
+
+
+@contextmanager
+def running_mlflow(folder: Path) -> Iterator[MlflowServer]:
+    """A server with everything in one folder, as long as the block runs."""
+    server = MlflowServer(folder)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()

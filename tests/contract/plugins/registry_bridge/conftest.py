@@ -11,7 +11,7 @@ import pytest
 from slipway.hooks.s3_store import ModelStoreHook
 
 from tests.support.cluster.emulator import Emulator
-from tests.support.registry.mlflow_server import MlflowServer
+from tests.support.registry.mlflow_server import MlflowServer, running_mlflow
 from tests.support.registry.registry_steps import Bridge
 
 _numbers = itertools.count(1)
@@ -20,12 +20,8 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
     """The server."""
-    server = MlflowServer(tmp_path_factory.mktemp("mlflow"))
-    try:
-        server.start()
+    with running_mlflow(tmp_path_factory.mktemp("mlflow")) as server:
         yield server
-    finally:
-        server.kill()
 
 
 @pytest.fixture(scope="session")
