@@ -19,8 +19,7 @@ from include.model_release.identifiers import list_models
 from include.model_release.spec.registry import MlflowModel
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import SYNC_PARAMETERS, require_known
-from slipway.failures import airflow_failures
-from slipway.operators.intake import SET_ASIDE_KEY
+from slipway.failures import SET_ASIDE_KEY, airflow_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from slipway.failures import SET_ASIDE_KEY
 from slipway.hooks.mlflow_registry import MlflowHook
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.intake import SET_ASIDE_KEY
 
 from include.model_release.errors import RegistryUnavailableError, TransientError
 from include.model_release.intake import IncomingVersion, parse_ready
