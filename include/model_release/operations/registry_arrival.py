@@ -72,7 +72,7 @@ def next_step(origin: Origin, status: str, found: InBucket) -> Step:
     :param found: what is there.
     :raises VersionConflictError: something else has this number.
     :raises VersionDeletedError: its files were deleted; the number is not used again.
-    :raises ArrivalRefusedError: it was rejected, or MLflow says that it is not complete and will not be.
+    :raises ArrivalRefusedError: it was rejected before any release, or MLflow says that it is not complete and will not be.
     """
     for place, metadata in (
         ("has arrived", None if found.ready is None else found.ready.metadata),
@@ -89,6 +89,8 @@ def next_step(origin: Origin, status: str, found: InBucket) -> Step:
             found=str(noted) if noted else "a version that did not come from the registry",
             remedy="register the model again: the next number is free",
         )
+    if found.attempts is not None and found.attempts.started_at is not None:
+        return "known"
     if found.deleted:
         raise VersionDeletedError(
             f"version {origin.version} was deleted, and its number cannot be used again",
@@ -99,8 +101,6 @@ def next_step(origin: Origin, status: str, found: InBucket) -> Step:
             f"version {origin.version} is rejected",
             remedy="see `version_rejection`; or register a version that is mended",
         )
-    if found.attempts is not None and found.attempts.started_at is not None:
-        return "known"
     if status == "PENDING_REGISTRATION":
         return "wait"
     if status != "READY":

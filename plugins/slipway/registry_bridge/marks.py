@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import InputMissingError
 from include.model_release.operations.registry_answers import RegisteredModel, RegistryVersion
 from include.model_release.operations.registry_marks import (
     EVENTS_TAG,
+    KEEP,
     alias_changes,
     record_tags,
     served_versions,
@@ -81,7 +83,10 @@ class RegistryMarks:
         standing = ""
         if isinstance(served.live, int) and served.live in recorded:
             state = self._state(served.live)
-            standing = "" if state is None else state.standing
+            if state is None:  # what cannot be read moves nothing
+                served = replace(served, live=KEEP)
+            else:
+                standing = state.standing
         changes = alias_changes(registered.aliases, served, known, standing)
         for change in changes:
             log.info("%r: alias %s leads to version %s", self._name, change.key, change.value)

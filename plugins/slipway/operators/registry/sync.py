@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from slipway.registry_bridge.sync import SyncResult
 
 ANSWER_LIMIT_S = 20.0
-"""How long MLflow, and the object store, may take for an answer."""
+"""How long MLflow may take for an answer."""
+STORE_LIMIT_S = 60.0
+"""How long the object store may, which answers an upload of gigabytes when it has checked it."""
 
 
 class ListRegistryModelsOperator(BaseOperator):
@@ -141,7 +143,7 @@ class SyncRegistryOperator(BaseOperator):
         from slipway.registry_bridge.sync import RegistrySync
         from slipway.release_context import make_service, make_store
 
-        store = make_store(self.bucket, spec, self.aws_conn_id, answer_limit_s=self.answer_limit_s)
+        store = make_store(self.bucket, spec, self.aws_conn_id, answer_limit_s=STORE_LIMIT_S)
         mlflow = MlflowHook(self.mlflow_conn_id, self.answer_limit_s)
         service = make_service(spec.rollout, self.kubernetes_conn_id)
         return RegistrySync(spec, wanted, store, mlflow, service, aws_conn_id=self.aws_conn_id).run()

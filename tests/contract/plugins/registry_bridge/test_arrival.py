@@ -141,24 +141,28 @@ def test_a_registered_model_that_was_made_again_counts_from_one(bridge: Bridge) 
     assert bridge.arrived(number)["model.onnx"] == FILES["model.onnx"]
 
 
-@pytest.mark.parametrize("is_released", [False, True], ids=["before its release", "by its release"])
-def test_a_rejected_version_is_not_brought_in(bridge: Bridge, is_released: bool) -> None:
-    """Nor is it when its arrival was deleted since."""
+def test_a_version_that_was_rejected_before_its_release_is_not_brought_in(bridge: Bridge) -> None:
+    """The version's tag says so."""
     number = bridge.register()
-    started = [ReleaseStarted(), ReleaseFinished(outcome="refused")] if is_released else []
-    bridge.record(number, *started, VersionRejected(reason="wrong answers", by="bob"))
+    bridge.record(number, VersionRejected(reason="wrong answers", by="bob"))
     with pytest.raises(AirflowFailException, match="is rejected"):
         bridge.sync()
     assert bridge.arrived(number) == {}
-    assert "rejected" in bridge.tags(number)["arrival"]
+    tags = bridge.tags(number)
+    assert "rejected" in tags["arrival"]
+    assert "wrong answers" in tags["rejected"]
+    assert "outcome" not in tags
 
 
-def test_a_released_version_is_not_brought_in_again(bridge: Bridge) -> None:
-    """Its arrival may have been cleaned away; the record knows it."""
+@pytest.mark.parametrize("is_rejected", [False, True], ids=["failed", "refused and rejected"])
+def test_a_released_version_is_not_brought_in_again(bridge: Bridge, is_rejected: bool) -> None:
+    """Its arrival may have been cleaned away; the record knows it, and a tag tells of the rejection."""
     number = bridge.register()
-    bridge.record(number, ReleaseStarted(), ReleaseFinished(outcome="failed"))
+    rejected = [VersionRejected(reason="wrong answers", stage="validate")] if is_rejected else []
+    bridge.record(number, ReleaseStarted(), ReleaseFinished(outcome="failed"), *rejected)
     assert bridge.sync()["step"] == "known"
     assert bridge.arrived(number) == {}
+    assert ("rejected" in bridge.tags(number)) is is_rejected
 
 
 # --- hostile ---

@@ -111,6 +111,17 @@ def test_a_cluster_that_cannot_be_read_moves_nothing(
     assert released.aliases() == {"candidate": 2, "live": 2, "previous": 1}
 
 
+def test_a_record_that_cannot_be_read_moves_nothing(released: Bridge) -> None:
+    """Its version stays what it was called; the other version is told of all the same."""
+    released.sync()
+    released.store.write("records/digits/2/000004-promoted.json", b"{")
+    released.record(1, VersionRejected(reason="too old", by="bob"))
+    released.sync()
+    assert released.aliases() == {"candidate": 2, "live": 2, "previous": 1}
+    assert released.tags(2)["record_events"] == "3"
+    assert "too old" in released.tags(1)["rejected"]
+
+
 def test_what_a_stopped_mlflow_missed_is_told_by_the_next_sync(released: Bridge) -> None:
     """The sync that could not tell it fails within its limit."""
     released.answer_limit_s = 1.0

@@ -46,6 +46,8 @@ def test_ready_json_notes_the_origin() -> None:
         (InBucket(published=READY.metadata), "READY", "known"),
         (InBucket(ready=READY, attempts=replace(STARTED, rejected=True)), "READY", "known"),
         (InBucket(attempts=STARTED), "READY", "known"),
+        (InBucket(attempts=replace(STARTED, rejected=True)), "READY", "known"),
+        (InBucket(attempts=STARTED, deleted=True), "READY", "known"),
     ],
 )
 def test_what_is_to_be_done(found: InBucket, status: str, step: str) -> None:
@@ -62,7 +64,6 @@ def test_what_is_to_be_done(found: InBucket, status: str, step: str) -> None:
         (InBucket(published={"mlflow": {"else": 1}}), "READY", VersionConflictError),
         (InBucket(deleted=True), "READY", VersionDeletedError),
         (InBucket(attempts=REJECTED), "READY", ArrivalRefusedError),
-        (InBucket(attempts=replace(STARTED, rejected=True)), "READY", ArrivalRefusedError),
         (InBucket(), "FAILED_REGISTRATION", ArrivalRefusedError),
     ],
 )

@@ -21,7 +21,10 @@ from include.model_release.operations.registry_marks import (
 from include.model_release.record.state import Rejection, ReleaseState
 from include.model_release.rollout.observation import STABLE_URI, Observed
 
-STATE = ReleaseState(model="digits", version=3, release_id="digits-3-abc", outcome="promoted")
+BEGUN = datetime(2026, 1, 2, tzinfo=UTC)
+STATE = ReleaseState(
+    model="digits", version=3, release_id="digits-3-abc", outcome="promoted", started_at=BEGUN
+)
 OBSERVED = Observed(
     name="digits",
     namespace="models",
@@ -97,7 +100,9 @@ def test_tags_tell_the_outcome() -> None:
     }
     assert record_tags(replace(STATE, verified_sha256="v"), "", 7)["slipway.manifest_sha256"] == "v"
     assert record_tags(STATE, "", 7)["slipway.manifest_sha256"] is None
-    rejection = Rejection(seq=8, at=datetime(2026, 1, 2, tzinfo=UTC), reason="x" * 9000, by="bob")
+    unbegun = record_tags(replace(STATE, started_at=None), "", 1)
+    assert (unbegun["slipway.outcome"], unbegun["slipway.release"]) == (None, None)
+    rejection = Rejection(seq=8, at=BEGUN, reason="x" * 9000, by="bob")
     told = record_tags(replace(STATE, rejection=rejection), "", 8)["slipway.rejected"]
     assert told is not None
     assert told.startswith("rejected by bob")
