@@ -72,7 +72,7 @@ def next_step(origin: Origin, status: str, found: InBucket) -> Step:
     :param found: what is there.
     :raises VersionConflictError: something else has this number.
     :raises VersionDeletedError: its files were deleted; the number is not used again.
-    :raises ArrivalRefusedError: it was rejected before any release, or MLflow says that it is not complete and will not be.
+    :raises ArrivalRefusedError: it was rejected before any release, or MLflow says that it never gets complete.
     """
     for place, metadata in (
         ("has arrived", None if found.ready is None else found.ready.metadata),
