@@ -1,4 +1,4 @@
-"""Slipway as an Airflow plugin: when the scheduler starts, the pools that the DAGs name are there."""
+"""Slipway as an Airflow plugin: its pools, made when the scheduler starts, and its routes in the API server."""
 
 from __future__ import annotations
 
@@ -25,8 +25,24 @@ def on_starting(component: Any) -> None:
         log.info("made the pool %s", name)
 
 
+class Routes:
+    """The project's routes, as an ASGI application; what they need is imported by the first request."""
+
+    def __init__(self) -> None:
+        self._app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request."""
+        if self._app is None:
+            from slipway.web.app import make_app
+
+            self._app = make_app()
+        await self._app(scope, receive, send)
+
+
 class SlipwayPlugin(AirflowPlugin):
     """Found by Airflow in the plugins folder."""
 
     name = "slipway"
     listeners = [sys.modules[__name__]]  # noqa: RUF012 - as Airflow declares it
+    fastapi_apps = [{"app": Routes(), "name": "slipway", "url_prefix": "/slipway"}]  # noqa: RUF012

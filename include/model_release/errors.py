@@ -18,6 +18,8 @@ SlipwayError
   |   - VersionDeletedError         the version's files were deleted; its number cannot be used again
   |   - ReleaseInProgressError      another release of the same model is under way
   |   - ForeignChangeError          someone else changed what the release is driving
+  |   - ArrivalRefusedError         a version of the model registry that cannot be brought in
+  |   - WebhookRefusedError         a request that is no webhook of the model registry
   |   - LeaseTakenOverError         a later try of the same task drives the canary now
   + GateRefusedError              the release worked as meant: this version shall not go further
   |   - ParityRefusedError          the converted model answers otherwise than its source
@@ -38,6 +40,7 @@ SlipwayError
       - StoreUnavailableError       S3 or SQS
       - ClusterUnavailableError     the Kubernetes API
       - ServerUnavailableError      Triton
+      - RegistryUnavailableError    the model registry
       - MetricsUnavailableError     the source of the judge's numbers
       - TimedOutError               something did not happen within its limit
       - CanaryPausedError           a person has paused the canary
@@ -184,6 +187,14 @@ class ForeignChangeError(UserError):
     """Someone else changed what the release is driving."""
 
 
+class ArrivalRefusedError(UserError):
+    """A version of the model registry cannot be brought in: its files, its number or its state forbid it."""
+
+
+class WebhookRefusedError(UserError):
+    """A request that says it is a webhook of the model registry, and does not prove it."""
+
+
 class LeaseTakenOverError(UserError):
     """A later try of the same task drives the canary now."""
 
@@ -268,6 +279,10 @@ class ClusterUnavailableError(TransientError):
 
 class ServerUnavailableError(TransientError):
     """Triton could not be reached."""
+
+
+class RegistryUnavailableError(TransientError):
+    """The model registry could not be reached, or refuses more requests for a while."""
 
 
 class MetricsUnavailableError(TransientError):

@@ -29,10 +29,15 @@ def _sha256_hex(text: str) -> str:
     return text
 
 
-def _relative_path(text: str) -> str:
-    if len(text) > _PATH_LIMIT or not all(
+def is_relative_path(text: str) -> bool:
+    """Tell whether a text is a path of plain names: relative, without `..` and hidden parts, not too long."""
+    return len(text) <= _PATH_LIMIT and all(
         _PATH_PART.fullmatch(part) and ".." not in part for part in text.split("/")
-    ):
+    )
+
+
+def _relative_path(text: str) -> str:
+    if not is_relative_path(text):
         raise ValueError(
             f"must be a relative path of plain names, without `..` and hidden parts, at most {_PATH_LIMIT} characters"
         )

@@ -16,7 +16,16 @@ from include.sandbox.services.triton_install import TritonInstall
 
 SANDBOX_IMAGES = ("triton", "onnx", "perf-analyzer")
 # What the demo does without; pytorch is 3 GB to download.
-TEST_IMAGES = ("genai-perf", "mirror-comparison", "verify", "python", "ensemble", "sklearn", "pytorch")
+TEST_IMAGES = (
+    "genai-perf",
+    "mirror-comparison",
+    "verify",
+    "python",
+    "ensemble",
+    "sklearn",
+    "pytorch",
+    "mlflow",
+)
 
 
 def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:

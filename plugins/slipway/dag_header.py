@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,25 @@ WAY_BACK, ON_TRAFFIC = 1000, 100
 # A task's own priority alone: by default the first tasks of a run would come first, and the way back last.
 OWN_PRIORITY = "absolute"
 
+# A key at the beginning of a line, or within braces.
+_REGISTRY = re.compile(rb"""(?:^|[{,]\s*)["']?registry["']?\s*:""", re.MULTILINE)
+
 
 def releases_dir() -> Path:
     """Return the folder with the release files: `SLIPWAY_RELEASES_DIR`, or the project's own."""
     return Path(os.environ.get("SLIPWAY_RELEASES_DIR", Path(include.__path__[0]) / "releases"))
+
+
+def has_registry(folder: Path) -> bool:
+    """Tell whether a release file in the folder may have a section `registry`; its text is searched, not parsed."""
+    for model in list_models(folder):
+        try:
+            content = (folder / f"{model}.yaml").read_bytes()
+        except OSError:
+            continue
+        if _REGISTRY.search(content):
+            return True
+    return False
 
 
 def model_param() -> Param:

@@ -9,6 +9,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from include.model_release.errors import GateInconclusiveError, GateRefusedError, UserError
 
+SET_ASIDE_KEY = "set_aside"
+"""The XCom in which a task names what it leaves aside because something is wrong with it."""
+
 
 @contextmanager
 def airflow_failures() -> Iterator[None]:

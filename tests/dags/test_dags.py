@@ -36,6 +36,7 @@ from tests.support.dags.workflows import (
     RELEASE,
     ROLLBACK,
     ROOT,
+    SYNC,
     ancestors,
     fill_in,
 )
@@ -68,7 +69,7 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
     assert not any(stats.warning_num for stats in bag.dagbag_stats)
 
 
-@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN])
+@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN, SYNC])
 def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
     """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""
     dag = bag.dags[dag_id]

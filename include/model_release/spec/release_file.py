@@ -32,6 +32,7 @@ from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.notify import Notify, NotifyRule
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
+from include.model_release.spec.registry import Registry
 from include.model_release.spec.retention import Retention
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
@@ -66,6 +67,7 @@ __all__ = [
     "OnnxConversion",
     "Publishing",
     "PythonConversion",
+    "Registry",
     "RegressionValidation",
     "ReleaseSpec",
     "Resources",
@@ -118,6 +120,8 @@ class ReleaseSpec(SpecPart):
     retention: Retention = Retention()
     notify: Notify | None = None
     """Who is told of what; left out: as the environment variable `SLIPWAY_NOTIFY` says for all models."""
+    registry: Registry | None = None
+    """None: no registry is asked and none is told."""
 
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:

@@ -21,6 +21,7 @@ FREEZE_PARAMETERS = ("action", "model", "until", "version", "reason")
 REJECTION_PARAMETERS = ("model", "version", "action", "reason")
 GC_PARAMETERS = ("models", "dry_run")
 PIN_PARAMETERS = ("model", "version", "action", "reason")
+SYNC_PARAMETERS = ("model",)
 
 
 def require_known(given: Iterable[str], known: Sequence[str]) -> None:

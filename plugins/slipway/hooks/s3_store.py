@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk import BaseHook
@@ -29,6 +30,7 @@ from slipway.hooks.s3_transfer import (
     StoredContent,
     copy_object,
     distrust_short_answers,
+    download,
     encryption_arguments,
     facts_of,
     read_whole,
@@ -197,6 +199,22 @@ class ModelStoreHook(BaseHook):
         """Write the object unless it exists already (If-None-Match); return whether it was written."""
         return self._write_if(key, body, settings or ObjectSettings(content_type), IfNoneMatch="*")
 
+    def upload_once(self, key: str, path: Path) -> bool:
+        """Write a file of at most 5 GiB as an object unless it exists already; return whether it was written."""
+
+        def put() -> None:
+            with path.open("rb") as file:
+                self._put(key, file, ObjectSettings(), IfNoneMatch="*")
+
+        with self._translated(key):
+            try:
+                repeat_until_decided(put)
+            except ClientError as error:
+                if is_precondition_failed(error):
+                    return False
+                raise
+        return True
+
     def replace(self, key: str, body: bytes, etag: str, *, content_type: str = "application/json") -> bool:
         """Write the object if it is still the one with this entity tag; return whether it was written."""
         return self._write_if(key, body, ObjectSettings(content_type), IfMatch=etag)
@@ -226,6 +244,14 @@ class ModelStoreHook(BaseHook):
                     found=str(error),
                     remedy="find out who wrote it",
                 ) from None
+
+    def download(self, key: str, target: Path, size_bytes: int) -> None:
+        """Write an object to a file; raise UserError where it has not as many bytes as it was listed with."""
+        with self._translated(key):
+            try:
+                download(self.client, {"Bucket": self.bucket, "Key": key}, target, size_bytes)
+            except OversizedError as error:
+                raise UserError(f"{self.uri(key)} was changed", found=str(error)) from None
 
     def entries(self, prefix: str, *, after: str = "", most: int | None = None) -> list[StoredObject]:
         """Return the objects below the prefix, in the order of keys; those after the key `after`, and no more than
@@ -341,7 +367,7 @@ class ModelStoreHook(BaseHook):
     def _encrypted(self, settings: ObjectSettings) -> ObjectSettings:
         return settings if settings.encryption else replace(settings, encryption=self.encryption)
 
-    def _put(self, key: str, body: bytes, settings: ObjectSettings, **condition: str) -> None:
+    def _put(self, key: str, body: bytes | BinaryIO, settings: ObjectSettings, **condition: str) -> None:
         # S3 checks the SHA-256 while it takes the bytes, and keeps it: `stat` knows it without a read.
         self.client.put_object(
             Bucket=self.bucket,

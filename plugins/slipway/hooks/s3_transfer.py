@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from boto3.s3.transfer import TransferConfig, TransferManager
@@ -157,6 +158,24 @@ def read_whole(client: Any, request: Mapping[str, Any], most_bytes: int | None =
         return StoredContent(answer["Body"].read(), answer["ETag"], answer["LastModified"])
 
     return _patiently(read)
+
+
+def download(client: Any, request: Mapping[str, Any], target: Path, size_bytes: int) -> None:
+    """Write an object to a file.
+
+    :raises OversizedError: it has not `size_bytes`; nothing of it was read.
+    """
+
+    def read() -> None:
+        answer = client.get_object(**request)
+        if answer["ContentLength"] != size_bytes:
+            answer["Body"].close()
+            raise OversizedError(f"{answer['ContentLength']} bytes")
+        with target.open("wb") as file:
+            for chunk in answer["Body"].iter_chunks(_CHUNK_BYTES):
+                file.write(chunk)
+
+    _patiently(read)
 
 
 def stream_sha256(client: Any, request: Mapping[str, Any]) -> tuple[str, int]:

@@ -16,8 +16,8 @@ from prometheus_client.samples import Sample as ExpositionSample
 
 from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.samples import Counters, Reading, SeriesReading
+from slipway.hooks.http_access import HttpAccess, within
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
-from slipway.metrics.http_client import HttpAccess, within
 
 _PATH = "/stats/prometheus"
 # All that is read of a revision's two clusters; `upstream_rq_total` is there from the beginning.
@@ -42,7 +42,7 @@ class EnvoyMetricsHook(BaseHook):
 
     :param metrics_conn_id: an Airflow connection of type ``http``. Host (several with commas between) and port
         of the admin endpoints; or extra ``endpoints``, a list of HOST:PORT or URLs. Extra ``path``, where it is
-        not ``/stats/prometheus``. `slipway.metrics.http_client` says what else it may hold.
+        not ``/stats/prometheus``. `slipway.hooks.http_access` says what else it may hold.
     :param timeout_s: how long a reading may take in all.
     :raises UserError: the connection cannot be used.
     """

@@ -12,8 +12,8 @@ from airflow.sdk import BaseHook
 from include.model_release.errors import MetricsUnavailableError
 from include.model_release.metrics.queries import QuerySet
 from include.model_release.metrics.samples import Reading
+from slipway.hooks.http_access import HttpAccess, within
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
-from slipway.metrics.http_client import HttpAccess, within
 from slipway.metrics.prometheus_series import (
     RawSeries,
     RevisionData,
@@ -32,7 +32,7 @@ class PrometheusMetricsHook(BaseHook):
     scrape, it is the same reading.
 
     :param metrics_conn_id: an Airflow connection of type ``http``: host, port and, for an API that lies deeper,
-        extra ``path`` (``/prometheus``); or a whole URL as host. `slipway.metrics.http_client` says what else.
+        extra ``path`` (``/prometheus``); or a whole URL as host. `slipway.hooks.http_access` says what else.
     :param queries: the query set, with its placeholders.
     :param values: what the placeholders stand for, less the revision.
     :param lookback_s: how far back samples are asked for.

@@ -17,16 +17,13 @@ from include.model_release.intake import IncomingVersion, IntakeResult, message_
 from include.model_release.record.arrivals import Arrival, Kept, kept_as_json, kept_from
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.rollout.rollout import AfterRollback
-from slipway.failures import airflow_failures
+from slipway.failures import SET_ASIDE_KEY, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.intake_sweep import Look, ModelLook, look_at_models
 from slipway.release_record.history import LIST_PAGES
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-SET_ASIDE_KEY = "set_aside"
-"""The XCom that names what starts nothing because something is wrong with it."""
 
 _KEPT_KEY = "ready_files_that_start_nothing"
 _MODELS_OF_EVENTS = 50

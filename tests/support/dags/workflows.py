@@ -16,6 +16,7 @@ RELEASE, INTAKE, ROLLBACK, PAUSE = "model_release", "model_intake", "model_rollb
 REJECTION, FREEZE = "version_rejection", "release_freeze"
 GC, PIN = "repository_gc", "version_pin"
 DELIVERY = "notification_delivery"
+SYNC = "registry_sync"
 # A form filled in as little as possible.
 MINIMAL = {"model": "digits", "version": 2}
 

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
-from slipway.operators.intake import SET_ASIDE_KEY, FindNewVersionsOperator
+from slipway.failures import SET_ASIDE_KEY
+from slipway.operators.intake import FindNewVersionsOperator
 from slipway.release_record.record import ReleaseRecord
 from structlog.testing import capture_logs
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from slipway.dag_header import header, model_param, releases_dir
+from slipway.dag_header import has_registry, header, model_param, releases_dir
 
 from include.sandbox.host.settings import PROJECT_ROOT
 
@@ -31,3 +31,24 @@ def test_a_dag_adds_what_its_own_tasks_are_given() -> None:
         "tags": ["slipway", "intake"],
         "default_args": {"owner": "slipway", "retries": 3, "retry_delay": timedelta(seconds=1)},
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("registry:\n  mlflow: {}\n", True),
+        ("model: digits\nregistry: {mlflow: {registered_model: a}}\n", True),
+        ('{"model": "digits", "registry": {"mlflow": {}}}', True),
+        ("'registry' : x\n", True),
+        ("model: digits\n", False),
+        ("# registry: none\n", False),
+        ("conversion: {image: 'registry:5000/onnx:1'}\n", False),
+        ("rollout:\n  registry: x\n", False),
+    ],
+)
+def test_whether_a_release_file_has_a_registry(tmp_path: Path, text: str, has: bool) -> None:
+    """Its text is searched: what is not found here is not scheduled."""
+    assert not has_registry(tmp_path)
+    (tmp_path / "magika.yaml").write_text("model: magika\n")
+    (tmp_path / "digits.yaml").write_text(text)
+    assert has_registry(tmp_path) is has

@@ -70,6 +70,7 @@ def test_the_projects_images_are_known() -> None:
         "genai-perf",
         "guard",
         "mirror-comparison",
+        "mlflow",
         "onnx",
         "perf-analyzer",
         "python",

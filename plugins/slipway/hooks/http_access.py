@@ -1,4 +1,4 @@
-"""Metrics endpoints behind an Airflow connection: where they are, who asks, and that no answer takes for ever.
+"""HTTP endpoints behind an Airflow connection: where they are, who asks, and that no answer takes for ever.
 
 A connection of type ``http``. Its extra may hold, beside what a source reads for itself:
 
@@ -17,7 +17,8 @@ import base64
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -28,7 +29,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import BotoCoreError, ClientError
 from yarl import URL
 
-from include.model_release.errors import MetricsUnavailableError, UserError
+from include.model_release.errors import MetricsUnavailableError, TransientError, UserError
 
 T = TypeVar("T")
 
@@ -40,12 +41,39 @@ _SERVICE = "aps"
 Signer = Callable[[str, str, bytes, Mapping[str, str]], dict[str, str]]
 
 
-def within(limit_s: float, reading: Coroutine[Any, Any, T], source: str) -> T:
+@dataclass(frozen=True)
+class Use:
+    """What a connection is used for, in the words of its errors.
+
+    :param name: behind "cannot be used for".
+    :param server: what is asked, with its article.
+    :param unavailable: the error where it does not answer.
+    :param slow: what to do where the time was up.
+    :param long: what to do where an answer is too long.
+    """
+
+    name: str
+    server: str
+    unavailable: type[TransientError]
+    slow: str
+    long: str
+
+
+METRICS = Use(
+    name="metrics",
+    server="the metrics source",
+    unavailable=MetricsUnavailableError,
+    slow="see how busy it is, or raise `rollout.metrics.timeout_s`",
+    long="narrow the query, or shorten `rollout.metrics.lookback_s`",
+)
+
+
+def within(limit_s: float, reading: Coroutine[Any, Any, T], source: str, use: Use = METRICS) -> T:
     """Runs a reading to its end, or to the limit: a source that drips is a source that does not answer.
 
     Call it where no event loop runs: in a worker, or in a thread of a triggerer.
 
-    :raises MetricsUnavailableError: the time was up.
+    :raises TransientError: the time was up; the class is the use's.
     """
 
     async def limited() -> T:
@@ -55,11 +83,11 @@ def within(limit_s: float, reading: Coroutine[Any, Any, T], source: str) -> T:
     try:
         return asyncio.run(limited())
     except TimeoutError:
-        raise MetricsUnavailableError(
+        raise use.unavailable(
             f"{source} did not answer in time",
             expected=f"a whole answer within {limit_s:g} s",
             found="no answer, or a part of one",
-            remedy="see how busy it is, or raise `rollout.metrics.timeout_s`",
+            remedy=use.slow,
         ) from None
 
 
@@ -67,11 +95,13 @@ class HttpAccess:
     """The addresses of a connection, and requests to them that carry its credentials.
 
     :param conn_id: the connection.
+    :param use: what it is used for.
     :raises UserError: the connection has no host, says two things at once, or names a file that cannot be used.
     """
 
-    def __init__(self, conn_id: str) -> None:
+    def __init__(self, conn_id: str, use: Use = METRICS) -> None:
         self.conn_id = conn_id
+        self.use = use
         connection = BaseHook.get_connection(conn_id)
         self.extra: dict[str, Any] = dict(connection.extra_dejson)
         self.hosts = [
@@ -106,13 +136,52 @@ class HttpAccess:
     ) -> tuple[int, bytes]:
         """Status and body of the answer to a GET, or to a POST of a form.
 
-        :raises MetricsUnavailableError: no answer, an answer that sends elsewhere, refuses the credentials or
-            is too long. Other statuses are the caller's to judge.
+        :raises TransientError: as `request` says.
         """
-        method, body, headers = "GET", b"", dict(self._headers)
-        if form is not None:
-            method, body = "POST", urlencode(form).encode()
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        if form is None:
+            return await self.request(session, "GET", url)
+        return await self.request(
+            session, "POST", url, urlencode(form).encode(), "application/x-www-form-urlencoded"
+        )
+
+    async def request(
+        self, session: aiohttp.ClientSession, method: str, url: str, body: bytes = b"", content_type: str = ""
+    ) -> tuple[int, bytes]:
+        """Status and body of the answer to a request.
+
+        :raises TransientError: no answer, an answer that sends elsewhere, refuses the credentials or is too long; the
+            class is the use's. Other statuses are the caller's to judge.
+        """
+        async with self._answer(session, method, url, body, content_type) as answer:
+            return answer.status, await self._content(answer, url)
+
+    async def download(
+        self, session: aiohttp.ClientSession, url: str, target: BinaryIO, most_bytes: int
+    ) -> tuple[int, int]:
+        """Write the body of the answer to a GET into a file; return the status, and how many bytes the body has.
+
+        Nothing is written where the status is not 200, and no more than `most_bytes` + one piece: a body that is longer
+        ends there, and is told as longer.
+
+        :raises TransientError: as `request` says, and where the body ends before its time.
+        """
+        async with self._answer(session, "GET", url) as answer:
+            size = 0
+            if answer.status == 200:
+                async for part in answer.content.iter_any():
+                    target.write(part)
+                    size += len(part)
+                    if size > most_bytes:
+                        break
+            return answer.status, size
+
+    @asynccontextmanager
+    async def _answer(
+        self, session: aiohttp.ClientSession, method: str, url: str, body: bytes = b"", content_type: str = ""
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = dict(self._headers)
+        if content_type:
+            headers["Content-Type"] = content_type
         try:
             if self._sign is not None:
                 headers = self._sign(method, url, body, headers)
@@ -125,14 +194,13 @@ class HttpAccess:
                 allow_redirects=False,
                 proxy=self.extra.get("proxy"),
             ) as answer:
-                content = await self._content(answer, url)
+                if answer.status in (401, 403) or 300 <= answer.status < 400:
+                    raise self._no_answer(url, f"HTTP {answer.status}")
+                yield answer
         except (aiohttp.ClientError, OSError, BotoCoreError, ClientError) as error:
             # Of the others' texts nobody knows that they repeat no header.
             found = str(error) if isinstance(error, aiohttp.ClientConnectorError) else type(error).__name__
             raise self._no_answer(url, found) from None
-        if answer.status in (401, 403) or 300 <= answer.status < 400:
-            raise self._no_answer(url, f"HTTP {answer.status}")
-        return answer.status, content
 
     async def _content(self, answer: aiohttp.ClientResponse, url: str) -> bytes:
         parts, size = [], 0
@@ -140,16 +208,16 @@ class HttpAccess:
             parts.append(part)
             size += len(part)
             if size > _BYTES_LIMIT:
-                raise MetricsUnavailableError(
+                raise self.use.unavailable(
                     f"{origin(url)} answered with too much",
                     expected=f"at most {_BYTES_LIMIT} bytes",
-                    remedy="narrow the query, or shorten `rollout.metrics.lookback_s`",
+                    remedy=self.use.long,
                 )
         return b"".join(parts)
 
-    def _no_answer(self, url: str, found: str) -> MetricsUnavailableError:
-        return MetricsUnavailableError(
-            f"the metrics source {origin(url)} did not answer",
+    def _no_answer(self, url: str, found: str) -> TransientError:
+        return self.use.unavailable(
+            f"{self.use.server} {origin(url)} did not answer",
             expected="HTTP 200",
             found=found,
             remedy=f"check that it runs, and address and credentials of the connection {self.conn_id!r}",
@@ -212,7 +280,7 @@ class HttpAccess:
     def unusable(self, what: str, expected: str, found: str | None = None) -> UserError:
         """The error that says what is wrong with the connection."""
         return UserError(
-            f"the connection {self.conn_id!r} cannot be used for metrics: {what}",
+            f"the connection {self.conn_id!r} cannot be used for {self.use.name}: {what}",
             expected=expected,
             found=found,
             remedy="correct the connection",

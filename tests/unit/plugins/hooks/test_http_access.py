@@ -20,8 +20,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from slipway.metrics import http_client
-from slipway.metrics.http_client import HttpAccess, within
+from slipway.hooks import http_access
+from slipway.hooks.http_access import HttpAccess, within
 
 from include.model_release.errors import MetricsUnavailableError, SlipwayError, UserError
 from tests.support.plugins.http_double import Answer, Asked, MetricsServer, metrics_server
@@ -190,7 +190,7 @@ def test_an_answer_may_not_be_endless(
     server: MetricsServer, connect: Callable[..., HttpAccess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More bytes than a reading can have are not taken in."""
-    monkeypatch.setattr(http_client, "_BYTES_LIMIT", 1000)
+    monkeypatch.setattr(http_access, "_BYTES_LIMIT", 1000)
     server.answer = lambda asked: Answer(body=b"x" * 2000)
     with pytest.raises(MetricsUnavailableError, match="too much"):
         ask(connect(host=server.url))

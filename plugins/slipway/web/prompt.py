@@ -1,0 +1,85 @@
+"""What a webhook may cause: a run of `registry_sync` for each model with that registered model, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from airflow.api.common.trigger_dag import trigger_dag
+from airflow.exceptions import DagRunAlreadyExists
+from airflow.models import Connection, DagRun
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState
+from airflow.utils.types import DagRunTriggeredByType
+from sqlalchemy import select
+
+from include.model_release.errors import UserError
+from include.model_release.identifiers import list_models
+from include.model_release.spec.release_file import load_model_spec
+from slipway.dag_header import releases_dir
+
+log = logging.getLogger(__name__)
+
+SYNC_DAG_ID = "registry_sync"
+MLFLOW_CONN_ID = "mlflow_default"
+SECRET_EXTRA = "webhook_secret"  # noqa: S105 - the name of a field
+
+
+def webhook_secret() -> str:
+    """Return what MLflow signs its webhooks with, from the connection's extra; empty where there is none."""
+    try:
+        # The SDK's would ask a task's supervisor, which the API server is not.
+        connection = Connection.get_connection_from_secrets(MLFLOW_CONN_ID)  # noqa: AIR311
+    except AirflowNotFoundException:
+        return ""
+    return str(connection.extra_dejson.get(SECRET_EXTRA) or "")
+
+
+def start_syncs(registered_model: str, delivery_id: str) -> list[str]:
+    """Start a sync of each model with that registered model; return the runs' ids.
+
+    A delivery that comes again starts nothing: its runs' ids exist. Nor does one for a model whose sync waits for its
+    turn already: that one will see what this one tells of.
+    """
+    started = []
+    for model in _models_of(registered_model, releases_dir()):
+        prefix = f"mlflow__{model}__"
+        if _waits(prefix):
+            log.info("a sync of %s waits for its turn already", model)
+            continue
+        try:
+            trigger_dag(
+                SYNC_DAG_ID,
+                run_id=f"{prefix}{delivery_id}",
+                conf={"model": model},
+                triggered_by=DagRunTriggeredByType.REST_API,
+            )
+        except DagRunAlreadyExists:
+            log.info("the delivery %s has come before", delivery_id)
+            continue
+        started.append(f"{prefix}{delivery_id}")
+    return started
+
+
+def _models_of(registered_model: str, folder: Path) -> list[str]:
+    found = []
+    for model in list_models(folder):
+        try:
+            registry = load_model_spec(folder, model).registry
+        except UserError as error:
+            log.warning("whether %s has that registry is not known: %s", model, error)
+            continue
+        if registry is not None and registry.mlflow.registered_model == registered_model:
+            found.append(model)
+    return found
+
+
+def _waits(prefix: str) -> bool:
+    waiting = select(DagRun.run_id).where(
+        DagRun.dag_id == SYNC_DAG_ID,
+        DagRun.state == DagRunState.QUEUED,
+        DagRun.run_id.startswith(prefix, autoescape=True),
+    )
+    with create_session() as session:
+        return session.scalar(waiting.limit(1)) is not None
