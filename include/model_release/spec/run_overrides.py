@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 RELEASE_PARAMETERS = ("model", "version", "steps", "window_s", "wait_for_approval", "force", "reason")
 ROLLBACK_PARAMETERS = ("model", "version", "reason", "newer", "emergency")
 PAUSE_PARAMETERS = ("model", "action", "reason")
-FREEZE_PARAMETERS = ("action", "model", "until", "version", "reason")
-REJECTION_PARAMETERS = ("model", "version", "action", "reason")
+FREEZE_PARAMETERS = ("action", "model", "until", "version", "reason", "evidence")
+REJECTION_PARAMETERS = ("model", "version", "action", "reason", "evidence")
 GC_PARAMETERS = ("models", "dry_run")
 PIN_PARAMETERS = ("model", "version", "action", "reason")
 

@@ -27,6 +27,7 @@ from include.model_release.spec.release_file import parse_release_spec
 from tests.support.cluster.emulator import Emulator, wait_until
 from tests.support.guard.guarded_canary import CANDIDATE_URI, NAME, STABLE_URI
 from tests.support.guard.stage import Stage
+from tests.support.store.connections import LOOPBACK, aws_connection, free_port
 
 WEIGHT = 20
 LIMIT_S = 30.0
@@ -68,7 +69,7 @@ class Release:
 
     def ask(self, action: str) -> str:
         """What the DAG `canary_pause` does; returns what it tells."""
-        operator = PauseCanaryOperator(task_id="pause", releases_dir=str(self._folder))
+        operator = PauseCanaryOperator(task_id="pause", releases_dir=str(self._folder), bucket="slipway")
         params = {"model": "digits", "action": action, "reason": "a person wants to look"}
         return operator.execute({"params": params})  # type: ignore[arg-type,typeddict-item]
 
@@ -86,9 +87,11 @@ class Release:
 def release(
     cluster: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Release]:
-    """A release in a namespace of its own."""
+    """A release in a namespace of its own; the object store is away, which no pause and no resume waits for."""
     kubernetes = {"conn_type": "kubernetes", "extra": {"kube_config_path": str(cluster.kubeconfig)}}
     monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(kubernetes))
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(f"http://{LOOPBACK}:{free_port()}"))
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr(pausing, "POLL_S", 0.05)
     stage = Stage(cluster, request.node.name.replace("_", "-")[:40].rstrip("-"))
     yield Release(stage, tmp_path)
