@@ -1,4 +1,4 @@
-"""Airflow's own processes in the sandbox, killed as the kernel kills them, and kept down or let come back."""
+"""Airflow's own processes in the sandbox: killed as the kernel kills them and let come back, or made to hang."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from include.sandbox.host.settings import SandboxSettings
 from include.sandbox.host.supervise import Supervisor
 from include.sandbox.services.airflow import component_commands
 
-TRIGGERER, SCHEDULER = "airflow-triggerer", "airflow-scheduler"
+TRIGGERER = "airflow-triggerer"
 
 _DOWN_LIMIT_S = 60.0
 _POLL_S = 0.2
@@ -43,11 +43,6 @@ class AirflowProcesses:
         """The program's process; 0 while there is none."""
         return next(one.pid for one in self._supervisor.states() if one.name == name)
 
-    def has_restarted(self, name: str, killed: int) -> bool:
-        """Whether the program runs as another process than the one that was killed."""
-        pid = self.pid(name)
-        return pid not in (0, killed) and psutil.pid_exists(pid)
-
     @contextmanager
     def all_dead(self) -> Iterator[float]:
         """Within it Airflow is dead and stays so; yields since when (unix seconds)."""
@@ -58,6 +53,23 @@ class AirflowProcesses:
         finally:
             for name in self._names:
                 self._supervisor.start(name)
+
+    @contextmanager
+    def all_hanging(self) -> Iterator[None]:
+        """Within it all of Airflow stands still: it takes connections, answers nothing, and then goes on as if not.
+
+        What writes to Airflow's database stands still with it: in the sandbox that is a file, and no server of its own.
+        """
+        still = [one for name in self._names for one in self._tree(self.pid(name))]
+        try:
+            for process in still:
+                with suppress(psutil.NoSuchProcess):
+                    process.suspend()
+            yield
+        finally:
+            for process in still:
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def _hold_down(self, names: Sequence[str]) -> None:
         """End what the supervisor starts anew, until it has understood that it shall not."""
