@@ -10,8 +10,8 @@ from tests.support.e2e.release_files import ORPHANED_LEASE_S
 from tests.support.e2e.running_sandbox import Ended
 
 
-def test_release_outlives_its_triggerer_and_all_of_airflow(outage: OutageStory) -> None:
-    """Each is killed while users are on the candidate; others take over, and the version is promoted."""
+def test_release_outlives_its_triggerer_and_its_scheduler(outage: OutageStory) -> None:
+    """Both are killed while users are on the candidate; others take over, and the version is promoted."""
     story = outage.surviving
     assert story.percents == [50, 50]
     assert (story.second.run.state, story.second.state.outcome) == ("success", "promoted")
@@ -20,20 +20,20 @@ def test_release_outlives_its_triggerer_and_all_of_airflow(outage: OutageStory) 
     assert set(answering_at_the_end(story.traffic)) == {"2"}
 
 
-def test_no_request_fails_because_airflow_died(outage: OutageStory) -> None:
+def test_no_request_fails_because_the_triggerer_or_the_scheduler_died(outage: OutageStory) -> None:
     """Serving does not pass through Airflow: every client is answered all the time."""
     assert outage.surviving.traffic.failures == []
 
 
-def test_guard_ends_the_canary_when_all_of_airflow_hangs(outage: OutageStory) -> None:
-    """API server, scheduler and triggerer stand still; the lease runs out, and the candidate loses its users."""
+def test_guard_ends_the_canary_when_airflow_is_dead_or_hangs(outage: OutageStory) -> None:
+    """A dead scheduler, a triggerer and an API server that hang: the lease runs out, and the candidate has no users."""
     story = outage.orphaned
     assert story.safe_at < story.back_at
     assert story.safe_at < story.renewed_at + ORPHANED_LEASE_S + GUARD_SLACK_S
 
 
 def test_no_user_meets_the_bad_version_when_the_lease_has_run_out(outage: OutageStory) -> None:
-    """The candidate fails users until the guard acts, and nobody afterwards: not when Airflow goes on either."""
+    """The candidate fails users until the guard acts, and nobody afterwards: not when Airflow is back either."""
     story = outage.orphaned
     begin = story.third.times("weight_intended")[0].timestamp()
     over = story.renewed_at + ORPHANED_LEASE_S + GUARD_SLACK_S
@@ -42,8 +42,8 @@ def test_no_user_meets_the_bad_version_when_the_lease_has_run_out(outage: Outage
     assert set(story.traffic.failed_on([CandidateSpan(3, begin, over)])) == {3}
 
 
-def test_airflow_that_goes_on_respects_the_guard(outage: OutageStory) -> None:
-    """The same triggerer finds its canary ended; the run rolls back in the guard's name, and its record says why."""
+def test_airflow_that_comes_back_respects_the_guard(outage: OutageStory) -> None:
+    """The triggerer that hung finds its canary ended; the run rolls back in its name, and the record says why."""
     story = outage.orphaned
     assert (story.third.run.state, story.third.state.outcome) == ("failed", "rolled_back")
     assert rolled_back_by(story.third) == "guard"

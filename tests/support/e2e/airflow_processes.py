@@ -1,4 +1,4 @@
-"""Airflow's own processes in the sandbox: killed as the kernel kills them and let come back, or made to hang."""
+"""Airflow's own processes in the sandbox: killed as the kernel kills them, kept down, let come back, made to hang."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from include.sandbox.host.settings import SandboxSettings
 from include.sandbox.host.supervise import Supervisor
 from include.sandbox.services.airflow import component_commands
 
-TRIGGERER = "airflow-triggerer"
+TRIGGERER, SCHEDULER = "airflow-triggerer", "airflow-scheduler"
 
 _DOWN_LIMIT_S = 60.0
 _POLL_S = 0.2
@@ -43,33 +43,31 @@ class AirflowProcesses:
         """The program's process; 0 while there is none."""
         return next(one.pid for one in self._supervisor.states() if one.name == name)
 
-    @contextmanager
-    def all_dead(self) -> Iterator[float]:
-        """Within it Airflow is dead and stays so; yields since when (unix seconds)."""
-        at = self.kill(*self._names)
-        try:
-            self._hold_down(self._names)
-            yield at
-        finally:
-            for name in self._names:
-                self._supervisor.start(name)
+    def has_restarted(self, name: str, killed: int) -> bool:
+        """Whether the program runs as another process than the one that was killed."""
+        pid = self.pid(name)
+        return pid not in (0, killed) and psutil.pid_exists(pid)
 
     @contextmanager
-    def all_hanging(self) -> Iterator[None]:
-        """Within it all of Airflow stands still: it takes connections, answers nothing, and then goes on as if not.
+    def dead_and_hanging(self) -> Iterator[None]:
+        """Within it the scheduler is dead and stays so, and all else of Airflow hangs; then all goes on.
 
-        What writes to Airflow's database stands still with it: in the sandbox that is a file, and no server of its own.
+        What hangs takes connections and answers nothing, and does not know of it afterwards. The database hangs with
+        those who write it: in the sandbox it is a file, and has no server that could be stopped.
         """
-        still = [one for name in self._names for one in self._tree(self.pid(name))]
+        still = [one for name in self._names if name != SCHEDULER for one in self._tree(self.pid(name))]
+        self.kill(SCHEDULER)
         try:
             for process in still:
                 with suppress(psutil.NoSuchProcess):
                     process.suspend()
+            self._hold_down((SCHEDULER,))
             yield
         finally:
             for process in still:
                 with suppress(psutil.NoSuchProcess):
                     process.resume()
+            self._supervisor.start(SCHEDULER)
 
     def _hold_down(self, names: Sequence[str]) -> None:
         """End what the supervisor starts anew, until it has understood that it shall not."""

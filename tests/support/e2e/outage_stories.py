@@ -1,4 +1,4 @@
-"""Airflow dies, or hangs, while its releases lead users to a candidate; told when all other stories have ended."""
+"""Airflow dies and hangs while its releases lead users to a candidate; told when all other stories have ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from include.model_release.rollout.observation import Observed
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.traffic import TrafficClient
-from tests.support.e2e.airflow_processes import TRIGGERER, AirflowProcesses
+from tests.support.e2e.airflow_processes import SCHEDULER, TRIGGERER, AirflowProcesses
 from tests.support.e2e.release_files import ORPHANED, SURVIVING
 from tests.support.e2e.running_sandbox import RELEASE_DAG, Ended, RunningSandbox
 
@@ -23,9 +23,9 @@ _END_LIMIT_S = 600.0
 
 @dataclass(frozen=True)
 class SurvivingStory:
-    """In the canary of version 2 the triggerer is killed, and when another has taken over, all of Airflow.
+    """In the canary of version 2 the triggerer is killed, and when another has taken over, the scheduler.
 
-    `percents` are the candidate's weights at each kill.
+    `percents` are the candidate's weights when each was killed.
     """
 
     percents: list[int | None]
@@ -37,7 +37,7 @@ class SurvivingStory:
 
 @dataclass(frozen=True)
 class OrphanedStory:
-    """While version 3 fails users in its canary all of Airflow hangs, until some time after the lease has run out.
+    """While version 3 fails users in its canary the scheduler dies and all else of Airflow hangs, past the lease's end.
 
     `renewed_at` is when the lease was last renewed, `safe_at` when the candidate was seen to have no user any more;
     both in unix seconds.
@@ -92,7 +92,7 @@ def _survives(
     sandbox: RunningSandbox, airflow: AirflowProcesses, run_id: str, clients: TrafficClient
 ) -> SurvivingStory:
     sandbox.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", "Approve")
-    percents = [_triggerer_killed(sandbox, airflow), _all_killed(sandbox, airflow)]
+    percents = [_killed(sandbox, airflow, TRIGGERER), _killed(sandbox, airflow, SCHEDULER)]
     second = sandbox.ended(SURVIVING, 2, run_id, _END_LIMIT_S)
     sandbox.await_answers(clients, 4)
     service = sandbox.service(SURVIVING)
@@ -107,7 +107,7 @@ def _is_orphaned(
 ) -> OrphanedStory:
     sandbox.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", "Approve")
     sandbox.wait(lambda: clients.traffic().failures or None, "the candidate fails a user")
-    with airflow.all_hanging():
+    with airflow.dead_and_hanging():
         lease = sandbox.lease(ORPHANED)
         assert lease is not None
         assert lease.renewed_at is not None
@@ -129,31 +129,23 @@ def _is_orphaned(
     )
 
 
-def _triggerer_killed(sandbox: RunningSandbox, airflow: AirflowProcesses) -> int | None:
-    """Kill the triggerer; return the candidate's weight then, once another one has renewed the canary's lease."""
-    percent = _percent_with_users(sandbox)
-    at = airflow.kill(TRIGGERER)
+def _killed(sandbox: RunningSandbox, airflow: AirflowProcesses, name: str) -> int | None:
+    """Kill a part of Airflow when the candidate has users; return its weight at that moment, once the part is back.
 
-    def is_renewed() -> bool | None:
+    A triggerer is back when the canary's lease is renewed again, a scheduler when it runs.
+    """
+    sandbox.wait(lambda: _has_users(sandbox) or None, f"the candidate has users before {name} is killed")
+    service = sandbox.service(SURVIVING)
+    killed, at = airflow.pid(name), airflow.kill(name)
+
+    def is_back() -> bool | None:
+        if name != TRIGGERER:
+            return airflow.has_restarted(name, killed) or None
         lease = sandbox.lease(SURVIVING)
         renewed = lease is not None and lease.renewed_at is not None and lease.renewed_at.timestamp() > at
         return renewed or None
 
-    sandbox.wait(is_renewed, "another triggerer renews the lease")
-    return percent
-
-
-def _all_killed(sandbox: RunningSandbox, airflow: AirflowProcesses) -> int | None:
-    """Kill all of Airflow, and start it again; return the candidate's weight then."""
-    percent = _percent_with_users(sandbox)
-    with airflow.all_dead():
-        pass
-    return percent
-
-
-def _percent_with_users(sandbox: RunningSandbox) -> int | None:
-    sandbox.wait(lambda: _has_users(sandbox) or None, "the candidate has users before anything is killed")
-    service = sandbox.service(SURVIVING)
+    sandbox.wait(is_back, f"{name} is back")
     return None if service is None else service.canary_percent
 
 
