@@ -67,14 +67,14 @@ def unrejected_by(
             (rejection.by, *rejection.released_by),
             may=f"lift the rejection of version {state.version} of {state.model!r}",
             than="the one who rejected it, and who started its release (`rollout.approval.by_other`)",
-            found=rejection.told + _releases_of(rejection),
+            found=_whose_release(rejection) + rejection.told,
         )
     return VersionUnrejected(
         reason=reason[:REASON_LIMIT], by=person, rejection_seq=rejection.seq, shown=shown
     )
 
 
-def _releases_of(rejection: Rejection) -> str:
+def _whose_release(rejection: Rejection) -> str:
     if not rejection.released_by:
         return ""
-    return f"; its release was started by {' and by '.join(rejection.released_by)}"
+    return f"a release that {' and '.join(rejection.released_by)} started, "

@@ -83,11 +83,9 @@ def four_eyes_story(sandbox: RunningSandbox) -> FourEyesStory:
     own_answer = fold(sandbox.events(model, 1))
     sandbox.colleague.answer(RELEASE_DAG, run_id, APPROVE, "Reject")
     refused = sandbox.ended(model, 1, run_id)
+    looked = _looks_at_events(sandbox, model)
     sandbox.land(model, 1, start="automatic")
-    told = f"model='{model}', version=1) starts nothing"
-    sandbox.wait(
-        lambda: told in sandbox.task_logs(INTAKE_DAG, "find_new_versions") or None, "the event is looked at"
-    )
+    sandbox.wait(lambda: _looks_at_events(sandbox, model) > looked or None, "the event is looked at")
     by_event = sandbox.events(model, 1)
     sweep = sandbox.filled_in(INTAKE_DAG, {})
     by_sweep = sandbox.events(model, 1)
@@ -106,6 +104,12 @@ def four_eyes_story(sandbox: RunningSandbox) -> FourEyesStory:
         other_word=other_word,
         lifted=fold(sandbox.events(model, 1)),
     )
+
+
+def _looks_at_events(sandbox: RunningSandbox, model: str) -> int:
+    """Return how often an event of version 1 was looked at, and started nothing."""
+    told = f"model='{model}', version=1) starts nothing"
+    return sandbox.task_logs(INTAKE_DAG, "find_new_versions").count(told)
 
 
 @dataclass(frozen=True)
