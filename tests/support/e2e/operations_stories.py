@@ -172,7 +172,7 @@ def frozen_story(sandbox: RunningSandbox) -> FrozenStory:
         third = sandbox.ended(model, 3, third_id)
         sandbox.land(model, 4, recipe=2)
         fourth_id = sandbox.start(model, 4)
-        sandbox.await_event(model, 4, "weight_observed", weight=50)
+        sandbox.wait(lambda: _percent(sandbox, model) or None, "version 4 has users")
         # As where Airflow is down: the next raise is some seconds ahead, which a task may take to start.
         key, content = freeze(
             model, who="admin", now=datetime.now(UTC), until=until, reason="audit", run_id="by hand"
@@ -198,6 +198,11 @@ def frozen_story(sandbox: RunningSandbox) -> FrozenStory:
         traffic=clients.traffic(),
         collected=collected,
     )
+
+
+def _percent(sandbox: RunningSandbox, model: str) -> int:
+    service = sandbox.service(model)
+    return 0 if service is None or service.canary_percent is None else service.canary_percent
 
 
 def _form(action: str, model: str, **more: Any) -> dict[str, Any]:
@@ -274,9 +279,8 @@ def _others(sandbox: RunningSandbox, model: str) -> list[str]:
 def _killed_while_deleting(sandbox: RunningSandbox, model: str, run_id: str) -> int:
     """Kill the task's process when the first files are gone; return how many are left then."""
     pid = sandbox.wait(lambda: sandbox.airflow.task_pid(GC_DAG, run_id, "delete"), "the task `delete` runs")
-    last = f"models/{model}/{_OLD_VERSION}/manifest.json"
     deadline = time.monotonic() + _KILL_LIMIT_S
-    while sandbox.keys(last):
+    while len(_files(sandbox, model)) == OLD_FILES:
         if time.monotonic() > deadline:
             raise StoryError(f"{run_id} has deleted nothing in {_KILL_LIMIT_S:.0f} s")
         if sandbox.stop.wait(_LOOK_S):
