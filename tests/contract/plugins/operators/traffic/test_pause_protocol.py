@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,7 +72,8 @@ class Release:
         """What the DAG `canary_pause` does; returns what it tells."""
         operator = PauseCanaryOperator(task_id="pause", releases_dir=str(self._folder), bucket="slipway")
         params = {"model": "digits", "action": action, "reason": "a person wants to look"}
-        return operator.execute({"params": params})  # type: ignore[arg-type,typeddict-item]
+        context: Any = {"params": params, "dag_run": SimpleNamespace(triggering_user_name="carol")}
+        return operator.execute(context)
 
     def promote(self, permit: Callable[[], None]) -> Reconciliation:
         """What the task `promote` does."""
@@ -185,14 +187,14 @@ def test_pauses_and_promotions_at_any_moment_never_contradict_each_other(
 
 
 def test_a_pause_that_nobody_confirms_says_so(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a holder that does not renew nothing is known: the note stays, and nobody is told that it holds."""
+    """With a holder that does not renew nothing is known: the note stays, with who asked, and nobody is told more."""
     monkeypatch.setattr(pausing, "LONGEST_WAIT_S", 0.5)
     monkeypatch.setattr(pausing, "_SPARE_S", 0.0)
     with pytest.raises(TimedOutError, match="noted and not confirmed"):
         release.ask("pause")
     found = release.lease.get()
     assert found is not None
-    assert found.paused
+    assert found.paused == "carol: a person wants to look"
 
 
 def test_a_canary_that_is_ended_meanwhile_is_not_called_paused(release: Release, beside: Beside) -> None:
