@@ -48,27 +48,27 @@ def test_whose_release_was_rejected_does_not_lift_that(
 
 
 def test_a_freeze_holds_a_start_and_thawed_it_goes_on(frozen: FrozenStory, sandbox: RunningSandbox) -> None:
-    """The release waits in the triggerer and has no record; when the freeze is lifted it ends as promoted."""
+    """The release waits in the triggerer and has no record; when the freeze is lifted it begins, and comes to users."""
     assert frozen.waited == "deferred"
     assert f"is frozen by {sandbox.settings.airflow_user} until" in frozen.admit_log
     assert frozen.events_while_frozen == []
     assert frozen.thawed.state == "success"
-    assert (frozen.third.run.state, frozen.third.state.outcome) == ("success", "promoted")
+    assert frozen.third.state.exposed
     assert frozen.thawed.start is not None
     assert frozen.third.times("release_started")[0] >= frozen.thawed.start
 
 
 def test_a_freeze_holds_a_raise_but_not_a_rollback(frozen: FrozenStory) -> None:
     """The candidate stays at its weight, and is taken back by a person long before the freeze ends."""
-    (held,) = [one.data for one in frozen.fourth.events if isinstance(one.data, RaiseHeld)]
+    (held,) = [one.data for one in frozen.third.events if isinstance(one.data, RaiseHeld)]
     assert held.weight == 80
     assert "audit" in held.hold
-    weights = [one.data.weight for one in frozen.fourth.events if one.kind == "weight_observed"]
+    weights = [one.data.weight for one in frozen.third.events if one.kind == "weight_observed"]
     assert max(weights) == 50
     assert frozen.back.state == "success"
-    assert rolled_back_by(frozen.fourth) == "a person"
-    assert frozen.fourth.times("rolled_back")[0] < frozen.frozen_until
-    assert_on_stable(frozen.service, frozen.fourth)
+    assert rolled_back_by(frozen.third) == "a person"
+    assert frozen.third.times("rolled_back")[0] < frozen.frozen_until
+    assert_on_stable(frozen.service, frozen.third)
 
 
 # --- old files ---
@@ -110,7 +110,8 @@ def test_the_first_deletion_keeps_who_agreed_to_which_page(
 def test_what_is_live_and_what_was_live_before_stay(frozen: FrozenStory) -> None:
     """No other version lost a file, and no client missed an answer."""
     assert frozen.collected.after == frozen.collected.before
-    assert any("/2/repository/" in key for key in frozen.collected.after)
-    assert any("/3/repository/" in key for key in frozen.collected.after)
+    for version in (1, 2, 3):
+        assert any(f"/{version}/repository/" in key for key in frozen.collected.after)
+    assert "live before the live one" in frozen.collected.dry_page
     assert frozen.traffic.failures == []
-    assert frozen.service.storage_uri == frozen.third.state.storage_uri
+    assert frozen.service.storage_uri == frozen.second.state.storage_uri

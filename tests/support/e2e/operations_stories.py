@@ -16,8 +16,9 @@ from include.model_release.operations.audit import GcApproval
 from include.model_release.operations.freezes import freeze
 from include.model_release.operations.layout import GC_APPROVAL_KEY, gc_prefix, result_key, run_plan_key
 from include.model_release.publishing.tombstone import Tombstone
-from include.model_release.record.events import Event
+from include.model_release.record.events import Event, EventWriter
 from include.model_release.record.fold import fold
+from include.model_release.record.kinds import Promoted, ReleaseFinished, ReleaseStarted
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.observation import Observed
 from include.sandbox.demo.airflow_client import DagRun
@@ -137,17 +138,17 @@ class CollectedStory:
 
 @dataclass(frozen=True)
 class FrozenStory:
-    """A freeze holds version 3 at its start; thawed, it is promoted. A second one holds version 4 in its canary.
+    """A freeze holds version 3 at its start; thawed, it goes on, and a second freeze holds it in its canary.
 
-    In the second freeze a person takes version 4 back. Then the files of an old version are deleted, while clients ask.
+    In the second freeze a person takes it back. Then the files of an old version are deleted, while clients ask.
     """
 
     waited: str | None
     admit_log: str
     events_while_frozen: list[Event]
     thawed: DagRun
+    second: Ended
     third: Ended
-    fourth: Ended
     frozen_until: datetime
     back: DagRun
     service: Observed
@@ -159,9 +160,10 @@ def frozen_story(sandbox: RunningSandbox) -> FrozenStory:
     """A model that people freeze, and of which old files are deleted."""
     model = FROZEN
     with sandbox.traffic(model, RATE_RPS) as clients:
-        lay_down_old_version(sandbox, model)
-        sandbox.release(model, 2, recipe=1)
+        lay_down_versions(sandbox, model)
+        second = sandbox.release(model, 2, recipe=1)
         sandbox.await_answers(clients)
+        dry_id = sandbox.airflow.start_run(GC_DAG, {"models": [model], "dry_run": True}).run_id
         until = datetime.now(UTC) + timedelta(hours=2)
         sandbox.filled_in(FREEZE_DAG, _form("freeze", model, until=until.isoformat()))
         sandbox.land(model, 3, recipe=2)
@@ -169,19 +171,16 @@ def frozen_story(sandbox: RunningSandbox) -> FrozenStory:
         waited = sandbox.wait(lambda: _admission(sandbox, third_id), "version 3 meets the freeze")
         while_frozen = sandbox.events(model, 3)
         thawed = sandbox.filled_in(FREEZE_DAG, _form("thaw", model), by=sandbox.colleague)
-        third = sandbox.ended(model, 3, third_id)
-        sandbox.land(model, 4, recipe=2)
-        fourth_id = sandbox.start(model, 4)
-        sandbox.wait(lambda: _percent(sandbox, model) or None, "version 4 has users")
+        sandbox.wait(lambda: _percent(sandbox, model) or None, "version 3 has users")
         # As where Airflow is down: the next raise is some seconds ahead, which a task may take to start.
         key, content = freeze(
             model, who="admin", now=datetime.now(UTC), until=until, reason="audit", run_id="by hand"
         )
         sandbox.s3.put_object(Bucket=sandbox.settings.bucket, Key=key, Body=content)
-        sandbox.await_event(model, 4, "raise_held")
+        sandbox.await_event(model, 3, "raise_held")
         back = sandbox.filled_in(ROLLBACK_DAG, {"model": model, "reason": "not in an audit"})
-        fourth = sandbox.ended(model, 4, fourth_id)
-        collected = _collected(sandbox, model)
+        third = sandbox.ended(model, 3, third_id)
+        collected = _collected(sandbox, model, dry_id)
         sandbox.await_answers(clients, 4)
     service = sandbox.service(model)
     assert service is not None
@@ -190,8 +189,8 @@ def frozen_story(sandbox: RunningSandbox) -> FrozenStory:
         admit_log=sandbox.task_logs(RELEASE_DAG, "admit", third_id),
         events_while_frozen=while_frozen,
         thawed=thawed,
+        second=second,
         third=third,
-        fourth=fourth,
         frozen_until=until,
         back=back,
         service=service,
@@ -214,8 +213,11 @@ def _admission(sandbox: RunningSandbox, run_id: str) -> str | None:
     return states.get("admit") if states.get("admit") in ("deferred", "success", "failed") else None
 
 
-def lay_down_old_version(sandbox: RunningSandbox, model: str) -> None:
-    """Leave a version of many files whose deletion an earlier run has begun: only the tombstone is written."""
+def lay_down_versions(sandbox: RunningSandbox, model: str) -> None:
+    """Leave two versions from before: version 1 was live, and an earlier run has begun to delete another one.
+
+    That one has many files; only its tombstone was written.
+    """
     root, bucket = f"models/{model}/{_OLD_VERSION}/", sandbox.settings.bucket
     begun = datetime.now(UTC) - timedelta(days=1)
     tombstone = Tombstone(
@@ -233,6 +235,15 @@ def lay_down_old_version(sandbox: RunningSandbox, model: str) -> None:
         f"{root}deleted.json": tombstone.to_bytes(),
     }
 
+    live = f"models/{model}/1/"
+    files |= {f"{live}repository/{model}/1/model.onnx": b"weights", f"{live}manifest.json": b"{}"}
+    writer, uri = EventWriter(f"{model}-1", model, 1), f"s3://{bucket}/{live}repository"
+    for seq, data in enumerate(
+        (ReleaseStarted(), Promoted(storage_uri=uri), ReleaseFinished(outcome="promoted")), 1
+    ):
+        event = writer.event(seq, begun, data)
+        files[event.key] = json.dumps(event.to_document()).encode()
+
     def put(item: tuple[str, bytes]) -> None:
         sandbox.s3.put_object(Bucket=bucket, Key=item[0], Body=item[1])
 
@@ -240,9 +251,9 @@ def lay_down_old_version(sandbox: RunningSandbox, model: str) -> None:
         list(pool.map(put, files.items()))
 
 
-def _collected(sandbox: RunningSandbox, model: str) -> CollectedStory:
+def _collected(sandbox: RunningSandbox, model: str, dry_id: str) -> CollectedStory:
+    dry = sandbox.wait(lambda: finished(sandbox.airflow.run(GC_DAG, dry_id)), f"{dry_id} ends")
     before = _others(sandbox, model)
-    dry = sandbox.filled_in(GC_DAG, {"models": [model], "dry_run": True})
     after_dry = len(_files(sandbox, model))
     real_id = sandbox.airflow.start_run(GC_DAG, {"models": [model], "dry_run": False}).run_id
     sandbox.await_question(real_id, dag_id=GC_DAG, task_id="approve")
