@@ -5,7 +5,8 @@ The candidate keeps the share that it has; no step is begun, nothing is promoted
 out. The judge goes on watching: a candidate that does worse is still taken back at once.
 
 The task says "paused at 20 %" when that holds: once the release has renewed its lease with the pause in it, which takes
-some ten seconds, and up to a minute between two steps. A promotion that meets the pause waits for the resume. Where the
+some ten seconds, and up to a minute between two steps. A promotion that meets the pause waits for the resume. A freeze
+or a closed release window holds back no pause. A resume raises nothing past them, and says so. Where the
 canary was over before, the task fails and says what happened, such as "too late: the version was promoted".
 """
 
@@ -53,6 +54,7 @@ def canary_pause() -> None:
     PauseCanaryOperator(
         task_id="pause",
         releases_dir=str(releases_dir()),
+        bucket="{{ var.value.slipway_bucket }}",
         doc_md="Notes on the lease that the canary shall stay at its weight, and waits until it does, or need not.",
     )
 

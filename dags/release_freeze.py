@@ -62,6 +62,13 @@ PARAMS = {
         title="Reason",
         description="Why; whoever is held reads it, under your name.",
     ),
+    "evidence": Param(
+        None,
+        type=["null", "string"],
+        maxLength=1000,
+        title="Evidence",
+        description="The page that you have looked at: its address or key in the bucket. Its digest is kept.",
+    ),
 }
 
 

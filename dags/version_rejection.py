@@ -38,6 +38,13 @@ PARAMS = {
         title="Reason",
         description="Why; it goes into the version's record, under your name.",
     ),
+    "evidence": Param(
+        None,
+        type=["null", "string"],
+        maxLength=1000,
+        title="Evidence",
+        description="The page that you have looked at: its address or key in the bucket. Its digest is kept.",
+    ),
 }
 
 

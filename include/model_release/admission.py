@@ -108,8 +108,16 @@ def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefuse
     :param state: the fold of the record of the version to go back to.
     :param manifest_sha256: digest of its manifest as it lies in the store now.
     """
+    remedy = "name another version, or release this one again, through every gate, with `force`"
     if state.rejection is not None:
         found = f"it was {state.rejection.told}"
+        if state.standing == "promoted":
+            remedy = (
+                "name another version; where the rejection does not hold any more, lift it by the DAG "
+                "version_rejection (`unreject`), with a reason, then start this again"
+            )
+        else:
+            remedy = f"{remedy}, once the rejection is lifted by the DAG version_rejection (`unreject`)"
     elif state.standing != "promoted":
         found = "it was rolled back" if state.standing else "it was never promoted"
     elif state.promoted_sha256 not in ("", manifest_sha256):
@@ -120,6 +128,5 @@ def restore_refusal(state: ReleaseState, *, manifest_sha256: str) -> RaiseRefuse
         f"nobody may be led to version {state.version} of {state.model!r}",
         expected="a version that the record shows promoted, and neither rolled back nor rejected since",
         found=found,
-        remedy="name another version, or release this one again, through every gate, with `force`; a rejection is "
-        "lifted by the DAG version_rejection",
+        remedy=remedy,
     )

@@ -68,6 +68,12 @@ def repository_paths(model: str, version: int, model_file: str = "model.onnx") -
     )
 
 
+def evidence_prefix(model: str, version: int, release_id: str) -> str:
+    """Return where a release's reports go; one folder a release, so that none replaces another's."""
+    folder = re.sub(r"[^A-Za-z0-9._-]", "-", release_id)
+    return f"{repository_paths(model, version).evidence}{folder}/"
+
+
 def incoming_prefix(model: str) -> str:
     """Return the prefix under which all versions of a model arrive."""
     return f"incoming/{validate_model_name(model)}/"

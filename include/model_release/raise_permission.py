@@ -19,6 +19,7 @@ from include.model_release.errors import (
     RaiseRefusedError,
     SlipwayError,
 )
+from include.model_release.four_eyes import is_other_person
 from include.model_release.record.requirements import Before, Requirements
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.lease import Lease
@@ -167,17 +168,9 @@ def _approval_of(before: Before, required: Requirements, state: ReleaseState) ->
         return f"{wanted}, of the manifest {state.verified_sha256}", "another one was approved"
     if not required.by_other:
         return None
-    if any(is_other_person(one.by, state.triggered_by) for one in of_this):
+    if any(is_other_person(one.by, (state.triggered_by,)) for one in of_this):
         return None
     return f"{wanted}, by another person than {state.triggered_by}", f"by {of_this[-1].by or 'nobody known'}"
-
-
-def is_other_person(who: str, triggered_by: str | None) -> bool:
-    """Return whether a person is known, and is not the one who started the run.
-
-    :param triggered_by: who started the run; None where an event or a schedule did.
-    """
-    return bool(who) and who != triggered_by
 
 
 def _step_missing(required: Requirements, wanted: Raise, state: ReleaseState) -> Lacking | None:

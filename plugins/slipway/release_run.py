@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
-from include.model_release.bucket_layout import repository_paths
+from include.model_release.bucket_layout import evidence_prefix, repository_paths
 from include.model_release.errors import SpecError, UserError
 from include.model_release.publishing.variants import ONLY, with_variant
 from include.model_release.spec.release_file import ReleaseSpec, release_spec_of
@@ -82,9 +81,8 @@ class ReleaseRun(BaseModel):
 
     @property
     def evidence_prefix(self) -> str:
-        """Where this release's gate reports go; one folder a release, so that none replaces another's."""
-        folder = re.sub(r"[^A-Za-z0-9._-]", "-", self.release_id)
-        return f"{repository_paths(self.model, self.version).evidence}{folder}/"
+        """Where this release's gate reports go."""
+        return evidence_prefix(self.model, self.version, self.release_id)
 
     @property
     def storage_uri(self) -> str:

@@ -20,6 +20,7 @@ from rich.console import Console
 from include.sandbox import lifecycle
 from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
+from tests.support.e2e.operations_stories import FourEyesStory, FrozenStory
 from tests.support.e2e.outage_stories import OutageStory
 from tests.support.e2e.release_files import write_release_files
 from tests.support.e2e.running_sandbox import RunningSandbox
@@ -126,6 +127,18 @@ def magika(stories: Mapping[str, Future[Any]]) -> MagikaStory:
 def on_gpu(stories: Mapping[str, Future[Any]]) -> OnGpuStory:
     """What came of the story of a model that does not load."""
     return _result(stories, "on_gpu", OnGpuStory)
+
+
+@pytest.fixture(scope="session")
+def four_eyes(stories: Mapping[str, Future[Any]]) -> FourEyesStory:
+    """What came of the story in which one person wants what only two may do."""
+    return _result(stories, "four_eyes", FourEyesStory)
+
+
+@pytest.fixture(scope="session")
+def frozen(stories: Mapping[str, Future[Any]]) -> FrozenStory:
+    """What came of the story of a model that is frozen, and of which old files are deleted."""
+    return _result(stories, "frozen", FrozenStory)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Airflow's own processes die in the middle of a canary: the release goes on, or the guard ends it."""
+"""Airflow's own processes die, or hang, in the middle of a canary: the release goes on, or the guard ends it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_no_request_fails_because_the_triggerer_or_the_scheduler_died(outage: Ou
     assert outage.surviving.traffic.failures == []
 
 
-def test_guard_ends_the_canary_when_all_of_airflow_is_dead(outage: OutageStory) -> None:
-    """The lease runs out, and the candidate has no users any more before Airflow is back."""
+def test_guard_ends_the_canary_when_airflow_is_dead_or_hangs(outage: OutageStory) -> None:
+    """A dead scheduler, a triggerer and an API server that hang: the lease runs out, and the candidate has no users."""
     story = outage.orphaned
     assert story.safe_at < story.back_at
     assert story.safe_at < story.renewed_at + ORPHANED_LEASE_S + GUARD_SLACK_S
@@ -43,10 +43,11 @@ def test_no_user_meets_the_bad_version_when_the_lease_has_run_out(outage: Outage
 
 
 def test_airflow_that_comes_back_respects_the_guard(outage: OutageStory) -> None:
-    """The run finds its canary ended, rolls back in the guard's name, and ends on the stable version."""
+    """The triggerer that hung finds its canary ended; the run rolls back in its name, and the record says why."""
     story = outage.orphaned
     assert (story.third.run.state, story.third.state.outcome) == ("failed", "rolled_back")
     assert rolled_back_by(story.third) == "guard"
+    assert "lease" in (story.third.state.reason or "")
     assert_on_stable(story.service, story.third)
     assert set(answering_at_the_end(story.traffic)) == {"1"}
 

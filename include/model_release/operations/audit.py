@@ -7,8 +7,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from include.model_release.errors import UserError
+from include.model_release.four_eyes import is_other_person
 from include.model_release.operations.documents import OperationsDocument
 from include.model_release.operations.layout import Act
+from include.model_release.record.shown import ShownThen
 from include.model_release.value_types import Sha256, UtcTime
 
 Line = Annotated[str, Field(max_length=2000)]
@@ -33,7 +35,10 @@ class AuditEntry(OperationsDocument):
 
 
 class GcApproval(OperationsDocument):
-    """A person's agreement to the first run of `repository_gc` that deletes something in this bucket."""
+    """A person's agreement to the first run of `repository_gc` that deletes something in this bucket.
+
+    `shown` is what was in front of that person: the page and the plan.
+    """
 
     called: ClassVar[str] = "agreement of a person"
     limit_bytes: ClassVar[int] = 16 << 10
@@ -44,6 +49,7 @@ class GcApproval(OperationsDocument):
     at: UtcTime
     plan_sha256: Sha256
     comment: Line = ""
+    shown: ShownThen = ()
 
 
 def require_approved(approval: GcApproval | None, run: str, plan_sha256: str) -> GcApproval:
@@ -54,7 +60,7 @@ def require_approved(approval: GcApproval | None, run: str, plan_sha256: str) ->
     """
     if approval is None:
         found = "none"
-    elif approval.approved_by == approval.started_by:
+    elif not is_other_person(approval.approved_by, (approval.started_by,)):
         found = f"one of {approval.approved_by}, who started that run"
     elif approval.run == run and approval.plan_sha256 != plan_sha256:
         found = f"one to another plan of this run, {approval.plan_sha256}"

@@ -18,8 +18,10 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from include.model_release.document_form import first_problem
 from include.model_release.errors import UserError
+from include.model_release.four_eyes import require_person
 from include.model_release.identifiers import is_dns_label
-from include.model_release.operations.rejection import REASON_LIMIT, require_person
+from include.model_release.operations.rejection import REASON_LIMIT
+from include.model_release.record.shown import Shown, ShownThen, nothing_shown
 
 FREEZE_LIMIT_BYTES = 16 << 10
 LONGEST_FREEZE = timedelta(days=366)
@@ -41,6 +43,7 @@ class _Document(BaseModel):
     by: Annotated[str, Field(min_length=1, max_length=250)]
     at: AwareDatetime
     reason: Annotated[str, Field(min_length=1, max_length=REASON_LIMIT)]
+    shown: ShownThen = Field(default=(), exclude_if=nothing_shown)
 
 
 class _FreezeDocument(_Document):
@@ -100,10 +103,18 @@ def parse_freeze_name(key: str, model: str | None) -> bool | None:
 
 
 def freeze(
-    model: str | None, *, who: str | None, now: datetime, until: datetime, reason: str, run_id: str
+    model: str | None,
+    *,
+    who: str | None,
+    now: datetime,
+    until: datetime,
+    reason: str,
+    run_id: str,
+    shown: tuple[Shown, ...] = (),
 ) -> tuple[str, bytes]:
     """Return key and content of a new freeze; the same run asks for the same key again.
 
+    :param shown: what is in front of the person.
     :raises UserError: nobody knows who it is, or it would end before it began or after a year and a day.
     """
     by, until = require_person(who), until.astimezone(UTC).replace(microsecond=0)
@@ -115,19 +126,26 @@ def freeze(
             remedy="name the moment at which releases may go on, with its time zone",
         )
     document = _FreezeDocument(
-        model=model, by=by, at=now.astimezone(UTC), until=until, reason=reason[:REASON_LIMIT]
+        model=model, by=by, at=now.astimezone(UTC), until=until, reason=reason[:REASON_LIMIT], shown=shown
     )
     ident = hashlib.sha256(run_id.encode()).hexdigest()[:16]
     return f"{freezes_prefix(model)}{until:{_TIME}}-{ident}.json", document.model_dump_json().encode()
 
 
-def lifted(one: Freeze, *, who: str | None, now: datetime, reason: str) -> tuple[str, bytes]:
+def lifted(
+    one: Freeze, *, who: str | None, now: datetime, reason: str, shown: tuple[Shown, ...] = ()
+) -> tuple[str, bytes]:
     """Return key and content of what lifts a freeze.
 
+    :param shown: what is in front of the person, beside the freeze itself.
     :raises UserError: nobody knows who it is.
     """
     document = _LiftedDocument(
-        by=require_person(who), at=now.astimezone(UTC), reason=reason[:REASON_LIMIT], freeze_sha256=one.sha256
+        by=require_person(who),
+        at=now.astimezone(UTC),
+        reason=reason[:REASON_LIMIT],
+        freeze_sha256=one.sha256,
+        shown=shown,
     )
     return lifted_key(one.key), document.model_dump_json().encode()
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from include.model_release.errors import ReleaseHeldError, ReleaseNotNowError, SlipwayError, UserError
+from include.model_release.four_eyes import is_other_person, require_other_person, require_person
 from include.model_release.operations.freezes import Freeze, utc_text
-from include.model_release.operations.rejection import REASON_LIMIT, require_person
+from include.model_release.operations.rejection import REASON_LIMIT
 from include.model_release.operations.windows import is_open, next_opening
 from include.model_release.record.kinds import HoldOverridden
+from include.model_release.record.shown import Shown
 from include.model_release.record.state import HoldOverride
 from include.model_release.spec.rollout.release_windows import ReleaseWindow
 
@@ -28,12 +30,14 @@ class Cause:
 
     :param set_by: the person whose freeze it is; None: it is the release file's.
     :param sha256: what an override of it names.
+    :param key: where the freeze lies.
     """
 
     told: str
     until: datetime | None
     sha256: str
     set_by: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def causes_of(
     :param freezes: those that nobody has lifted.
     """
     causes = [
-        Cause(one.told, one.until, one.sha256, one.by)
+        Cause(one.told, one.until, one.sha256, one.by, one.key)
         for one in freezes
         if one.until > now and one.model in (None, model)
     ]
@@ -116,14 +120,17 @@ def hold_of(
 
     def is_overridden(cause: Cause) -> bool:
         other = cause.set_by or triggered_by
-        return any(one.hold_sha256 == cause.sha256 and one.by not in ("", other) for one in overrides)
+        return any(one.hold_sha256 == cause.sha256 and is_other_person(one.by, (other,)) for one in overrides)
 
     return Hold.of([cause for cause in causes if not is_overridden(cause)])
 
 
-def overridden_by(who: str | None, reason: str, causes: Sequence[Cause]) -> list[HoldOverridden]:
+def overridden_by(
+    who: str | None, reason: str, causes: Sequence[Cause], *, shown: tuple[Shown, ...] = ()
+) -> list[HoldOverridden]:
     """Return what is written where a person overrides, for one version, what holds it now.
 
+    :param shown: what is in front of that person.
     :raises UserError: nothing holds it, nobody knows who it is, or it is the one who wrote the freeze.
     """
     person = require_person(who)
@@ -131,13 +138,14 @@ def overridden_by(who: str | None, reason: str, causes: Sequence[Cause]) -> list
         raise UserError(
             "there is nothing to override", expected="a freeze or a closed release window", found="none"
         )
-    own = next((cause for cause in causes if cause.set_by == person), None)
-    if own is not None:
-        raise UserError(
-            f"{person} may not override this freeze",
-            expected="another person than the one who wrote it",
-            found=own.told,
-            remedy="ask a colleague to start this run, or lift the freeze for everybody (`thaw`)",
+    for cause in causes:
+        require_other_person(
+            person,
+            (cause.set_by,),
+            may="override this freeze",
+            than="the one who wrote it",
+            found=cause.told,
+            instead=", or lift the freeze for everybody (`thaw`)",
         )
     return [
         HoldOverridden(
@@ -146,6 +154,7 @@ def overridden_by(who: str | None, reason: str, causes: Sequence[Cause]) -> list
             hold_sha256=cause.sha256,
             hold=cause.told,
             set_by=cause.set_by,
+            shown=shown,
         )
         for cause in causes
     ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from include.model_release.errors import InputMissingError, UserError
+from include.model_release.errors import InputMissingError
+from include.model_release.four_eyes import require_other_person, require_person
 from include.model_release.record.kinds import VersionRejected, VersionUnrejected
-from include.model_release.record.state import ReleaseState
+from include.model_release.record.shown import Shown
+from include.model_release.record.state import Rejection, ReleaseState
 
 REASON_LIMIT = 500
 # Whose rollback says something against the version. A guard, a failed task and a stopped run say nothing about it.
@@ -32,49 +34,47 @@ def rejection_due(state: ReleaseState, *, who: str | None) -> VersionRejected | 
     return VersionRejected(reason=reason, stage=state.refused_by or "canary")
 
 
-def rejected_by(who: str | None, reason: str) -> VersionRejected:
+def rejected_by(who: str | None, reason: str, *, shown: tuple[Shown, ...] = ()) -> VersionRejected:
     """Return what is written where a person rejects a version.
 
+    :param shown: what is in front of that person.
     :raises UserError: nobody knows who it is.
     """
-    return VersionRejected(reason=reason[:REASON_LIMIT], by=require_person(who), stage=None)
+    return VersionRejected(reason=reason[:REASON_LIMIT], by=require_person(who), stage=None, shown=shown)
 
 
 def unrejected_by(
-    who: str | None, reason: str, state: ReleaseState | None, *, by_other: bool
+    who: str | None, reason: str, state: ReleaseState | None, *, by_other: bool, shown: tuple[Shown, ...] = ()
 ) -> VersionUnrejected:
     """Return what is written where a person lifts a version's rejection.
 
     :param state: the fold of the version's record; None where it has none.
-    :param by_other: whether it must be another person than the one who rejected it.
+    :param by_other: whether it must be another person than the one who rejected it, and than those whose releases of it
+        were rejected.
+    :param shown: what is in front of that person.
     :raises InputMissingError: the version is not rejected.
-    :raises UserError: nobody knows who it is, or it is the one who rejected it.
+    :raises UserError: nobody knows who it is, or another person must.
     """
     person = require_person(who)
     if state is None or state.rejection is None:
         raise InputMissingError(
             "there is no rejection to lift", expected="a version that is rejected", found="one that is not"
         )
-    if by_other and state.rejection.by == person:
-        raise UserError(
-            f"{person} may not lift the rejection of version {state.version} of {state.model!r}",
-            expected="another person than the one who rejected it (`rollout.approval.by_other`)",
-            found=state.rejection.told,
-            remedy="ask a colleague to start this run",
+    rejection = state.rejection
+    if by_other:
+        require_other_person(
+            person,
+            (rejection.by, *rejection.released_by),
+            may=f"lift the rejection of version {state.version} of {state.model!r}",
+            than="the one who rejected it, and who started its release (`rollout.approval.by_other`)",
+            found=_whose_release(rejection) + rejection.told,
         )
-    return VersionUnrejected(reason=reason[:REASON_LIMIT], by=person, rejection_seq=state.rejection.seq)
-
-
-def require_person(who: str | None) -> str:
-    """Return the name of the person who started a run.
-
-    :raises UserError: nobody knows who it is: a schedule, an event or another run started it.
-    """
-    if who:
-        return who
-    raise UserError(
-        "nobody knows who asks for this",
-        expected="a run that a person has started, in Airflow's UI or over its REST API",
-        found="one that a schedule, an event or another run has started",
-        remedy="start it by hand, under your own name",
+    return VersionUnrejected(
+        reason=reason[:REASON_LIMIT], by=person, rejection_seq=rejection.seq, shown=shown
     )
+
+
+def _whose_release(rejection: Rejection) -> str:
+    if not rejection.released_by:
+        return ""
+    return f"a release that {' and '.join(rejection.released_by)} started, "

@@ -160,6 +160,7 @@ def _begin(state: ReleaseState, event: Event, data: ReleaseStarted, begun: bool)
         required=data.required,
         standing=state.standing,
         promoted_sha256=state.promoted_sha256,
+        promoted_for=state.promoted_for if state.standing == "promoted" else None,
         rejection=state.rejection,
         overrides=state.overrides,
         strays=state.strays,
@@ -170,7 +171,9 @@ def _told_of(data: EventData, state: ReleaseState, event: Event) -> ReleaseState
     """Return the state after what a person said of the version. A rejection is lifted only where it was seen."""
     match data:
         case VersionRejected():
-            return replace(state, rejection=Rejection(event.seq, event.at, data.reason, data.by, data.stage))
+            people = dict.fromkeys(who for who in (state.triggered_by, state.promoted_for) if who)
+            found = Rejection(event.seq, event.at, data.reason, data.by, data.stage, tuple(people))
+            return replace(state, rejection=found)
         case VersionUnrejected() if state.rejection is not None and state.rejection.seq <= data.rejection_seq:
             return replace(state, rejection=None)
         case HoldOverridden():
@@ -326,6 +329,7 @@ def _promoted(data: Promoted, state: ReleaseState, at: datetime) -> ReleaseState
         storage_uri=data.storage_uri or state.storage_uri,
         standing="promoted",
         promoted_sha256=data.manifest_sha256 or "",
+        promoted_for=state.triggered_by,
         finished_at=at,
     )
 

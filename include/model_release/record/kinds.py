@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from include.model_release.record.requirements import Requirements
+from include.model_release.record.shown import ShownThen, nothing_shown
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ MaybeRequirements = Annotated[
     PlainSerializer(lambda value: None if value is None else value.to_dict()),
     Expected("what a release must prove"),
 ]
+Evidence = Annotated[ShownThen, Expected("addresses with the digests of what lies there")]
 
 
 class KnownEvent(BaseModel):
@@ -133,7 +135,10 @@ class StageFinished(KnownEvent):
 
 
 class Approved(KnownEvent):
-    """A person agreed, `before` the `canary` or the `promotion`, to the version with this manifest."""
+    """A person agreed, `before` the `canary` or the `promotion`, to the version with this manifest.
+
+    `shown` is what was in front of that person, here and in what else people decide.
+    """
 
     kind: ClassVar[str] = "approved"
 
@@ -141,6 +146,7 @@ class Approved(KnownEvent):
     by: Text
     manifest_sha256: Text
     reason: MaybeText = None
+    shown: Evidence = Field(default=(), exclude_if=nothing_shown)
 
 
 class CandidateVerified(KnownEvent):
@@ -270,6 +276,7 @@ class VersionRejected(KnownEvent):
     reason: Text
     by: MaybeText = None
     stage: MaybeText = None
+    shown: Evidence = Field(default=(), exclude_if=nothing_shown)
 
 
 class VersionUnrejected(KnownEvent):
@@ -280,6 +287,7 @@ class VersionUnrejected(KnownEvent):
     reason: Text
     by: Text
     rejection_seq: Count
+    shown: Evidence = Field(default=(), exclude_if=nothing_shown)
 
 
 class RaiseHeld(KnownEvent):
@@ -295,7 +303,7 @@ class RaiseHeld(KnownEvent):
 class HoldOverridden(KnownEvent):
     """A person has said that a freeze, or a closed release window, does not hold this version.
 
-    `hold` is what was in front of that person, `hold_sha256` its digest, `set_by` the person who wrote the freeze.
+    `hold` is what holds the version, in words, `hold_sha256` its digest, `set_by` the person who wrote the freeze.
     """
 
     kind: ClassVar[str] = "hold_overridden"
@@ -305,6 +313,7 @@ class HoldOverridden(KnownEvent):
     hold: Text
     hold_sha256: Text
     set_by: MaybeText = None
+    shown: Evidence = Field(default=(), exclude_if=nothing_shown)
 
 
 @dataclass(frozen=True)

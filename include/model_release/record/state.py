@@ -52,7 +52,8 @@ class StepResult:
 class Rejection:
     """Why a version shall not be released any more: event number `seq`.
 
-    `by` is the person who said so; None: the release's own `stage` did.
+    `by` is the person who said so; None: the release's own `stage` did. `released_by` are the people whose releases it
+    was about: who started the newest one, and who started the one that promoted it.
     """
 
     seq: int
@@ -60,6 +61,7 @@ class Rejection:
     reason: str
     by: str | None = None
     stage: str | None = None
+    released_by: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
@@ -85,7 +87,8 @@ class ReleaseState:
     `required` is what this attempt must prove before a raise, None where the record does not tell. `verified_sha256`
     is the digest of the manifest that every published file was held against, "" before that. `exposed` tells
     whether users were to meet this version. `standing` is about all attempts: whether the version was promoted last
-    or rolled back last, "" where neither ever happened; `promoted_sha256` is the manifest it was promoted with.
+    or rolled back last, "" where neither ever happened; `promoted_sha256` is the manifest it was promoted with,
+    `promoted_for` the person who started that release.
     `rejection` is about all attempts, too: the last one, unless somebody has lifted it. `rolled_back_by` tells whose
     decision the rollback of this attempt was. `overrides` are about all attempts; `held` says what the next raise of
     this one waits for, "" where it waits for nothing.
@@ -105,6 +108,7 @@ class ReleaseState:
     exposed: bool = False
     standing: Literal["", "promoted", "rolled_back"] = ""
     promoted_sha256: str = ""
+    promoted_for: str | None = None
     rejection: Rejection | None = None
     overrides: tuple[HoldOverride, ...] = ()
     held: str = ""

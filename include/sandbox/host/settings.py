@@ -92,6 +92,7 @@ class SandboxSettings:
     ports: Ports
     secrets: Secrets
     airflow_user: str = "admin"
+    airflow_colleague: str = "colleague"
     bucket: str = "slipway"
     queue: str = "slipway-intake"
     domain: str = "sandbox.slipway"
@@ -134,7 +135,7 @@ class SandboxSettings:
 
     @property
     def airflow_password(self) -> str:
-        """What the user `airflow_user` logs in with."""
+        """What `airflow_user` and `airflow_colleague` log in with."""
         return self.secrets.airflow_password
 
     @property

@@ -118,7 +118,8 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
             "parallelism": str(PARALLELISM),
             "load_examples": "False",
             "execution_api_server_url": f"{settings.airflow_url}/execution/",
-            "simple_auth_manager_users": f"{settings.airflow_user}:admin",
+            # Two people, since some things one person alone may not do.
+            "simple_auth_manager_users": f"{settings.airflow_user}:admin,{settings.airflow_colleague}:admin",
             "simple_auth_manager_passwords_file": str(home / "passwords.json"),
             "fernet_key": settings.secrets.fernet_key,
             # The default asks the resolver for a full name, which takes seconds where there is none.
@@ -193,7 +194,10 @@ def write_home(settings: SandboxSettings, dags_folder: Path) -> None:
     replace_file(home / "airflow.cfg", "\n".join(lines), private=True)
     replace_file(
         home / "passwords.json",
-        json.dumps({settings.airflow_user: settings.airflow_password}) + "\n",
+        json.dumps(
+            dict.fromkeys((settings.airflow_user, settings.airflow_colleague), settings.airflow_password)
+        )
+        + "\n",
         private=True,
     )
     (home / "config").mkdir(exist_ok=True)

@@ -11,12 +11,13 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.definitions.param import Param, ParamsDict
 
 from include.model_release.errors import GateRefusedError
+from include.model_release.four_eyes import is_other_person
 from include.model_release.operations.notices.of_release import approval_notice
-from include.model_release.raise_permission import is_other_person
 from include.model_release.record.kinds import Approved
 from include.model_release.reports.approval import approval_body
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
+from slipway.release_record.shown import shown_of
 from slipway.release_run import RELEASE_RUN_TEMPLATE
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
                     remedy="ask the one who answered; the stable version is still live",
                 ) from rejection
             by_other = state.required is not None and state.required.by_other
-            if by_other and not is_other_person(by, state.triggered_by):
+            if by_other and not is_other_person(by, (state.triggered_by,)):
                 self.log.warning(
                     "the agreement of %s is not taken, who started this run: another person must agree",
                     by or "somebody unknown",
@@ -120,7 +121,11 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
                 return ApprovalOperator.execute(self, context)  # the question is open again
             self.record.append(
                 Approved(
-                    before=self.before, by=by, manifest_sha256=state.verified_sha256, reason=comment or None
+                    before=self.before,
+                    by=by,
+                    manifest_sha256=state.verified_sha256,
+                    reason=comment or None,
+                    shown=shown_of(self.store, self.record.events()),
                 )
             )
             return answer

@@ -186,7 +186,9 @@ class FindNewVersionsOperator(BaseOperator):
             self.log.warning("ignored: %s", reason)
         context["ti"].xcom_push(SET_ASIDE_KEY, reasons)
         for incoming in sorted(silent)[:_REASONS_SHOWN]:
-            self.log.info("%s starts nothing: started before, by hand, or older than a release", incoming)
+            self.log.info(
+                "%s starts nothing: started before, rejected, by hand, or older than a release", incoming
+            )
 
 
 def _trigger(incoming: IncomingVersion, run_id: str, *, is_told: bool) -> dict[str, Any]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from include.model_release.errors import CanaryEndedError, TimedOutError, TransientError
+from include.model_release.bucket_layout import parse_storage_uri
+from include.model_release.errors import CanaryEndedError, SlipwayError, TimedOutError, TransientError
 from include.model_release.rollout.lease import TEXT_LIMIT, Lease
 from include.model_release.rollout.pause import PauseOutcome, pause_outcome
-from include.model_release.spec.release_file import load_model_spec
+from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, require_known
 from slipway.failures import airflow_failures
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.release_context import make_lease, make_service
+from slipway.operators.release import triggered_by
+from slipway.release_context import make_lease, make_service, make_store
+from slipway.release_record.holds import HoldReader
+from slipway.release_record.record import ReleaseRecord
 from slipway.traffic.reconciler import observe_service
 
 if TYPE_CHECKING:
@@ -26,6 +31,7 @@ POLL_S = 0.5
 # A holder renews every ten seconds and more often; between two of a release's tasks nobody does.
 LONGEST_WAIT_S = 120.0
 _SPARE_S = 5.0
+_ANSWER_LIMIT_S = 10.0
 
 
 class PauseCanaryOperator(BaseOperator):
@@ -34,16 +40,30 @@ class PauseCanaryOperator(BaseOperator):
     It says "paused" when no raise and no promotion can follow any more. Until then it waits for the canary's next
     renewal of its lease; where the canary is over by then, it fails and says how.
 
+    A pause needs the cluster alone. A resume raises nothing by itself: the release asks for each raise as ever. It
+    tells what will hold that, a freeze, a closed window or a rejection, where the bucket can be read.
+
     What is asked for comes from the run's Params: ``model``, ``action`` (``pause`` or ``resume``) and ``reason``.
 
     :param releases_dir: the folder with the release files.
+    :param bucket: the bucket (templated).
     """
 
+    template_fields: Sequence[str] = ("bucket",)
+
     def __init__(
-        self, *, releases_dir: str, kubernetes_conn_id: str = "kubernetes_default", **kwargs: Any
+        self,
+        *,
+        releases_dir: str,
+        bucket: str,
+        aws_conn_id: str = "aws_default",
+        kubernetes_conn_id: str = "kubernetes_default",
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.releases_dir = releases_dir
+        self.bucket = bucket
+        self.aws_conn_id = aws_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
     def execute(self, context: Context) -> str:
@@ -56,15 +76,36 @@ class PauseCanaryOperator(BaseOperator):
         params = context["params"]
         with airflow_failures():
             require_known(params, PAUSE_PARAMETERS)
-            rollout = load_model_spec(Path(self.releases_dir), str(params["model"])).rollout
+            spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+            rollout = spec.rollout
             lease = make_lease(rollout, self.kubernetes_conn_id)
             if params["action"] != "pause":
-                told = f"the canary of {lease.pause(None).release_id} goes on"
+                resumed = lease.pause(None).release_id
+                told = f"the canary of {resumed} goes on{self._held(spec)}"
             else:
-                noted = lease.pause(str(params["reason"])[:TEXT_LIMIT])
+                who = triggered_by(context)
+                reason = f"{who}: {params['reason']}" if who else str(params["reason"])
+                noted = lease.pause(reason[:TEXT_LIMIT])
                 told = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
         self.log.info(told)
         return told
+
+    def _held(self, spec: ReleaseSpec) -> str:
+        """Return what will hold the next raise, in words; "" where nothing does. A resume never fails by it."""
+        try:
+            observed = observe_service(make_service(spec.rollout, self.kubernetes_conn_id))
+            version = 0 if observed is None else parse_storage_uri(observed.storage_uri)[1]
+            store = make_store(self.bucket, spec, self.aws_conn_id, answer_limit_s=_ANSWER_LIMIT_S)
+            state = ReleaseRecord(store, spec.model, version, "").state()
+            hold = HoldReader(store, spec.model, spec.rollout.release_windows).hold(
+                state.overrides, state.triggered_by
+            )
+        except SlipwayError as error:
+            self.log.warning("what holds the next raise could not be read: %s", error)
+            return "; whether something holds its next raise could not be read"
+        if state.rejection is not None:
+            return f"; it gets no further weight and is taken back, since it was {state.rejection.told}"
+        return "" if hold is None else f"; no weight is raised before that ends: {hold.told}"
 
 
 def _confirmed(lease: LeaseHook, service: KServeHook, noted: Lease) -> PauseOutcome:

@@ -1,4 +1,4 @@
-"""Airflow's own processes in the sandbox, killed as the kernel kills them, and kept down or let come back."""
+"""Airflow's own processes in the sandbox: killed as the kernel kills them, kept down, let come back, made to hang."""
 
 from __future__ import annotations
 
@@ -49,15 +49,25 @@ class AirflowProcesses:
         return pid not in (0, killed) and psutil.pid_exists(pid)
 
     @contextmanager
-    def all_dead(self) -> Iterator[float]:
-        """Within it Airflow is dead and stays so; yields since when (unix seconds)."""
-        at = self.kill(*self._names)
+    def dead_and_hanging(self) -> Iterator[None]:
+        """Within it the scheduler is dead and stays so, and all else of Airflow hangs; then all goes on.
+
+        What hangs takes connections and answers nothing, and does not know of it afterwards. The database hangs with
+        those who write it: in the sandbox it is a file, and has no server that could be stopped.
+        """
+        still = [one for name in self._names if name != SCHEDULER for one in self._tree(self.pid(name))]
+        self.kill(SCHEDULER)
         try:
-            self._hold_down(self._names)
-            yield at
+            for process in still:
+                with suppress(psutil.NoSuchProcess):
+                    process.suspend()
+            self._hold_down((SCHEDULER,))
+            yield
         finally:
-            for name in self._names:
-                self._supervisor.start(name)
+            for process in still:
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
+            self._supervisor.start(SCHEDULER)
 
     def _hold_down(self, names: Sequence[str]) -> None:
         """End what the supervisor starts anew, until it has understood that it shall not."""

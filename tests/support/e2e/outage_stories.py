@@ -1,4 +1,4 @@
-"""Airflow dies while its releases lead users to a candidate; told when all other stories have ended."""
+"""Airflow dies and hangs while its releases lead users to a candidate; told when all other stories have ended."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SurvivingStory:
 
 @dataclass(frozen=True)
 class OrphanedStory:
-    """While version 3 fails users in its canary all of Airflow dies, until some time after the lease has run out.
+    """While version 3 fails users in its canary the scheduler dies and all else of Airflow hangs, past the lease's end.
 
     `renewed_at` is when the lease was last renewed, `safe_at` when the candidate was seen to have no user any more;
     both in unix seconds.
@@ -107,7 +107,7 @@ def _is_orphaned(
 ) -> OrphanedStory:
     sandbox.airflow.answer(RELEASE_DAG, run_id, "rollout.approve", "Approve")
     sandbox.wait(lambda: clients.traffic().failures or None, "the candidate fails a user")
-    with airflow.all_dead():
+    with airflow.dead_and_hanging():
         lease = sandbox.lease(ORPHANED)
         assert lease is not None
         assert lease.renewed_at is not None

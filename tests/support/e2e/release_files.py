@@ -19,6 +19,8 @@ ON_CALL = "digits-on-call"
 ON_GPU = "digits-on-gpu"
 SURVIVING = "digits-surviving"
 ORPHANED = "digits-orphaned"
+FOUR_EYES = "digits-four-eyes"
+FROZEN = "digits-frozen"
 
 LONG_CANARY: dict[str, Any] = {"steps": [{"weight": 50, "bake_s": 240}], "window_s": 2, "max_bake_s": 280}
 SHORT_CANARY: dict[str, Any] = {
@@ -88,6 +90,8 @@ def write_release_files(folder: Path) -> None:
         _variant(digits, ON_GPU, serving=gpu),
         _variant(digits, SURVIVING, rollout=CANARY_OF_A_SURVIVOR),
         _variant(digits, ORPHANED, rollout=CANARY_OF_AN_ORPHAN),
+        _variant(digits, FOUR_EYES, rollout={"approval": {"before_canary": True, "by_other": True}}),
+        _variant(digits, FROZEN, rollout=SHORT_CANARY),
     ]
     for variant in variants:
         _write(folder, variant)

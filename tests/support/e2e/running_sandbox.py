@@ -42,6 +42,8 @@ RELEASE_DAG = "model_release"
 ROLLBACK_DAG = "model_rollback"
 INTAKE_DAG = "model_intake"
 REJECTION_DAG = "version_rejection"
+FREEZE_DAG = "release_freeze"
+GC_DAG = "repository_gc"
 NAMESPACE = "models"
 RELEASE_LIMIT_S = 420.0
 
@@ -79,6 +81,23 @@ class Airflow(AirflowClient):
         body = ConnectionBody(connection_id=conn_id, conn_type="http", host=host, password=password)
         self.ask(ConnectionApi(self.dags.api_client).post_connection, body)
 
+    def task_pid(self, dag_id: str, run_id: str, task_id: str) -> int | None:
+        """Return the process of a task that runs; None where none does."""
+        found = self.ask(self.tasks.get_task_instances, dag_id, run_id, limit=100)
+        return next(
+            (
+                one.pid
+                for one in found.task_instances
+                if one.task_id == task_id and one.pid and one.state and one.state.value == "running"
+            ),
+            None,
+        )
+
+    def task_tries(self, dag_id: str, run_id: str, task_id: str) -> int:
+        """Return how often a task, or the most tried one of its mapped tasks, was tried."""
+        found = self.ask(self.tasks.get_task_instances, dag_id, run_id, limit=100)
+        return max(one.try_number for one in found.task_instances if one.task_id == task_id)
+
     def conf(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Return what the run was started with."""
         return dict(self.ask(self.dag_runs.get_dag_run, dag_id, run_id).conf or {})
@@ -109,12 +128,13 @@ class Ended:
 class RunningSandbox:
     """One sandbox, as its users see it. Used by several threads at once; `stop` ends every wait.
 
-    `alone` tells the story that harms Airflow itself that all others have ended.
+    `alone` tells the story that harms Airflow itself that all others have ended. `colleague` is a second person.
     """
 
     def __init__(self, settings: SandboxSettings) -> None:
         self.settings = settings
         self.airflow = Airflow(settings.airflow_url, settings.airflow_user, settings.airflow_password)
+        self.colleague = Airflow(settings.airflow_url, settings.airflow_colleague, settings.airflow_password)
         self.s3 = client(settings, "s3")
         self.stop, self.alone = threading.Event(), threading.Event()
         self._sqs = client(settings, "sqs")
@@ -221,23 +241,30 @@ class RunningSandbox:
 
         self.wait(answered, f"{run_id} is answered and ends")
 
-    def await_question(self, run_id: str) -> None:
+    def await_question(
+        self, run_id: str, *, dag_id: str = RELEASE_DAG, task_id: str = "rollout.approve"
+    ) -> None:
         """Wait until the run's question to a person has stood there for some looks."""
         looks = 0
 
         def is_asked() -> bool | None:
             nonlocal looks
-            looks = looks + 1 if self._is_asking(run_id) else 0
+            looks = looks + 1 if self._is_asking(run_id, dag_id, task_id) else 0
             return looks >= _LOOKS_BEFORE_AN_ANSWER or None
 
         self.wait(is_asked, f"{run_id} asks a person")
 
     def roll_back(self, model: str, version: int, reason: str) -> DagRun:
         """Go back to a version by the form of model_rollback, and wait for the end."""
-        run_id = self.airflow.start_run(
-            ROLLBACK_DAG, {"model": model, "version": version, "reason": reason}
-        ).run_id
-        return self.wait(lambda: finished(self.airflow.run(ROLLBACK_DAG, run_id)), f"{run_id} ends")
+        return self.filled_in(ROLLBACK_DAG, {"model": model, "version": version, "reason": reason})
+
+    def filled_in(self, dag_id: str, form: Mapping[str, Any], *, by: Airflow | None = None) -> DagRun:
+        """Start a run as the UI's form does, and wait for its end.
+
+        :param by: whose form it is; None: the user's own.
+        """
+        run_id = (by or self.airflow).start_run(dag_id, form).run_id
+        return self.wait(lambda: finished(self.airflow.run(dag_id, run_id)), f"{run_id} of {dag_id} ends")
 
     def patch_service(self, model: str, body: Mapping[str, Any]) -> None:
         """Change an InferenceService as `kubectl patch` does."""
@@ -245,11 +272,10 @@ class RunningSandbox:
 
     # --- what came of it ---
 
-    def unreject(self, model: str, version: int, reason: str) -> DagRun:
+    def unreject(self, model: str, version: int, reason: str, *, by: Airflow | None = None) -> DagRun:
         """Let a rejected version be released again; return the run when it has ended."""
         form = {"model": model, "version": version, "action": "unreject", "reason": reason}
-        run_id = self.airflow.start_run(REJECTION_DAG, form).run_id
-        return self.wait(lambda: finished(self.airflow.run(REJECTION_DAG, run_id)), f"{run_id} ends")
+        return self.filled_in(REJECTION_DAG, form, by=by)
 
     def run(self, run_id: str) -> DagRun | None:
         """Return a release's run; None where there is none of that id."""
@@ -316,10 +342,10 @@ class RunningSandbox:
         body: bytes = self.s3.get_object(Bucket=self.settings.bucket, Key=key)["Body"].read()
         return body
 
-    def task_logs(self, dag_id: str, task_id: str) -> str:
-        """Return everything that a task has logged, in all runs of its DAG."""
+    def task_logs(self, dag_id: str, task_id: str, run_id: str = "*") -> str:
+        """Return everything that a task has logged, in one run or in all runs of its DAG."""
         folder = self.settings.log_dir / "airflow"
-        found = sorted(folder.glob(f"dag_id={dag_id}/run_id=*/task_id={task_id}/*.log"))
+        found = sorted(folder.glob(f"dag_id={dag_id}/run_id={run_id}/task_id={task_id}/*.log"))
         return "\n".join(path.read_text(errors="replace") for path in found)
 
     # --- clients ---
@@ -345,10 +371,10 @@ class RunningSandbox:
 
         return self.wait(look, f"answers to the clients in {traffic.output.name}", 120)
 
-    def _is_asking(self, run_id: str) -> bool:
+    def _is_asking(self, run_id: str, dag_id: str = RELEASE_DAG, task_id: str = "rollout.approve") -> bool:
         """Whether the run waits for a person."""
-        tasks = self.airflow.task_runs(RELEASE_DAG, run_id)
-        return any(task.task_id == "rollout.approve" and task.state == "awaiting_input" for task in tasks)
+        tasks = self.airflow.task_runs(dag_id, run_id)
+        return any(task.task_id == task_id and task.state == "awaiting_input" for task in tasks)
 
     def _is_quiet(self, run_id: str) -> bool | None:
         """True when no task of the run is at work, or about to be; None otherwise."""

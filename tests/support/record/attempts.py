@@ -30,9 +30,9 @@ WEIGHTS = (0, 5, 50, 100)
 Write = Callable[[EventWriter, int, datetime], Event]
 
 
-def started(required: Requirements | None = REQUIRED) -> Write:
+def started(required: Requirements | None = REQUIRED, by: str | None = "alice") -> Write:
     return lambda write, seq, at: write.event(
-        seq, at, ReleaseStarted(stable_storage_uri=V2, required=required, triggered_by="alice")
+        seq, at, ReleaseStarted(stable_storage_uri=V2, required=required, triggered_by=by)
     )
 
 

@@ -134,8 +134,8 @@ class GcRun:
         ShowRetentionResultOperator(
             plan_sha256=self.shown["plan_sha256"], **self._arguments("show_result")
         ).execute(self.context)
-        return self.page()
+        return self.page("result")
 
-    def page(self) -> str:
-        """The page as it lies in the bucket."""
-        return (self.store.read(f"operations/gc/{self.run_id}/page.html") or b"").decode()
+    def page(self, which: str = "plan") -> str:
+        """The page of the plan, or of the result, as it lies in the bucket."""
+        return (self.store.read(f"operations/gc/{self.run_id}/{which}.html") or b"").decode()

@@ -148,6 +148,12 @@ class LeaseDouble:
         found, self.lease = self.get(), None
         return found
 
+    def pause(self, reason: str | None) -> Lease:
+        """Notes a pause, or (None) its end."""
+        assert self.lease is not None
+        self.lease = replace(self.lease, paused=reason or "")
+        return self.lease
+
     def end(self, lease: Lease | None = None, *, by: str, reason: str) -> Lease:
         """Ends the canary."""
         assert self.lease is not None

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from include.model_release.errors import InputMissingError, UserError
-from include.model_release.identifiers import parse_version
+from include.model_release.identifiers import list_models, parse_version
 from include.model_release.operations.freezes import freeze, lifted, parse_freeze
 from include.model_release.operations.holds import overridden_by
 from include.model_release.operations.rejection import REASON_LIMIT
+from include.model_release.record.shown import SHOWN_LIMIT
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.run_overrides import FREEZE_PARAMETERS, require_known
 from slipway.failures import airflow_failures
@@ -21,6 +22,7 @@ from slipway.operators.release import triggered_by
 from slipway.release_context import make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
+from slipway.release_record.shown import shown_by_name, shown_object, shown_of, shown_under_way
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -30,8 +32,10 @@ class FreezeReleasesOperator(FormOperator):
     """Writes a freeze, lifts freezes, or overrides for one version what holds it.
 
     What is asked for comes from the run's Params: ``action`` (``freeze``, ``thaw`` or ``override``), ``model`` (None:
-    every model), ``until`` (of a freeze), ``version`` (of an override) and ``reason``. Every act keeps who did it: the
-    person who started the run. A freeze holds back starts and raises, never a rollback.
+    every model), ``until`` (of a freeze), ``version`` (of an override), ``reason`` and ``evidence``. Every act keeps
+    who did it, the person who started the run, and what was there to read, with its digest: the page that the person
+    names; of a freeze the releases under way; of an override the freezes, and the record and the pages of the version.
+    A freeze holds back starts and raises, never a rollback.
 
     :returns: what is true now, in words.
     """
@@ -59,6 +63,8 @@ class FreezeReleasesOperator(FormOperator):
     def _freeze(self, context: Context, params: Any) -> str:
         model = _model(params)
         store, until = self._store(model), _moment(params.get("until"))
+        frozen = list_models(Path(self.releases_dir)) if model is None else [model]
+        named = shown_by_name(store, params.get("evidence"))
         key, content = freeze(
             model,
             who=triggered_by(context),
@@ -66,6 +72,7 @@ class FreezeReleasesOperator(FormOperator):
             until=until,
             reason=str(params["reason"]),
             run_id=context["run_id"],
+            shown=(named + shown_under_way(store, frozen))[:SHOWN_LIMIT],
         )
         if not store.write_once(key, content):
             content = store.require(key, remedy="the freeze was written by an earlier try of this task")
@@ -82,9 +89,14 @@ class FreezeReleasesOperator(FormOperator):
                 found="none",
                 remedy="see whether it is a freeze of every model, or of one",
             )
+        named = shown_by_name(store, params.get("evidence"))
         for one in found:
             key, content = lifted(
-                one, who=triggered_by(context), now=now, reason=str(params["reason"])[:REASON_LIMIT]
+                one,
+                who=triggered_by(context),
+                now=now,
+                reason=str(params["reason"])[:REASON_LIMIT],
+                shown=named,
             )
             store.write_once(key, content)
         return f"{len(found)} freezes of {_named(model)} are lifted: {'; '.join(one.told for one in found)}"
@@ -101,9 +113,12 @@ class FreezeReleasesOperator(FormOperator):
         spec, version = load_model_spec(Path(self.releases_dir), model), parse_version(params["version"])
         store = self._store(model)
         causes = HoldReader(store, model, spec.rollout.release_windows).causes(datetime.now(UTC))
-        events = overridden_by(triggered_by(context), str(params["reason"]), causes)
         record = ReleaseRecord(store, model, version, context["run_id"])
         state = record.state() if record.started() else None
+        freezes = [shown_object(store, cause.key) for cause in causes if cause.key is not None]
+        named = shown_by_name(store, params.get("evidence"))
+        shown = (*named, *shown_of(store, record.events()), *freezes)[:SHOWN_LIMIT]
+        events = overridden_by(triggered_by(context), str(params["reason"]), causes, shown=shown)
         if state is None:
             require_known_version(store, model, version)
         given = set() if state is None else {(one.by, one.hold_sha256) for one in state.overrides}

@@ -13,9 +13,10 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowSkipException
 
 from include.model_release.errors import GateRefusedError, UserError
+from include.model_release.four_eyes import is_other_person
 from include.model_release.operations.audit import GcApproval
 from include.model_release.operations.layout import GC_APPROVAL_KEY
-from include.model_release.raise_permission import is_other_person
+from include.model_release.record.shown import Shown
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.approval import COMMENT, comment_param, person_of
@@ -99,19 +100,21 @@ class ApproveRetentionOperator(ApprovalOperator):
                     remedy="ask the one who answered; nothing was deleted",
                 ) from rejection
             started_by = triggered_by(context)
-            if started_by is None or not is_other_person(by, started_by):
+            if started_by is None or not is_other_person(by, (started_by,)):
                 self.log.warning(
                     "the agreement of %s is not taken: a person other than who started this run must agree",
                     by or "somebody unknown",
                 )
                 return ApprovalOperator.execute(self, context)  # the question is open again
+            shown = json.loads(self.shown)
             agreed = GcApproval(
                 run=context["run_id"],
                 started_by=started_by,
                 approved_by=by,
                 at=datetime.now(UTC),
-                plan_sha256=json.loads(self.shown)["plan_sha256"],
+                plan_sha256=shown["plan_sha256"],
                 comment=comment,
+                shown=tuple(Shown.model_validate(one) for one in shown["shown"]),
             )
             if not self._store.write_once(GC_APPROVAL_KEY, agreed.to_bytes()):
                 self.log.info("another run was approved in this bucket meanwhile")

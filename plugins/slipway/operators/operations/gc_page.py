@@ -13,21 +13,25 @@ from airflow.sdk.exceptions import AirflowFailException
 from include.model_release.operations.gc_run import ModelResult, RunPlan
 from include.model_release.operations.layout import gc_prefix, plan_key, result_key, run_plan_key
 from include.model_release.operations.retention import ModelPlan
+from include.model_release.record.shown import Shown
 from include.model_release.reports.retention_page import render_retention_html, size_text
 from slipway.operators.operations.gc import GcOperator, read_plan
 from slipway.operators.release import triggered_by
+from slipway.release_record.shown import shown_content
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-PAGE = "page.html"
+# Two pages: what a person has agreed to stays as it was shown.
+PLAN_PAGE, RESULT_PAGE = "plan.html", "result.html"
 
 
 class ShowRetentionPlanOperator(GcOperator):
     """Writes the plan of the whole run, and the page that shows it; the address is in the log.
 
     :param models: the names of the models, as JSON (templated).
-    :returns: `plan_sha256`, by which the plan is agreed to and carried out, what would go, and the page's address.
+    :returns: `plan_sha256`, by which the plan is agreed to and carried out, what would go, and `shown`: the addresses
+        of page and plan, with their digests.
     """
 
     template_fields: Sequence[str] = ("bucket", "models")
@@ -62,19 +66,23 @@ class ShowRetentionPlanOperator(GcOperator):
         document = whole.to_bytes()
         self.store.write(run_plan_key(run_id), document, content_type="application/json")
         page = write_page(self, whole, plans, {}, is_over=False)
+        plan = shown_content(self.store.uri(run_plan_key(run_id)), document)
         going = [one for plan in plans for one in plan.with_action("delete")]
         size = size_text(sum(one.size_bytes for one in going))
-        self.log.info("%s versions %s: %s; %s", len(going), "would go" if whole.dry_run else "go", size, page)
+        self.log.info(
+            "%s versions %s: %s; %s", len(going), "would go" if whole.dry_run else "go", size, page.address
+        )
         return {
-            "plan_sha256": hashlib.sha256(document).hexdigest(),
+            "plan_sha256": plan.sha256,
             "versions": len(going),
             "size": size,
-            "page": page,
+            "page": page.address,
+            "shown": [one.model_dump() for one in (page, plan)],
         }
 
 
 class ShowRetentionResultOperator(GcOperator):
-    """Writes the page anew, with what became of each version. It fails where something was not as it should be.
+    """Writes a second page, with what became of each version. It fails where something was not as it should be.
 
     :param plan_sha256: digest of the run's plan as it was shown (templated).
     """
@@ -100,7 +108,7 @@ class ShowRetentionResultOperator(GcOperator):
         results = {
             model: found for model in whole.plans if (found := self._result(run_id, model)) is not None
         }
-        page = write_page(self, whole, plans, results, is_over=True)
+        page = write_page(self, whole, plans, results, is_over=True).address
         self.log.info("%s", page)
         amiss = [f"{model}: not looked at" for model in whole.not_planned]
         for plan in plans:
@@ -125,9 +133,9 @@ def write_page(
     results: Mapping[str, ModelResult],
     *,
     is_over: bool,
-) -> str:
-    """Write the run's page; return its address."""
-    key = f"{gc_prefix(whole.run)}{PAGE}"
-    html = render_retention_html(whole, plans, results, is_over=is_over)
-    task.store.write(key, html.encode(), content_type="text/html; charset=utf-8")
-    return task.store.uri(key)
+) -> Shown:
+    """Write the run's page; return its address and its digest."""
+    key = f"{gc_prefix(whole.run)}{RESULT_PAGE if is_over else PLAN_PAGE}"
+    html = render_retention_html(whole, plans, results, is_over=is_over).encode()
+    task.store.write(key, html, content_type="text/html; charset=utf-8")
+    return shown_content(task.store.uri(key), html)

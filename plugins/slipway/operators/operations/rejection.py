@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import InputMissingError
 from include.model_release.identifiers import parse_version
 from include.model_release.operations.rejection import rejected_by, unrejected_by
+from include.model_release.record.shown import Shown
 from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import REJECTION_PARAMETERS, require_known
@@ -18,6 +19,7 @@ from slipway.operators.operations.form import FormOperator
 from slipway.operators.release import triggered_by
 from slipway.release_context import make_store
 from slipway.release_record.record import ReleaseRecord
+from slipway.release_record.shown import shown_by_name, shown_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -30,8 +32,9 @@ class RejectVersionOperator(FormOperator):
     under way raises no further weight and takes its users back; `model_rollback` does not lead back to it by name.
     What is live stays live.
 
-    What is asked for comes from the run's Params: ``model``, ``version``, ``action`` (``reject`` or ``unreject``) and
-    ``reason``. The record keeps who did it: the person who started the run.
+    What is asked for comes from the run's Params: ``model``, ``version``, ``action`` (``reject`` or ``unreject``),
+    ``reason`` and ``evidence``. The record keeps who did it, the person who started the run, and what was there to
+    read: the version's newest event, the pages of its releases and the page that the person names, with their digests.
 
     :returns: what is true now, in words.
     """
@@ -63,14 +66,19 @@ class RejectVersionOperator(FormOperator):
             if _is_lifted_by_this_run(record, state):
                 return f"{name} is not rejected any more"
             by_other = spec.rollout.approval.by_other
-            record.append(unrejected_by(who, str(params["reason"]), state, by_other=by_other))
+            shown = _shown(store, record, params)
+            record.append(unrejected_by(who, str(params["reason"]), state, by_other=by_other, shown=shown))
             return f"{name} is not rejected any more; what users have met is released again only with `force`"
         if state is None:
             require_known_version(store, spec.model, version)
         elif state.rejection is not None:
             return f"{name} is rejected already: {state.rejection.told}"
-        record.append(rejected_by(who, str(params["reason"])))
+        record.append(rejected_by(who, str(params["reason"]), shown=_shown(store, record, params)))
         return f"{name} is rejected; what is live stays live (`model_rollback` brings users back from it)"
+
+
+def _shown(store: ModelStoreHook, record: ReleaseRecord, params: Any) -> tuple[Shown, ...]:
+    return shown_by_name(store, params.get("evidence")) + shown_of(store, record.events())
 
 
 def _is_lifted_by_this_run(record: ReleaseRecord, state: ReleaseState | None) -> bool:

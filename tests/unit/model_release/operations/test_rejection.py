@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 from datetime import datetime
 
 import pytest
@@ -15,7 +15,13 @@ from include.model_release.operations.rejection import rejected_by, rejection_du
 from include.model_release.raise_permission import Raise, raise_refusal
 from include.model_release.record.events import Event, EventWriter
 from include.model_release.record.fold import fold
-from include.model_release.record.kinds import RollbackStarted, VersionRejected, VersionUnrejected
+from include.model_release.record.kinds import (
+    RollbackStarted,
+    VersionRejected,
+    VersionUnrejected,
+    parse_event_data,
+)
+from include.model_release.record.shown import Shown
 from tests.support.record.attempts import (
     DIGEST,
     GOOD,
@@ -184,14 +190,43 @@ def test_only_a_known_person_rejects_or_lifts() -> None:
 
 
 def test_lifting_needs_another_person_where_the_file_says_so() -> None:
-    """Who rejected it may lift it, unless two people are asked for; a stage's rejection anybody may lift."""
+    """Who rejected it may lift it, unless two people are asked for; then neither may whose release was rejected."""
     state = fold(record(started(), rejected()))
     assert unrejected_by("bob", "why", state, by_other=False).rejection_seq == 2
     with pytest.raises(UserError, match="another person"):
         unrejected_by("bob", "why", state, by_other=True)
     assert unrejected_by("carol", "why", state, by_other=True).by == "carol"
-    by_stage = replace(state, rejection=replace(state.rejection, by=None, stage="validate"))  # type: ignore[type-var]
+    by_stage = fold(record(started(), rejected(by=None)))
     assert unrejected_by("bob", "why", by_stage, by_other=True).by == "bob"
+    with pytest.raises(UserError, match=r"alice may not lift .*a release that alice started, rejected by"):
+        unrejected_by("alice", "why", by_stage, by_other=True)
+    assert unrejected_by("alice", "why", by_stage, by_other=False).by == "alice"
+
+
+def test_who_started_the_promoted_release_does_not_lift_its_rollback() -> None:
+    """Somebody else rolled it back, in a run of their own; after a new release it is that one's matter."""
+    back: tuple[tuple[str, Write], ...] = (
+        (PERSON_RUN, started(by="dora")),
+        (PERSON_RUN, back_by("a person")),
+        (PERSON_RUN, gone_back()),
+        (PERSON_RUN, rejected(by="dora")),
+    )
+    state = fold(recorded([*((RUN, write) for write in (*GOOD, promotion(), ended("promoted"))), *back]))
+    assert state.rejection is not None
+    assert set(state.rejection.released_by) == {"alice", "dora"}
+    for who in ("alice", "dora"):
+        with pytest.raises(UserError, match="another person"):
+            unrejected_by(who, "why", state, by_other=True)
+    assert unrejected_by("carol", "why", state, by_other=True).by == "carol"
+
+
+def test_who_lifts_a_rejection_says_what_was_in_front_of_them() -> None:
+    """Address and digest are in the event, and read back as they were written."""
+    shown = (Shown(address="s3://models/records/digits/3/000002-version_rejected.json", sha256="a" * 64),)
+    state = fold(record(started(), rejected()))
+    event = unrejected_by("carol", "why", state, by_other=True, shown=shown)
+    assert parse_event_data(event.kind, json.loads(json.dumps(event.to_document()))) == event
+    assert "shown" not in unrejected_by("carol", "why", state, by_other=True).to_document()
 
 
 def test_there_must_be_something_to_lift() -> None:

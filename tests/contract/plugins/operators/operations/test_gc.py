@@ -58,7 +58,7 @@ def test_a_dry_run_deletes_nothing(gc_run: GcRun) -> None:
     assert "dry run: nothing is deleted" in page
     assert "older than 30 days, and nobody names it" in page
     assert "live by the records; one of the newest 1 that were promoted" in page
-    assert gc_run.shown["page"] == f"s3://{gc_run.store.bucket}/operations/gc/gc-1/page.html"
+    assert gc_run.shown["page"] == f"s3://{gc_run.store.bucket}/operations/gc/gc-1/plan.html"
 
 
 def test_old_versions_are_deleted(gc_run: GcRun) -> None:

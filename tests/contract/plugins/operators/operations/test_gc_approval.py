@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,7 +34,7 @@ def answer(run: GcRun, option: str, by: str | None) -> None:
 
 
 def test_another_person_agrees_to_the_plan(gc_run: GcRun, asked: list[dict[str, Any]]) -> None:
-    """The question shows the page; the agreement lies in the bucket, and a later run asks nobody."""
+    """The question shows the page; the agreement, with the digest of page and plan, lies in the bucket."""
     gc_run.plan()
     with pytest.raises(TaskAwaitingInput):
         gc_run.approval().execute(gc_run.context)
@@ -49,6 +50,11 @@ def test_another_person_agrees_to_the_plan(gc_run: GcRun, asked: list[dict[str, 
         "looked at the page",
     )
     assert {outcome for outcome, _ in gc_run.delete().values()} == {"deleted"}
+    gc_run.show_result()
+    for one, name in zip(given.shown, ("plan.html", "plan.json"), strict=True):
+        content = gc_run.store.read(f"operations/gc/gc-1/{name}") or b""
+        assert one.address == gc_run.store.uri(f"operations/gc/gc-1/{name}")
+        assert one.sha256 == hashlib.sha256(content).hexdigest()
     audit = gc_run.store.read_json("operations/audit/digits/2/gc-1-deletion-begun.json")
     assert (audit["by"], audit["approved_by"]) == ("alice", "bob")
 

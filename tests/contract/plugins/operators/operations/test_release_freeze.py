@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,27 @@ def test_what_was_written_stays(store: ModelStoreHook, tmp_path: Path) -> None:
     assert store.read(key) is not None
     assert store.read_json(lifted_key(key))["by"] == "carol"
     assert store.read_json(lifted_key(key))["reason"] == "the audit is over"
+
+
+def test_a_freeze_keeps_what_was_in_front_of_its_author(landed: ModelStoreHook, tmp_path: Path) -> None:
+    """The page that was named, and the newest event of the release that it stops."""
+    run = admit(landed, tmp_path)
+    landed.write("page.html", b"numbers")
+    asks(landed, tmp_path, "freeze", who="bob", until=soon(), evidence="page.html")
+    (entry,) = landed.entries(freezes_prefix(None))
+    shown = landed.read_json(entry.key)["shown"]
+    newest = record(landed).events()[-1].key
+    assert [one["address"] for one in shown] == [landed.uri("page.html"), landed.uri(newest)]
+    assert shown[0]["sha256"] == hashlib.sha256(b"numbers").hexdigest()
+    assert "every model is frozen by bob" in told(landed)
+    assert run.version == 2
+
+
+def test_a_freeze_waits_for_no_evidence(landed: ModelStoreHook, tmp_path: Path) -> None:
+    """A lock that cannot be read, as much else in bad times, is left out."""
+    landed.write("records/digits/active.json", b"?")
+    asks(landed, tmp_path, "freeze", who="bob", until=soon(), model="digits")
+    assert "frozen by bob" in told(landed)
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
@@ -237,6 +259,8 @@ def test_an_override_needs_another_person(landed: ModelStoreHook, tmp_path: Path
     document = event.data.to_document()
     assert (document["by"], document["set_by"], document["reason"]) == ("carol", "bob", "users suffer")
     assert "frozen by bob" in document["hold"]
+    (key,) = (entry.key for entry in landed.entries(freezes_prefix(None)))
+    assert list(document["shown"]) == [{"address": landed.uri(key), "sha256": document["hold_sha256"]}]
     assert admit(landed, tmp_path).version == 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from include.model_release.record.kinds import (
     StageFinished,
     StageStarted,
     VersionRejected,
+    VersionUnrejected,
 )
 from include.model_release.record.state import Rejection
 from tests.support.release.admission import (
@@ -118,6 +120,62 @@ def test_lifting_may_need_another_person(landed: ModelStoreHook, releases: Path)
     assert rejection(landed) is not None
     say(landed, releases, "unreject", who="carol")
     assert rejection(landed) is None
+
+
+def test_whose_release_was_refused_does_not_lift_it(
+    landed: ModelStoreHook, releases: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gate has refused it, and the release file asks for two people: alice started it, so another one must."""
+    (releases / "digits.yaml").write_text(RELEASE_FILE + "rollout: {approval: {by_other: true}}\n")
+    ours = record(landed)
+    ours.append(ReleaseStarted(triggered_by="alice"))
+    ours.append(StageFinished(stage="validate", outcome="refused", reason="too bad"))
+    ours.append(VersionRejected(reason="too bad", stage="validate"))
+    with pytest.raises(AirflowFailException, match="a release that alice started"):
+        say(landed, releases, "unreject", who="alice")
+    assert rejection(landed) is not None
+    say(landed, releases, "unreject", who="carol")
+    assert rejection(landed) is None
+
+
+def test_the_record_keeps_what_was_in_front_of_the_person(landed: ModelStoreHook, releases: Path) -> None:
+    """The page that was named, the newest event and the pages of the release, each with the digest of its bytes."""
+    ours = record(landed)
+    ours.append(ReleaseStarted(triggered_by="alice"))
+    page = f"models/digits/2/evidence/{ours.release_id}/canary.html"
+    for key in (page, f"models/digits/2/evidence/{ours.release_id}/release.json", "notes.html"):
+        landed.write(key, key.encode())
+    say(landed, releases, "reject", evidence=landed.uri("notes.html"))
+    say(landed, releases, "unreject", who="carol")
+    start, rejected, lifted = record(landed).events()
+    first, second = rejected.data, lifted.data
+    assert isinstance(first, VersionRejected)
+    assert isinstance(second, VersionUnrejected)
+    assert [one.address for one in first.shown] == [
+        landed.uri(key) for key in ("notes.html", start.key, page)
+    ]
+    assert [one.address for one in second.shown] == [landed.uri(key) for key in (rejected.key, page)]
+    for one in first.shown + second.shown:
+        content = landed.read(one.address.removeprefix(landed.uri("")))
+        assert content is not None
+        assert hashlib.sha256(content).hexdigest() == one.sha256
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("nothing.html", "is missing"),
+        ("s3://another/page.html", "does not lie in"),
+        ("s3://", "does not lie"),
+    ],
+)
+def test_evidence_that_is_not_there_is_told(
+    landed: ModelStoreHook, releases: Path, address: str, words: str
+) -> None:
+    """And nothing is written: a digest of nothing would prove nothing."""
+    with pytest.raises(AirflowFailException, match=words):
+        say(landed, releases, "reject", evidence=address)
+    assert landed.entries("records/") == []
 
 
 def test_a_rejection_in_the_middle_of_a_release_is_in_its_record(

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from include.model_release.spec.release_file import parse_release_spec
 from tests.support.cluster.emulator import Emulator, wait_until
 from tests.support.guard.guarded_canary import CANDIDATE_URI, NAME, STABLE_URI
 from tests.support.guard.stage import Stage
+from tests.support.store.connections import LOOPBACK, aws_connection, free_port
 
 WEIGHT = 20
 LIMIT_S = 30.0
@@ -68,9 +70,10 @@ class Release:
 
     def ask(self, action: str) -> str:
         """What the DAG `canary_pause` does; returns what it tells."""
-        operator = PauseCanaryOperator(task_id="pause", releases_dir=str(self._folder))
+        operator = PauseCanaryOperator(task_id="pause", releases_dir=str(self._folder), bucket="slipway")
         params = {"model": "digits", "action": action, "reason": "a person wants to look"}
-        return operator.execute({"params": params})  # type: ignore[arg-type,typeddict-item]
+        context: Any = {"params": params, "dag_run": SimpleNamespace(triggering_user_name="carol")}
+        return operator.execute(context)
 
     def promote(self, permit: Callable[[], None]) -> Reconciliation:
         """What the task `promote` does."""
@@ -86,9 +89,11 @@ class Release:
 def release(
     cluster: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Release]:
-    """A release in a namespace of its own."""
+    """A release in a namespace of its own; the object store is away, which no pause and no resume waits for."""
     kubernetes = {"conn_type": "kubernetes", "extra": {"kube_config_path": str(cluster.kubeconfig)}}
     monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(kubernetes))
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", aws_connection(f"http://{LOOPBACK}:{free_port()}"))
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr(pausing, "POLL_S", 0.05)
     stage = Stage(cluster, request.node.name.replace("_", "-")[:40].rstrip("-"))
     yield Release(stage, tmp_path)
@@ -182,14 +187,14 @@ def test_pauses_and_promotions_at_any_moment_never_contradict_each_other(
 
 
 def test_a_pause_that_nobody_confirms_says_so(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a holder that does not renew nothing is known: the note stays, and nobody is told that it holds."""
+    """With a holder that does not renew nothing is known: the note stays, with who asked, and nobody is told more."""
     monkeypatch.setattr(pausing, "LONGEST_WAIT_S", 0.5)
     monkeypatch.setattr(pausing, "_SPARE_S", 0.0)
     with pytest.raises(TimedOutError, match="noted and not confirmed"):
         release.ask("pause")
     found = release.lease.get()
     assert found is not None
-    assert found.paused
+    assert found.paused == "carol: a person wants to look"
 
 
 def test_a_canary_that_is_ended_meanwhile_is_not_called_paused(release: Release, beside: Beside) -> None:

@@ -9,6 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
+from slipway.operators.pause import PauseCanaryOperator
 from slipway.operators.preview import ShowCandidateOperator
 from slipway.operators.promote import PromoteOperator
 from slipway.operators.restore import RestoreStableOperator
@@ -22,6 +23,7 @@ from include.model_release.operations.freezes import freezes_prefix
 from include.model_release.record.kinds import VersionRejected, WeightObserved
 from include.model_release.spec.rollout.approval import Approval
 from tests.support.canary.operators import Operate, lead_users, record, resumed, stable_uri, stages, state
+from tests.support.release.admission import RELEASE_FILE
 from tests.support.release.freezing import asks, frozen
 from tests.support.release.proofs import admitted, gates_passed, step_passed, steps_passed
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
@@ -236,6 +238,49 @@ def test_a_version_that_is_rejected_while_it_is_held_goes_no_further(
         operator.resume_held({}, watched(), 0)
     operate(RestoreStableOperator)
     assert service.model.users() == {stable_uri(release_run): 100}
+
+
+def resume(store: ModelStoreHook, folder: Path) -> str:
+    """What the form of `canary_pause` does; returns what it tells."""
+    (folder / "digits.yaml").write_text(RELEASE_FILE)
+    operator = PauseCanaryOperator(task_id="pause", releases_dir=str(folder), bucket=store.bucket)
+    asked: Any = {"params": {"model": "digits", "action": "resume", "reason": "looked at it"}}
+    return operator.execute(asked)
+
+
+def test_a_resume_in_a_freeze_raises_nothing(
+    release_run: ReleaseRun,
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    lease: LeaseDouble,
+    tmp_path: Path,
+) -> None:
+    """The pause is over, the freeze is not: the message names it, and the next raise waits for its end."""
+    first = release_run.spec.rollout.steps[0].weight
+    at_weight(service, release_run, store, first)
+    step_passed(store, release_run, first)
+    lease.pause("a person wants to look")
+    frozen(store, reason="audit")
+    told = resume(store, tmp_path)
+    assert "goes on; no weight is raised before that ends: every model is frozen by bob" in told
+    assert lease.lease is not None
+    assert not lease.lease.paused
+    with pytest.raises(TaskDeferred) as deferred:
+        resumed(release_run, "advance")
+    assert (deferred.value.trigger.hold, deferred.value.method_name) == (True, "resume_held")
+    assert state(store).intended_weight == first
+    asks(store, tmp_path, "thaw")
+    lease.pause("a person wants to look")
+    assert resume(store, tmp_path) == "the canary of digits-3 goes on"
+
+
+def test_a_resume_of_a_rejected_version_says_what_becomes_of_it(
+    release_run: ReleaseRun, service: ServiceDouble, store: ModelStoreHook, tmp_path: Path
+) -> None:
+    """It is taken back at its next raise; to resume it is not refused."""
+    at_weight(service, release_run, store, release_run.spec.rollout.steps[0].weight)
+    record(store).append(VersionRejected(reason="wrong answers", by="dora"))
+    assert "is taken back, since it was rejected by dora" in resume(store, tmp_path)
 
 
 def test_a_held_lease_is_left_alone(

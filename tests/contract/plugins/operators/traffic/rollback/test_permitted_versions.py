@@ -22,6 +22,7 @@ from include.model_release.record.kinds import (
     VersionRejected,
     VersionUnrejected,
 )
+from tests.support.release.freezing import frozen
 from tests.support.release.proofs import promoted
 from tests.support.release.rollback_by_hand import (
     RELEASE_FILE,
@@ -182,9 +183,37 @@ def test_nobody_is_led_back_by_name_to_a_rejected_version(
         VersionRejected(reason="wrong answers", by="bob")
     )
     patches = len(service.patches)
-    with pytest.raises(AirflowFailException, match=r"it was rejected by bob .* wrong answers"):
+    with pytest.raises(AirflowFailException, match=r"it was rejected by bob .* wrong answers.*`unreject`"):
         name_it(RunDouble(version=earlier, emergency=emergency))
     assert len(service.patches) == patches
+
+
+def test_once_its_rejection_is_lifted_a_promoted_version_may_be_named(
+    name_it: Callable[..., ReleaseRun], store: ModelStoreHook, earlier: int
+) -> None:
+    """What the message says to do is enough."""
+    said = ReleaseRecord(store, "digits", earlier, "manual__1")
+    seq = said.append(VersionRejected(reason="wrong answers", by="bob")).seq
+    said.append(VersionUnrejected(reason="it was the data", by="carol", rejection_seq=seq))
+    assert name_it(RunDouble(version=earlier)).stable is not None
+
+
+@pytest.mark.parametrize("model", [None, "digits"])
+def test_a_rollback_by_hand_waits_for_no_freeze(
+    model: str | None,
+    name_it: Callable[..., ReleaseRun],
+    service: ServiceDouble,
+    store: ModelStoreHook,
+    earlier: int,
+) -> None:
+    """Neither for one of its model nor for one of every model: the version that was named gets all users."""
+    frozen(store, model)
+    run = RunDouble(version=earlier)
+    release_run = name_it(run)
+    validated(store, release_run)
+    finish(release_run, run)
+    assert service.model is not None
+    assert service.model.users() == {uri(store, earlier): 100}
 
 
 def test_the_emergency_way_to_the_version_before_asks_nothing(
