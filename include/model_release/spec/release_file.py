@@ -32,6 +32,7 @@ from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
 from include.model_release.spec.retention import Retention
+from include.model_release.spec.revalidation import Revalidation
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
 from include.model_release.spec.rollout.metrics import Metrics, MetricsOverrides
@@ -68,6 +69,7 @@ __all__ = [
     "ReleaseSpec",
     "Resources",
     "Retention",
+    "Revalidation",
     "Rollout",
     "RolloutStep",
     "ServiceLevel",
@@ -114,6 +116,7 @@ class ReleaseSpec(SpecPart):
     benchmark: Benchmark = Benchmark()
     rollout: Rollout = Rollout()
     retention: Retention = Retention()
+    revalidation: Revalidation = Revalidation()
 
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:

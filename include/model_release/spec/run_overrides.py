@@ -20,6 +20,8 @@ PAUSE_PARAMETERS = ("model", "action", "reason")
 FREEZE_PARAMETERS = ("action", "model", "until", "version", "reason")
 REJECTION_PARAMETERS = ("model", "version", "action", "reason")
 GC_PARAMETERS = ("models", "dry_run")
+REVALIDATION_PARAMETERS = ("model",)
+FINDING_PARAMETERS = ("model", "finding", "reason")
 PIN_PARAMETERS = ("model", "version", "action", "reason")
 
 

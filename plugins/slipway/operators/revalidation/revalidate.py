@@ -1,0 +1,230 @@
+"""The tasks that look at what is live: which models, and one model from the cluster to its report and its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from include.model_release.errors import SlipwayError
+from include.model_release.identifiers import list_models
+from include.model_release.operations.layout import revalidation_report_key
+from include.model_release.operations.revalidation.findings import Finding, settled
+from include.model_release.operations.revalidation.report import (
+    Check,
+    CheckResult,
+    ModelReport,
+    Standing,
+    could_not_check,
+    differs,
+    passed,
+)
+from include.model_release.reports.revalidation_page import render_model_html
+from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
+from include.model_release.spec.run_overrides import REVALIDATION_PARAMETERS, require_known
+from slipway.failures import airflow_failures
+from slipway.hooks.ingress import IngressHook
+from slipway.hooks.live_server import LiveServerHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.operations.form import FormOperator
+from slipway.operators.revalidation.finding_book import FindingBook
+from slipway.operators.revalidation.golden_check import (
+    GoldenParts,
+    check_answers,
+    check_latency,
+    check_signature,
+)
+from slipway.operators.revalidation.live_look import Live, LiveLook, Recorded
+from slipway.operators.revalidation.published_check import check_configuration, check_published
+from slipway.registry.registry import ModelRegistry
+from slipway.release_context import make_store
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+ANSWER_LIMIT_S = 20.0
+"""How long the object store may take for an answer; it is asked twice."""
+
+
+class RevalidationOperator(FormOperator):
+    """What the tasks of `model_revalidation` share.
+
+    :param kubernetes_conn_id: the cluster's connection.
+    :param answer_limit_s: how long the object store may take for an answer.
+    """
+
+    def __init__(
+        self,
+        *,
+        kubernetes_conn_id: str = "kubernetes_default",
+        answer_limit_s: float = ANSWER_LIMIT_S,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kubernetes_conn_id = kubernetes_conn_id
+        self.answer_limit_s = answer_limit_s
+
+    def execute(self, context: Context) -> Any:
+        """Run the task; what a person must change is not tried again."""
+        with airflow_failures():
+            return self.run(context)
+
+    def run(self, context: Context) -> Any:
+        """Do the task itself."""
+        raise NotImplementedError
+
+    def spec_of(self, model: str) -> ReleaseSpec:
+        """Return the model's release file."""
+        return load_model_spec(Path(self.releases_dir), model)
+
+    def store_of(self, spec: ReleaseSpec) -> ModelStoreHook:
+        """Return the bucket, encrypted as the model's release file says."""
+        return make_store(self.bucket, spec, self.aws_conn_id, answer_limit_s=self.answer_limit_s)
+
+    def store(self) -> ModelStoreHook:
+        """Return the bucket, encrypted as the connection says."""
+        return ModelStoreHook(self.bucket, self.aws_conn_id, answer_limit_s=self.answer_limit_s)
+
+
+class ListModelsOperator(RevalidationOperator):
+    """Lists the models to look at: the one that was asked for, else all that have a release file.
+
+    A release file that cannot be read stops none of the others; its own task says what is wrong with it.
+
+    :returns: their names, sorted.
+    """
+
+    def run(self, context: Context) -> list[str]:
+        """Check what was asked for.
+
+        :raises UserError: the model has no release file, or one that cannot be used.
+        """
+        params = context["params"]
+        require_known(params, REVALIDATION_PARAMETERS)
+        if params.get("model") is None:
+            return list_models(Path(self.releases_dir))
+        return [self.spec_of(str(params["model"])).model]
+
+
+class RevalidateModelOperator(RevalidationOperator):
+    """Looks at one model, writes its report and its page into the run's folder, and opens, keeps or closes findings.
+
+    It changes nothing of what is live, and leaves a model alone while a release of it is under way. What could not be
+    read is told as that, and never as a pass.
+
+    :param model: its name.
+    :returns: the report's key.
+    """
+
+    def __init__(self, *, model: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.model = model
+
+    def run(self, context: Context) -> str:
+        """Look, settle the findings, write.
+
+        :raises TransientError: the object store is away, so nothing can be written down.
+        :raises UserError: the release file, or a finding that lies there, cannot be read.
+        """
+        spec = self.spec_of(self.model)
+        store = self.store_of(spec)
+        report = self._report(context, spec, store)
+        findings = FindingBook(store, spec.model).change(
+            lambda known: settled(known, report, unchecked_runs=spec.revalidation.unchecked_runs)
+        )
+        self._write(store, report, findings)
+        self._tell(report, findings)
+        return revalidation_report_key(report.run, spec.model)
+
+    def _report(self, context: Context, spec: ReleaseSpec, store: ModelStoreHook) -> ModelReport:
+        def report(
+            standing: Standing, why: str, live: Live | None = None, *checks: CheckResult
+        ) -> ModelReport:
+            return ModelReport(
+                run=context["run_id"],
+                model=spec.model,
+                at=datetime.now(UTC),
+                standing=standing,
+                why=why,
+                service=f"{spec.rollout.namespace}/{spec.rollout.inference_service}",
+                version=None if live is None else live.version,
+                checks=checks,
+            )
+
+        if not spec.revalidation.enabled:
+            return report("not_enabled", "`revalidation.enabled` is false in the release file")
+        look = LiveLook(store, spec, context, kubernetes_conn_id=self.kubernetes_conn_id)
+        try:
+            live = look.live()
+            if live.standing != "checked":
+                return report(live.standing, live.why)
+            checks = list(self._checks(context, spec, store, look, live))
+            after = look.live()
+        except SlipwayError as error:
+            return report("could_not_check", f"what is live cannot be told: {error}")
+        if (after.standing, after.mark) != (live.standing, live.mark):
+            why = f"somebody has begun to change it meanwhile, so what was found is left out. {after.why}"
+            return report("in_flight", why)
+        return report("checked", "", live, *checks)
+
+    def _checks(
+        self, context: Context, spec: ReleaseSpec, store: ModelStoreHook, look: LiveLook, live: Live
+    ) -> Iterator[CheckResult]:
+        if live.version is None:
+            yield differs("live", f"what is live is not a published version: {live.why}", [live.why])
+            return
+        version, recorded = live.version, list[Recorded]()
+
+        def check_live() -> CheckResult:
+            recorded.append(look.recorded())
+            told = recorded[0].history.live
+            if told == version:
+                return passed("live", f"version {version} is live, as the records tell")
+            words = "none" if told is None else f"version {told}"
+            return differs("live", f"version {version} is live; by the records it is {words}", [words])
+
+        yield self._guarded("live", check_live)
+        yield self._guarded("published", lambda: check_published(store, spec, version))
+        asked, registry = spec.revalidation, ModelRegistry(store)
+
+        def parts() -> GoldenParts:
+            server = LiveServerHook(IngressHook().endpoint(live.url), asked.timeout_s)
+            promoted_by = recorded[0].promoted_by.get(version) if recorded else None
+            return GoldenParts(store, spec, registry.require(spec.model, version), server, promoted_by)
+
+        def check_config() -> CheckResult:
+            made = parts()
+            return check_configuration(made.server, registry, made.manifest, asked.config_reads)
+
+        yield self._guarded("configuration", check_config)
+        yield self._guarded("signature", lambda: check_signature(parts()))
+        yield self._guarded("answers", lambda: check_answers(parts()))
+        now, run_id = datetime.now(UTC), str(context["run_id"])
+        yield self._guarded("latency", lambda: check_latency(parts(), now=now, run_id=run_id))
+
+    def _guarded(self, check: Check, make: Callable[[], CheckResult]) -> CheckResult:
+        """Return the result of a check; one that cannot be made stops no other."""
+        try:
+            return make()
+        except SlipwayError as error:
+            self.log.warning("%s of %s could not be checked: %s", check, self.model, error)
+            return could_not_check(check, error)
+
+    def _write(self, store: ModelStoreHook, report: ModelReport, findings: dict[str, Finding]) -> None:
+        key = revalidation_report_key(report.run, report.model)
+        store.write(key, report.to_bytes(), content_type="application/json")
+        page = render_model_html(report, list(findings.values())).encode()
+        store.write(f"{key.removesuffix('.json')}.html", page, content_type="text/html; charset=utf-8")
+
+    def _tell(self, report: ModelReport, findings: dict[str, Finding]) -> None:
+        self.log.info("%s: %s %s", report.model, report.standing, report.why)
+        for one in report.checks:
+            self.log.info("%s: %s: %s", one.check, one.outcome, one.told)
+        for finding in opened_by(findings.values(), report.run):
+            self.log.warning("a new finding %s of %s: %s", finding.name, report.model, finding.told)
+
+
+def opened_by(findings: Iterable[Finding], run: str) -> list[Finding]:
+    """Return the findings that a run has opened."""
+    return [one for one in findings if one.is_open and one.opened_run == run]
