@@ -19,6 +19,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.source import DEFAULT_METRICS_CONN_ID, MetricsSource, metrics_source
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import SigningKey, signing_key_of
+from slipway.release_record.outbox import ANSWER_LIMIT_S, Outbox, rules_of
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 from slipway.rollback_address import RollbackAddress
@@ -90,6 +91,15 @@ class ReleaseContext:
         return ReleaseRecord(store, address.model, address.version, address.release_id)
 
     @cached_property
+    def outbox(self) -> Outbox:
+        """Where notices of the release go; whoever tells one waits for no receiver, and meets no error."""
+        try:
+            return make_outbox(self.release_run.bucket, self.release_run.spec, self._connections.aws)
+        except Exception as error:  # the way back asks for nothing but the cluster
+            log.warning("nobody is told: the release file cannot be read: %s", error)
+            return Outbox(lambda: self.store, ())
+
+    @cached_property
     def registry(self) -> ModelRegistry:
         """The published versions."""
         return ModelRegistry(self.store)
@@ -138,6 +148,13 @@ def make_store(
     """Return the bucket, encrypted as the release file says."""
     return ModelStoreHook(
         bucket, aws_conn_id, encryption=spec.publish.encryption, answer_limit_s=answer_limit_s
+    )
+
+
+def make_outbox(bucket: str, spec: ReleaseSpec, aws_conn_id: str) -> Outbox:
+    """Return where notices about the release file's model go."""
+    return Outbox(
+        lambda: make_store(bucket, spec, aws_conn_id, answer_limit_s=ANSWER_LIMIT_S), rules_of(spec)
     )
 
 

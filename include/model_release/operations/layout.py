@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Literal
 
 from include.model_release.identifiers import validate_model_name
@@ -11,6 +12,35 @@ GC_APPROVAL_KEY = "operations/audit/repository_gc-approved.json"
 """Written once: who approved the first real run in this bucket."""
 
 Act = Literal["deletion-begun", "deletion-finished", "pinned", "unpinned"]
+
+
+OUTBOX_PREFIX = "operations/notices/outbox/"
+"""Notices that wait to be delivered, one object each; no collector touches them."""
+
+UNDELIVERED_PREFIX = "operations/notices/undelivered/"
+"""Notices that a receiver did not take in the end, with the reason."""
+
+_DUE = "%Y%m%dT%H%M%SZ"
+_OUTBOX_NAME = re.compile(r"(?P<due>[0-9]{8}T[0-9]{6}Z)-[0-9a-f]{32}\.json")
+
+
+def outbox_key(due: datetime, notice_id: str) -> str:
+    """Return where a notice waits; keys sort by the time at which it is due, so one listing finds the next one."""
+    return f"{OUTBOX_PREFIX}{due.astimezone(UTC).strftime(_DUE)}-{notice_id}.json"
+
+
+def outbox_due(key: str) -> datetime | None:
+    """Return when the notice under this key is due; None: it is the key of none."""
+    match = _OUTBOX_NAME.fullmatch(key.removeprefix(OUTBOX_PREFIX))
+    try:
+        return None if match is None else datetime.strptime(match["due"], _DUE).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def undelivered_key(notice_id: str) -> str:
+    """Return where a notice lies that a receiver did not take."""
+    return f"{UNDELIVERED_PREFIX}{notice_id}.json"
 
 
 def run_folder(run_id: str) -> str:

@@ -29,6 +29,7 @@ from include.model_release.spec.conversion.conversion import Conversion, variant
 from include.model_release.spec.conversion.networks import OnnxConversion
 from include.model_release.spec.conversion.repositories import EnsembleConversion, PythonConversion
 from include.model_release.spec.conversion.source import Source
+from include.model_release.spec.notify import Notify, NotifyRule
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
 from include.model_release.spec.retention import Retention
@@ -62,6 +63,7 @@ __all__ = [
     "Metrics",
     "MetricsOverrides",
     "MirrorComparison",
+    "NotifyRule",
     "OnnxConversion",
     "Publishing",
     "PythonConversion",
@@ -117,6 +119,8 @@ class ReleaseSpec(SpecPart):
     rollout: Rollout = Rollout()
     retention: Retention = Retention()
     revalidation: Revalidation = Revalidation()
+    notify: Notify | None = None
+    """Who is told of what; left out: as the environment variable `SLIPWAY_NOTIFY` says for all models."""
 
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.standard.exceptions import HITLRejectException
@@ -11,6 +11,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.definitions.param import Param, ParamsDict
 
 from include.model_release.errors import GateRefusedError
+from include.model_release.operations.notices.of_release import approval_notice
 from include.model_release.raise_permission import is_other_person
 from include.model_release.record.kinds import Approved
 from include.model_release.reports.approval import approval_body
@@ -81,6 +82,16 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             candidate_url=self.candidate_url,
         )
         with recorded_stage(self.record, _STAGES[self.before]):
+            self.parts.outbox.tell(
+                approval_notice(
+                    state,
+                    self.record.events(),
+                    before=self.before,
+                    at=datetime.now(UTC),
+                    evidence=self.release_run.uri(prefix),
+                    dag_id=self.dag_id,
+                )
+            )
             return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

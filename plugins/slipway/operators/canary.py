@@ -50,19 +50,21 @@ class ShiftTrafficOperator(ReleaseOperator):
         with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
             self._start(context)
 
-    def resume_held(self, context: Context, event: dict[str, Any], step: int) -> None:
+    def resume_held(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Write down what was seen while the next step was held, and ask once more whether it may begin."""
         with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
-            judge = self._watch.take_down(event)
+            judge = self._watch.take_down(event, step, watched_s)
             self._begin(context, judge, step + 1, event["elapsed_s"])
 
-    def resume(self, context: Context, event: dict[str, Any], step: int) -> str | None:
+    def resume(
+        self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0
+    ) -> str | None:
         """Write down what the trigger saw, then go on, end or refuse.
 
         :returns: the judge's state at the end, for who watches on until the promotion.
         """
         with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
-            judge = self._watch.take_down(event)
+            judge = self._watch.take_down(event, step, watched_s)
             if event["decision"] == "paused":
                 # Between two steps nobody watches: the users stay where they are, and the step before goes on.
                 self._begin(context, judge, max(0, step - 1))
@@ -95,7 +97,7 @@ class ShiftTrafficOperator(ReleaseOperator):
         release_run = self.release_run
         planned = release_run.spec.rollout.steps[step]
         try:
-            RaisePermit(self.store, release_run).require(planned.weight)
+            RaisePermit(self.store, release_run, self.parts.outbox).require(planned.weight)
         except ReleaseHeldError as held:
             if step == 0:
                 self._wait(held)
@@ -114,7 +116,7 @@ class ShiftTrafficOperator(ReleaseOperator):
     def _deploy_first(self, release_run: ReleaseRun) -> None:
         """Ask whether the version may go live, write that it shall, then let the trigger bring it up."""
         try:
-            RaisePermit(self.store, release_run).require(100)
+            RaisePermit(self.store, release_run, self.parts.outbox).require(100)
         except ReleaseHeldError as held:
             self._wait(held)
         self.record.append(
@@ -175,14 +177,14 @@ class HoldCanaryOperator(ReleaseOperator):
             self.log.info("nobody is asked before the promotion")
             return
         with recorded_stage(self.record, "hold"):
-            RaisePermit(self.store, release_run).require(rollout.steps[-1].weight)
+            RaisePermit(self.store, release_run, self.parts.outbox).require(rollout.steps[-1].weight)
             judge = CanaryJudge.from_json(self.judge)
             self._watch.go_on(self, context, judge, len(rollout.steps) - 1, 0.0, hold=True)
 
-    def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
+    def resume(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Watch on, unless the person has answered."""
         with airflow_failures(), recorded_stage(self.record, "hold", resumed=True):
-            judge = self._watch.take_down(event)
+            judge = self._watch.take_down(event, step, watched_s)
             if not self._is_answered(context):
                 self._watch.go_on(self, context, judge, step, event["elapsed_s"], hold=True)
 

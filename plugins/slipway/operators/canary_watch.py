@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import secrets
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import (
     CanaryEndedError,
     CanaryRefusedError,
     GateRefusedError,
     SlipwayError,
 )
+from include.model_release.operations.notices.of_release import inconclusive_after_s, inconclusive_notice
 from include.model_release.record.events import PendingEvent
 from include.model_release.record.kinds import RollbackStarted
 from include.model_release.rollout.holder_identity import Stage
@@ -83,13 +85,14 @@ class CanaryWatch:
                 until_resumed=until_resumed,
             ),
             method_name=method_name,
-            kwargs={"step": step},
+            kwargs={"step": step, "watched_s": elapsed_s},
             timeout=timedelta(seconds=rollout.ready_timeout_s + rollout.max_bake_s + DEFER_GRACE_S),
         )
 
-    def take_down(self, event: dict[str, Any]) -> CanaryJudge:
+    def take_down(self, event: dict[str, Any], step: int, watched_s: float) -> CanaryJudge:
         """Write what a trigger saw into the record, and return the judge as it stands.
 
+        :param watched_s: how long the step had been watched when the trigger began.
         :raises CanaryRefusedError: the judge has had the candidate taken back.
         :raises CanaryEndedError: somebody else has.
         :raises SlipwayError: what the trigger met.
@@ -100,7 +103,28 @@ class CanaryWatch:
             raise SlipwayError.from_dict(event["error"])
         if event["decision"] == "roll_back":
             raise _refused(self._parts.release_run, event)
-        return CanaryJudge.from_json(event["judge"])
+        judge = CanaryJudge.from_json(event["judge"])
+        self._tell_if_inconclusive(judge.standing(), step, watched_s, event["elapsed_s"])
+        return judge
+
+    def _tell_if_inconclusive(self, verdict: Verdict, step: int, before_s: float, watched_s: float) -> None:
+        """Tell people, once a step, that its verdict does not come."""
+        release_run = self._parts.release_run
+        plan = release_run.spec.rollout.plan
+        limit_s = inconclusive_after_s(plan.steps[step].bake_s, plan)
+        if verdict.status != "inconclusive" or not before_s < limit_s <= watched_s:
+            return
+        self._parts.outbox.tell(
+            inconclusive_notice(
+                release_run.model,
+                release_run.version,
+                verdict,
+                watched_s=watched_s,
+                at=datetime.now(UTC),
+                release_id=release_run.release_id,
+                evidence=release_run.uri(release_run.evidence_prefix),
+            )
+        )
 
     def _write_down(self, seen: PendingEvent) -> None:
         """Append what the trigger saw, under the time at which it saw it."""

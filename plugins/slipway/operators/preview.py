@@ -53,7 +53,7 @@ class ShowCandidateOperator(ReleaseOperator):
             self.log.info("no preview: %s", why)
             return {"candidate_url": "", "stable_url": "", "generation": armed_at}
         with recorded_stage(self.record, "preview"):
-            RaisePermit(self.store, release_run).require(0)
+            RaisePermit(self.store, release_run, self.parts.outbox).require(0)
             self.record.append(
                 WeightIntended(
                     weight=0,

@@ -57,10 +57,10 @@ class PromoteOperator(ReleaseOperator):
         with recorded_stage(self.record, "promote"):
             self._promote(context, self._judge())
 
-    def resume(self, context: Context, event: dict[str, Any], step: int) -> None:
+    def resume(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Write down what was seen during the pause, and try again."""
         with airflow_failures(), recorded_stage(self.record, "promote", resumed=True):
-            self._promote(context, self._watch.take_down(event), event["elapsed_s"])
+            self._promote(context, self._watch.take_down(event, step, watched_s), event["elapsed_s"])
 
     @cached_property
     def _watch(self) -> CanaryWatch:
@@ -70,7 +70,7 @@ class PromoteOperator(ReleaseOperator):
         release_run, live = self.release_run, LiveService(self.parts)
         last = len(release_run.spec.rollout.steps) - 1
         try:
-            RaisePermit(self.store, release_run).require(100)
+            RaisePermit(self.store, release_run, self.parts.outbox).require(100)
         except ReleaseHeldError as held:
             self.log.info("the promotion waits: %s", held)
             self._watch.go_on(self, context, judge, last, elapsed_s, hold=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,9 @@ from include.model_release.bucket_layout import parse_storage_uri, repository_pa
 from include.model_release.errors import ReleaseInProgressError, ReleaseNotNowError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
+from include.model_release.operations.notices.of_release import held_notice, outcome_notice, started_notice
 from include.model_release.operations.rejection import rejection_due
+from include.model_release.record.conclusion import concluded
 from include.model_release.record.events import Event, Outcome, RecordError
 from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, WindowJudged
 from include.model_release.record.requirements import requirements_of
@@ -40,7 +42,7 @@ from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.registry.deletion import require_not_deleted
-from slipway.release_context import make_service, make_store
+from slipway.release_context import make_outbox, make_service, make_store
 from slipway.release_record.history import ModelHistory, is_taken_back
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.lock import LockOwner, ReleaseLock
@@ -87,8 +89,11 @@ class AdmitReleaseOperator(BaseOperator):
         self.aws_conn_id = aws_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 
-    def execute(self, context: Context, event: Any = None) -> dict[str, Any]:
-        """Admit the release, or wait in the triggerer while another of the same model is under way."""
+    def execute(self, context: Context, event: Any = None, told: str = "") -> dict[str, Any]:
+        """Admit the release, or wait in the triggerer while another of the same model is under way.
+
+        :param told: what holds the release, where people have been told so.
+        """
         params = context["params"]
         with airflow_failures():
             require_known(params, RELEASE_PARAMETERS)
@@ -101,7 +106,7 @@ class AdmitReleaseOperator(BaseOperator):
             version = parse_version(params["version"])
             store = make_store(self.bucket, spec, self.aws_conn_id)
             self._require_landed(store, spec, version)
-            self._wait_while_held(store, spec, version, triggered_by(context))
+            self._wait_while_held(store, spec, version, context, told)
             owner = LockOwner(context["run_id"], version, context["dag"].dag_id)
             lock = model_lock(store, spec.model, context)
             holder = lock.acquire(owner)
@@ -158,7 +163,7 @@ class AdmitReleaseOperator(BaseOperator):
         require_stateless_source(store, spec, version)
 
     def _wait_while_held(
-        self, store: ModelStoreHook, spec: ReleaseSpec, version: int, who: str | None
+        self, store: ModelStoreHook, spec: ReleaseSpec, version: int, context: Context, told: str
     ) -> None:
         """Nothing begins during a freeze or outside of the release windows: the release file says what then.
 
@@ -167,16 +172,20 @@ class AdmitReleaseOperator(BaseOperator):
         record = ReleaseRecord(store, spec.model, version, "")
         overrides = record.state().overrides if record.started() else ()
         windows = spec.rollout.release_windows
-        hold = HoldReader(store, spec.model, windows).hold(overrides, who)
+        hold = HoldReader(store, spec.model, windows).hold(overrides, triggered_by(context))
         if hold is None:
             return
+        if hold.told != told:
+            now, release_id = datetime.now(UTC), context["run_id"]
+            notice = held_notice(spec.model, version, hold, at=now, release_id=release_id)
+            make_outbox(self.bucket, spec, self.aws_conn_id).tell(notice)
         what = f"the release of version {version} of {spec.model!r}"
         error = hold.error(what, refuse=spec.rollout.on_hold == "refuse")
         if isinstance(error, ReleaseNotNowError):
             raise error
         self.log.info("%s", error)
         changed = HoldChangedTrigger.of(self.bucket, spec.model, version, windows, self.aws_conn_id)
-        self.defer(trigger=changed, method_name="execute")
+        self.defer(trigger=changed, method_name="execute", kwargs={"told": hold.told})
 
     def _wait_or_refuse(self, spec: ReleaseSpec, holder: LockOwner) -> dict[str, Any]:
         """Another run holds the model's lock: the release file says what then. Retention holds it for moments only."""
@@ -218,14 +227,15 @@ class AdmitReleaseOperator(BaseOperator):
         )
         # A run that has ended and was cleared begins anew; a task that is run again goes on.
         if state is None or state.release_id != release_id or state.outcome != "open":
-            record.append(
-                ReleaseStarted(
-                    stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
-                    required=requirements_of(spec, first=release_run.stable is None),
-                    triggered_by=triggered_by(context),
-                    reason=params.get("reason"),
-                )
+            started = ReleaseStarted(
+                stable_storage_uri=None if release_run.stable is None else release_run.stable.storage_uri,
+                required=requirements_of(spec, first=release_run.stable is None),
+                triggered_by=triggered_by(context),
+                reason=params.get("reason"),
             )
+            notice = started_notice(release_id, spec, version, started, at=datetime.now(UTC))
+            make_outbox(self.bucket, spec, self.aws_conn_id).tell(notice)
+            record.append(started)
             asked = {key: value for key, value in dict(params).items() if value is not None}
             # Whole, with every default: what a default was on that day is part of the explanation.
             whole = {**release_run.model_dump(mode="json"), "spec": release_run.spec.model_dump(mode="json")}
@@ -275,7 +285,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
         owner = LockOwner(release_run.release_id, release_run.version, context["dag"].dag_id)
         lock = model_lock(self.store, release_run.model, context)
         try:
-            state = self._concluded(triggered_by(context))
+            state = self._concluded(triggered_by(context), context["dag"].dag_id)
         except RecordError:
             lock.release(owner)  # nothing is mended by keeping other versions out
             raise
@@ -286,7 +296,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise AirflowFailException(told)
         self.log.info(told)
 
-    def _concluded(self, who: str | None) -> ReleaseState:
+    def _concluded(self, who: str | None, dag_id: str) -> ReleaseState:
         """Return what became of the release, after its last event was written.
 
         :param who: the person who started the run; its version is rejected under that name where that person had it
@@ -299,9 +309,12 @@ class ConcludeReleaseOperator(ReleaseOperator):
             record.append(ReleaseFinished(outcome="failed", reason=str(error)))
             raise
         if not isinstance(record.events()[-1].data, ReleaseFinished):
-            outcome, refused_by, reason = _conclusion(state)
-            self._reject(replace(state, outcome=outcome, refused_by=refused_by, reason=reason), who)
-            record.append(ReleaseFinished(outcome=outcome, refused_by=refused_by, reason=reason))
+            ended = concluded(state)
+            self._reject(ended, who)
+            self._tell(ended, dag_id)
+            record.append(
+                ReleaseFinished(outcome=ended.outcome, refused_by=ended.refused_by, reason=ended.reason)
+            )
             state = record.state()
         return state
 
@@ -317,6 +330,12 @@ class ConcludeReleaseOperator(ReleaseOperator):
         due = rejection_due(state, who=who)
         if due is not None:
             self.record.append(due)
+
+    def _tell(self, ended: ReleaseState, dag_id: str) -> None:
+        """Tell people how the release ended; before the last event, so that a kill between tells it twice at most."""
+        evidence = self.release_run.uri(self.release_run.evidence_prefix)
+        now, events = datetime.now(UTC), self.record.events()
+        self.parts.outbox.tell(outcome_notice(ended, events, at=now, evidence=evidence, dag_id=dag_id))
 
     def _write_canary_evidence(self) -> None:
         """Write the canary's page, its data and the windows to judge again. It holds no release up."""
@@ -377,15 +396,3 @@ def is_missing_run(error: AirflowRuntimeError) -> bool:
     return (
         isinstance(error.error.detail, dict) and error.error.detail.get("status_code") == HTTPStatus.NOT_FOUND
     )
-
-
-def _conclusion(state: ReleaseState) -> tuple[Outcome, str | None, str | None]:
-    """Outcome, refusing stage and reason; what became of the traffic outweighs what became of the tasks."""
-    if state.outcome != "open":
-        return state.outcome, state.refused_by, state.reason
-    if state.refused_by is not None:
-        return "refused", state.refused_by, state.reason
-    failed = next((stage for stage in state.stages if stage.outcome in ("failed", "inconclusive")), None)
-    if failed is not None:
-        return "failed", None, failed.reason
-    return "cancelled", None, "the run was stopped before the release had ended"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from include.model_release.errors import SlipwayError
+from include.model_release.operations.notices.of_release import lease_lost_notice
+from include.model_release.rollout.lease import Lease
 from include.model_release.rollout.next_action import Goal, RollBack
 from include.model_release.rollout.observation import Observed
 from include.model_release.rollout.reconciler import Reconciliation
@@ -64,6 +67,7 @@ class LiveService:
         # Also one that a release which died has left; the model's lock says that no other release lives.
         lease = self._parts.lease.get()
         if lease is not None:
+            self._tell_if_lost(lease)
             self._parts.lease.release(lease.release_id)
 
     def conceal_candidate(self, observed: Observed | None) -> None:
@@ -82,7 +86,14 @@ class LiveService:
         """Give the lease of this release's canary back."""
         lease = self._parts.lease.get()
         if lease is not None and lease.release_id == self._parts.address.release_id:
+            self._tell_if_lost(lease)
             self._parts.lease.release(lease.release_id)
+
+    def _tell_if_lost(self, lease: Lease) -> None:
+        """Tell people of a canary that its guard has ended, which is seen here, perhaps long after."""
+        address = self._parts.address
+        now = datetime.now(UTC)
+        self._parts.outbox.tell(lease_lost_notice(address.model, address.version, lease, at=now))
 
 
 def tell(reconciliation: Reconciliation) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 
 from include.model_release.errors import ReleaseHeldError, SlipwayError
 from include.model_release.operations.holds import Hold
+from include.model_release.operations.notices.of_release import held_notice
 from include.model_release.raise_permission import Raise, raise_refusal
 from include.model_release.record.kinds import RaiseHeld
 from include.model_release.record.state import ReleaseState
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.holds import HoldReader
+from slipway.release_record.outbox import Outbox
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun
 
@@ -22,11 +25,14 @@ class RaisePermit:
     """Asks on behalf of one release run.
 
     "Could not be read" permits nothing.
+
+    :param outbox: takes the notice that a raise is held.
     """
 
-    def __init__(self, store: ModelStoreHook, release_run: ReleaseRun) -> None:
+    def __init__(self, store: ModelStoreHook, release_run: ReleaseRun, outbox: Outbox) -> None:
         self._store = store
         self._release_run = release_run
+        self._outbox = outbox
 
     def require(self, weight: int) -> None:
         """Return where the version may get `weight` percent of the traffic.
@@ -57,15 +63,18 @@ class RaisePermit:
         what = f"the raise of version {state.version} of {state.model!r} to {weight} %"
         error = hold.error(what, refuse=rollout.on_hold == "refuse")
         if isinstance(error, ReleaseHeldError):
-            _note(record, state, weight, hold)
+            self._note(record, state, weight, hold)
         raise error
 
-
-def _note(record: ReleaseRecord, state: ReleaseState, weight: int, hold: Hold) -> None:
-    """Write once what is waited for. What cannot be written changes nothing about the wait."""
-    if hold.told == state.held:
-        return
-    try:
-        record.append(RaiseHeld(weight=weight, hold=hold.told, until=hold.until))
-    except SlipwayError as error:
-        log.warning("that the raise waits could not be written down: %s", error)
+    def _note(self, record: ReleaseRecord, state: ReleaseState, weight: int, hold: Hold) -> None:
+        """Write and tell once what is waited for. What cannot be written changes nothing about the wait."""
+        if hold.told == state.held:
+            return
+        now, release_id = datetime.now(UTC), record.release_id
+        self._outbox.tell(
+            held_notice(state.model, state.version, hold, at=now, release_id=release_id, weight=weight)
+        )
+        try:
+            record.append(RaiseHeld(weight=weight, hold=hold.told, until=hold.until))
+        except SlipwayError as error:
+            log.warning("that the raise waits could not be written down: %s", error)

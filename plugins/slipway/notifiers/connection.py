@@ -1,0 +1,58 @@
+"""From an Airflow connection to the receiver that it leads to."""
+
+from __future__ import annotations
+
+from include.model_release.errors import InputMissingError, UserError
+from slipway.notifiers.receiver import Receiver
+
+_SIGNING_KEY = "whsec_"
+
+
+def receiver_of(conn_id: str) -> Receiver:
+    """Return the receiver that an Airflow connection leads to.
+
+    Its password is the address in Apprise's form, or `whsec_…`, the key of a signed webhook whose URL is the host.
+
+    :raises InputMissingError: there is no such connection, or nothing can be sent by it.
+    """
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
+
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except (AirflowNotFoundException, AirflowRuntimeError) as error:
+        raise InputMissingError(
+            f"there is no connection {conn_id!r} to tell people by",
+            expected="an Airflow connection, as docs/notifications.md describes it",
+            found=type(error).__name__,
+            remedy="make it, or correct `to` in the release file's `notify`",
+        ) from None
+    secret = (connection.password or "").strip()
+    if secret.startswith(_SIGNING_KEY):
+        from slipway.notifiers.signed_webhook import SignedWebhook
+
+        return SignedWebhook(_url(connection.schema, connection.host, connection.port), secret)
+    if "://" in secret:
+        from slipway.notifiers.apprise_receiver import AppriseReceiver
+
+        return AppriseReceiver(secret)
+    raise InputMissingError(
+        f"the connection {conn_id!r} leads to nobody",
+        expected="in its password an address such as slack://…, or whsec_… and a URL as its host",
+        found="a password of another form" if secret else "no password",
+        remedy="see docs/notifications.md",
+    )
+
+
+def _url(schema: str | None, host: str | None, port: int | None) -> str:
+    """Return the URL of a webhook: the connection's host, with what it leaves out."""
+    if not host:
+        raise UserError(
+            "the connection of a signed webhook names no address",
+            expected="a URL as its host, such as https://ops.example.com/slipway",
+            found="no host",
+            remedy="see docs/notifications.md",
+        )
+    if "://" in host:
+        return host
+    return f"{schema or 'https'}://{host}{f':{port}' if port else ''}"

@@ -1,0 +1,44 @@
+"""What a receiver is: it sends a message within limits, and says why not without telling its address."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+from urllib.parse import unquote
+
+from include.model_release.errors import TransientError
+from include.model_release.operations.notices.message import Message
+
+CONNECT_LIMIT_S, ANSWER_LIMIT_S = 4.0, 8.0
+"""How long one request may wait to connect, and then for an answer."""
+
+_LEAST_SECRET = 4
+_HIDDEN = "***"
+_SEPARATORS = re.compile(r"[/:@?&=#,+;\s]+")
+_REASON_LIMIT = 300
+
+
+class NotDeliveredError(TransientError):
+    """A receiver did not take a message; it may be tried again."""
+
+
+class Receiver(Protocol):
+    """Sends one message."""
+
+    def send(self, message: Message) -> None:
+        """Send it, in some seconds or for as long as the receiver drips bytes.
+
+        :raises NotDeliveredError: it was not taken; the reason holds no secret.
+        """
+        ...
+
+
+def without_secrets(text: str, address: str) -> str:
+    """Return the text without anything that the address is made of, in one short line."""
+    parts = _SEPARATORS.split(address)
+    pieces = {piece for part in parts for piece in (part, unquote(part), *_SEPARATORS.split(unquote(part)))}
+    pieces |= {address, unquote(address)}
+    for piece in sorted(pieces, key=len, reverse=True):
+        if len(piece) >= _LEAST_SECRET:
+            text = re.sub(re.escape(piece), _HIDDEN, text, flags=re.IGNORECASE)
+    return " ".join(text.split())[:_REASON_LIMIT]

@@ -1,0 +1,79 @@
+"""A webhook by the Standard Webhooks specification: an id, a time and a signature (HMAC-SHA256) in its headers.
+
+https://www.standardwebhooks.com: a receiver verifies it with that project's library, and drops an id that it has seen.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import Error as Base64Error
+from datetime import UTC, datetime
+
+from include.model_release.operations.notices.message import Message
+from slipway.notifiers.library_log import kept_from_logs
+from slipway.notifiers.receiver import ANSWER_LIMIT_S, CONNECT_LIMIT_S, NotDeliveredError
+
+_REMEDY = "it is tried again; see the receiver"
+
+
+class SignedWebhook:
+    """Posts messages as JSON: `type` (`slipway.EVENT`), `timestamp` and `data`.
+
+    :param url: where to; it may hold a token and is never told.
+    :param key: `whsec_` and the key in base 64.
+    """
+
+    def __init__(self, url: str, key: str) -> None:
+        self._url = url
+        self._key = key
+
+    def send(self, message: Message) -> None:
+        """Send the message.
+
+        :raises NotDeliveredError: it was not taken.
+        """
+        import requests
+
+        now = datetime.now(UTC)
+        event = str(message.data.get("event", "message"))
+        document = {"type": f"slipway.{event}", "timestamp": now.isoformat(), "data": dict(message.data)}
+        body = json.dumps(document)
+        headers = {
+            "content-type": "application/json",
+            "webhook-id": message.id,
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": self._signature(message.id, now, body),
+        }
+        try:
+            # Redirects would lead the message to somebody whom nobody named. The answer's body is not read.
+            with (
+                kept_from_logs(),
+                requests.post(
+                    self._url,
+                    data=body.encode(),
+                    headers=headers,
+                    timeout=(CONNECT_LIMIT_S, ANSWER_LIMIT_S),
+                    allow_redirects=False,
+                    stream=True,
+                ) as answer,
+            ):
+                status = answer.status_code
+        except (requests.RequestException, ValueError) as error:
+            # Its text has the URL.
+            raise _not_taken(type(error).__name__) from None
+        if not 200 <= status < 300:
+            raise _not_taken(f"HTTP {status}")
+
+    def _signature(self, message_id: str, now: datetime, body: str) -> str:
+        from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
+
+        try:
+            return Webhook(self._key).sign(message_id, now, body)
+        except (EmptyWebhookSecretError, Base64Error, ValueError):
+            raise _not_taken("a signing key that is no base 64") from None
+
+
+def _not_taken(found: str) -> NotDeliveredError:
+    return NotDeliveredError(
+        "the webhook did not take the message", expected="HTTP 2xx", found=found, remedy=_REMEDY
+    )

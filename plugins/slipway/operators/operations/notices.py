@@ -1,0 +1,135 @@
+"""The task that delivers what waits in the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from airflow.configuration import conf
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from include.model_release.errors import UserError
+from include.model_release.operations.layout import (
+    OUTBOX_PREFIX,
+    UNDELIVERED_PREFIX,
+    outbox_due,
+    outbox_key,
+    undelivered_key,
+)
+from include.model_release.operations.notices.notice import Notice, OutboxEntry
+from slipway.failures import airflow_failures
+from slipway.hooks.s3_store import ModelStoreHook
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+MOST_AT_ONCE = 100
+_LISTED = 500
+
+
+class DeliverNoticesOperator(BaseOperator):
+    """Sends each notice that is due to its receivers, and takes it out of the outbox when all have taken it.
+
+    A receiver that fails is tried again, later each time, some nine hours in all; then the notice lies under
+    ``operations/notices/undelivered/`` with the reason, and the task fails, so that it is seen. A notice is sent at
+    least once: a task that dies in between sends it again, under the same id.
+
+    :param bucket: the bucket (templated).
+    :returns: how many notices were delivered to all, put off and given up.
+    """
+
+    template_fields: Sequence[str] = ("bucket",)
+
+    def __init__(self, *, bucket: str, aws_conn_id: str = "aws_default", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.bucket = bucket
+        self.aws_conn_id = aws_conn_id
+
+    def execute(self, context: Context) -> dict[str, int]:
+        """Deliver what is due.
+
+        :raises AirflowFailException: a notice was given up.
+        """
+        from slipway.notifiers.delivery import deliver
+
+        with airflow_failures():
+            store = ModelStoreHook(self.bucket, self.aws_conn_id)
+            entries = self._due(store)
+            failed = deliver(
+                parcel for key, entry in entries.items() for parcel in _parcels(key, entry, self.bucket)
+            )
+            given_up: list[str] = []
+            counts = {"delivered": 0, "put_off": 0, "given_up": 0}
+            for key, entry in entries.items():
+                failures = {to: reason for (name, to), reason in failed.items() if name == key}
+                what = _settle(store, key, entry, failures)
+                counts[what] += 1
+                if what == "given_up":
+                    given_up.append(f"{entry.notice.event} of {entry.notice.model}: {failures}")
+        self.log.info("%s", counts)
+        if given_up:
+            raise AirflowFailException(
+                f"notices were not delivered and lie under {store.uri(UNDELIVERED_PREFIX)}: {'; '.join(given_up)}"
+            )
+        return counts
+
+    def _due(self, store: ModelStoreHook) -> dict[str, OutboxEntry]:
+        """Return the entries that are due, by key; what is none is put aside."""
+        now, found = datetime.now(UTC), dict[str, OutboxEntry]()
+        for one in store.entries(OUTBOX_PREFIX, most=_LISTED):
+            due = outbox_due(one.key)
+            if due is None:
+                self.log.warning("%r is no notice and is left alone", one.key)
+                continue
+            if due > now or len(found) >= MOST_AT_ONCE:
+                break
+            content = store.read(one.key, most_bytes=OutboxEntry.limit_bytes)
+            if content is None:
+                continue
+            try:
+                found[one.key] = OutboxEntry.from_bytes(content, store.uri(one.key))
+            except UserError as error:
+                self.log.warning("%s", error)
+                store.write(f"{UNDELIVERED_PREFIX}{one.key.removeprefix(OUTBOX_PREFIX)}", content)
+                store.delete(one.key)
+        return found
+
+
+def _parcels(key: str, entry: OutboxEntry, bucket: str) -> list[Any]:
+    """Return the messages to an entry's receivers."""
+    from include.model_release.operations.notices.message import message_of
+    from slipway.notifiers.delivery import Parcel
+
+    message = message_of(entry.notice, _links(entry.notice, bucket))
+    return [Parcel(key, to, message) for to in entry.to]
+
+
+def _links(notice: Notice, bucket: str) -> Mapping[str, str]:
+    """Return where the run, its reports and its record are."""
+    links: dict[str, str] = {}
+    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    if base and notice.dag_id and notice.release_id:
+        links["Run"] = f"{base}/dags/{quote(notice.dag_id, safe='')}/runs/{quote(notice.release_id, safe='')}"
+    if notice.evidence:
+        links["Evidence"] = quote(notice.evidence, safe=":/._-")
+    if notice.version is not None:
+        links["Record"] = f"s3://{bucket}/records/{quote(notice.model, safe='')}/{notice.version}/"
+    return links
+
+
+def _settle(store: ModelStoreHook, key: str, entry: OutboxEntry, failures: Mapping[str, str]) -> str:
+    """Bring the outbox up to date after an entry was sent; return what became of it."""
+    from include.model_release.operations.notices.retry import after_sending, due_again
+
+    left, what = after_sending(entry, failures), "delivered"
+    if left is not None:
+        again = due_again(left, datetime.now(UTC))
+        what = "given_up" if again is None else "put_off"
+        where = undelivered_key(entry.notice.id) if again is None else outbox_key(again, entry.notice.id)
+        store.write(where, left.to_bytes(), content_type="application/json")
+    # Last: who dies before sends it again.
+    store.delete(key)
+    return what
