@@ -1,7 +1,8 @@
 """
 ### Is what is live still what was released, and still good?
 
-Each day, for every model with a release file. Nothing of what is live is changed.
+Each day, for every model with a release file. Nothing of what is live is changed, unless its release file says
+`revalidation.on_drift: roll_back`: then what differs starts `model_rollback` to the version before, once.
 
 | check | what is compared |
 |---|---|
@@ -23,10 +24,12 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import CronTriggerTimetable, Param, dag
 from slipway.dag_header import header, releases_dir
 from slipway.operators.revalidation.page import ShowRevalidationOperator
 from slipway.operators.revalidation.revalidate import ListModelsOperator, RevalidateModelOperator
+from slipway.operators.revalidation.way_back import NameRollbacksOperator
 
 from include.model_release.identifiers import list_models
 
@@ -40,6 +43,7 @@ PARAMS = {
     ),
 }
 AT_ONCE = 4
+NAMES = "{{ ti.xcom_pull(task_ids='list_models') | tojson }}"
 PLACES = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_bucket }}"}
 
 
@@ -60,7 +64,7 @@ PLACES = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_b
     ),
 )
 def model_revalidation() -> None:
-    """List, look, show."""
+    """List, look, go back where the release file says so, show."""
     models = ListModelsOperator(task_id="list_models", doc_md="Lists the models to look at.", **PLACES)
     revalidate = RevalidateModelOperator.partial(
         task_id="revalidate",
@@ -69,14 +73,29 @@ def model_revalidation() -> None:
         doc_md="Looks at one model; writes its report and its page, and opens, keeps or closes findings.",
         **PLACES,
     ).expand(model=models.output)
+    name_rollbacks = NameRollbacksOperator(
+        task_id="name_rollbacks",
+        models=NAMES,
+        trigger_rule="all_done",
+        doc_md="Where the release file says `on_drift: roll_back`: lists what is to go back, once for each finding.",
+        **PLACES,
+    )
+    start_rollback = TriggerDagRunOperator.partial(
+        task_id="start_rollback",
+        trigger_dag_id="model_rollback",
+        skip_when_already_exists=True,
+        map_index_template="{{ task.trigger_run_id }}",
+        doc_md="One `model_rollback` run for each; it asks again whether the version before is good.",
+    ).expand_kwargs(name_rollbacks.output)
     show = ShowRevalidationOperator(
         task_id="show",
-        models="{{ ti.xcom_pull(task_ids='list_models') | tojson }}",
+        models=NAMES,
         trigger_rule="all_done",
         doc_md="One page for the run; its address is in the log. Fails while something is amiss.",
         **PLACES,
     )
-    revalidate >> show
+    revalidate >> name_rollbacks
+    [revalidate, start_rollback] >> show
 
 
 model_revalidation()

@@ -12,14 +12,15 @@ from airflow.sdk.exceptions import ParamValidationError
 from jinja2.sandbox import SandboxedEnvironment
 
 from include.model_release.spec.run_overrides import FINDING_PARAMETERS, REVALIDATION_PARAMETERS
-from tests.support.dags.workflows import FINDING, REVALIDATION, ancestors, fill_in
+from tests.support.dags.workflows import FINDING, REVALIDATION, ROLLBACK, ancestors, fill_in
 
 
 def test_the_page_comes_last_whatever_happened(bag: DagBag) -> None:
     """A model whose task has failed keeps no other's result from the page."""
     dag = bag.dags[REVALIDATION]
-    assert {"list_models", "revalidate"} <= ancestors(dag, "show")
-    assert dag.get_task("show").trigger_rule.value == "all_done"
+    assert {"list_models", "revalidate", "name_rollbacks", "start_rollback"} == ancestors(dag, "show")
+    assert {dag.get_task(one).trigger_rule.value for one in ("show", "name_rollbacks")} == {"all_done"}
+    assert dag.get_task("start_rollback").partial_kwargs["trigger_dag_id"] == ROLLBACK  # type: ignore[union-attr]
     ti = SimpleNamespace(xcom_pull=lambda task_ids: ["digits"])
     rendered = SandboxedEnvironment().from_string(dag.get_task("show").models).render(ti=ti)  # type: ignore[union-attr]
     assert json.loads(rendered) == ["digits"]

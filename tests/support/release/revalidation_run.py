@@ -20,6 +20,7 @@ from slipway.operators.revalidation.close_finding import CloseFindingOperator
 from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.operators.revalidation.page import ShowRevalidationOperator
 from slipway.operators.revalidation.revalidate import ListModelsOperator, RevalidateModelOperator
+from slipway.operators.revalidation.way_back import NameRollbacksOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 
@@ -168,6 +169,7 @@ class RevalidationRun:
 
     def __init__(self, store: ModelStoreHook, releases_dir: Path) -> None:
         self.store = store
+        self.releases_dir = releases_dir
         self.number = 0
         self.started_by: str | None = None
         self.running: set[str] = set()
@@ -194,6 +196,11 @@ class RevalidationRun:
         """What every task is given."""
         return {"task_id": task_id, "answer_limit_s": self.answer_limit_s, **self._shared}
 
+    def say(self, **revalidation: Any) -> None:
+        """Change `revalidation` in the release file."""
+        text = RELEASE_FILE.replace("{config_reads", f"{{{json.dumps(revalidation)[1:-1]}, config_reads")
+        (self.releases_dir / f"{MODEL}.yaml").write_text(text, encoding="utf-8")
+
     def look(self) -> ModelReport:
         """Start a run, and look at the model; return the report."""
         self.number += 1
@@ -202,6 +209,11 @@ class RevalidationRun:
         RevalidateModelOperator(model=MODEL, **self.arguments("revalidate")).execute(self.context)
         key = revalidation_report_key(self.run_id, MODEL)
         return ModelReport.from_bytes(self.store.read(key) or b"", key)
+
+    def name_rollbacks(self) -> list[dict[str, Any]]:
+        """Name the rollbacks of the run that was started last."""
+        task = NameRollbacksOperator(models=json.dumps([MODEL]), **self.arguments("name_rollbacks"))
+        return list(task.execute(self.context))
 
     def show(self) -> str:
         """Write the run's page; return its address."""

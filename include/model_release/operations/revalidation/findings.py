@@ -47,13 +47,14 @@ class Episode(BaseModel):
 
 
 class RollbackStart(BaseModel):
-    """The run of `model_rollback` that was started for a finding, once."""
+    """The run of `model_rollback` that was started for a finding, once; `by_run` is the one that started it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     at: UtcTime
     run: str
     to_version: int
+    by_run: str
 
 
 class Finding(OperationsDocument):
@@ -62,6 +63,7 @@ class Finding(OperationsDocument):
     :ivar version: the version that it is about; None: what is live is not known.
     :ivar is_unchecked: it is that the check could not be made.
     :ivar times: in how many runs in a row it was seen.
+    :ivar not_rolled_back: why `on_drift: roll_back` has started no rollback for it.
     """
 
     called: ClassVar[str] = "finding"
@@ -85,6 +87,7 @@ class Finding(OperationsDocument):
     opened_run: str = ""
     closed: Closing | None = None
     rollback: RollbackStart | None = None
+    not_rolled_back: Line = ""
     earlier: Annotated[tuple[Episode, ...], Field(max_length=HISTORY_LIMIT)] = ()
 
     @property
@@ -199,7 +202,14 @@ def _seen(before: Finding | None, report: ModelReport, result: CheckResult, *, o
         return before.model_copy(update={**now, "times": times, **opened})
     if _is_accepted(before) and before.digest == result.digest:
         return before.model_copy(update={**now, "times": times})
-    again = {**now, "first_seen_at": report.at, "times": 1, "closed": None, "rollback": None}
+    again = {
+        **now,
+        "first_seen_at": report.at,
+        "times": 1,
+        "closed": None,
+        "rollback": None,
+        "not_rolled_back": "",
+    }
     again["earlier"] = _history(before)
     anew = {"status": "suspected", "opened_at": None, "opened_run": ""} if opens_after > 1 else opening
     return before.model_copy(update={**again, **anew})

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from include.model_release.operations.revalidation.findings import closed_by, told_of
 from include.model_release.spec.run_overrides import FINDING_PARAMETERS, require_known
 from slipway.operators.release import triggered_by
+from slipway.operators.revalidation.base import RevalidationOperator
 from slipway.operators.revalidation.finding_book import FindingBook
-from slipway.operators.revalidation.revalidate import RevalidationOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from include.model_release.operations.live_history import LiveHistory, live_hist
 from include.model_release.operations.revalidation.report import Standing
 from include.model_release.record.arrivals import version_folders
 from include.model_release.record.events import Event
+from include.model_release.record.fold import fold
 from include.model_release.record.kinds import Promoted
+from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.observation import Observed
 from include.model_release.spec.release_file import ReleaseSpec
 from slipway.hooks.s3_store import ModelStoreHook
@@ -49,10 +52,12 @@ class Recorded:
 
     :ivar history: which version was live when.
     :ivar promoted_by: of each version, the run that promoted it last.
+    :ivar states: the fold of each version's record.
     """
 
     history: LiveHistory
-    promoted_by: dict[int, str]
+    promoted_by: Mapping[int, str]
+    states: Mapping[int, ReleaseState]
 
 
 class LiveLook:
@@ -63,6 +68,7 @@ class LiveLook:
     ) -> None:
         self._store, self._spec = store, spec
         self._lock = model_lock(store, spec.model, context)
+        self._run_id = context["run_id"]
         self._service = make_service(spec.rollout, kubernetes_conn_id)
 
     def live(self) -> Live:
@@ -72,7 +78,8 @@ class LiveLook:
         :raises UserError: the model's lock names no run.
         """
         holder = self._lock.running_holder()
-        if holder is not None and holder.dag_id != RETENTION_DAG_ID:
+        # A run is not in its own way; retention holds the lock for moments, and of versions that nobody names.
+        if holder is not None and holder.release_id != self._run_id and holder.dag_id != RETENTION_DAG_ID:
             why = f"{holder.dag_id} is under way: run {holder.release_id}, version {holder.version}"
             return Live("in_flight", why)
         observed = observe_service(self._service)
@@ -113,10 +120,14 @@ class LiveLook:
         versions, _ = version_folders(prefix, self._store.listing(prefix, delimiter="/").folders)
         events: list[Event] = []
         promoted_by: dict[int, str] = {}
+        states: dict[int, ReleaseState] = {}
         for version in sorted(versions):
             own = RecordReader(self._store, self._spec.model, version).events()
+            if not own:
+                continue
             events += own
+            states[version] = fold(own)
             for event in own:
                 if isinstance(event.data, Promoted):
                     promoted_by[version] = event.release_id
-        return Recorded(live_history(self._spec.model, events), promoted_by)
+        return Recorded(live_history(self._spec.model, events), promoted_by, states)

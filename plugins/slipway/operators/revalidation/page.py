@@ -15,8 +15,8 @@ from include.model_release.operations.revalidation.report import ModelReport, Ru
 from include.model_release.reports.revalidation_page import render_run_html
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import triggered_by
+from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
 from slipway.operators.revalidation.finding_book import FindingBook
-from slipway.operators.revalidation.revalidate import RevalidationOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -57,12 +57,11 @@ class ShowRevalidationOperator(RevalidationOperator):
             models=tuple(models),
             not_looked_at=tuple(model for model, one in found.items() if one is None),
         )
-        open_findings = {
-            one.model: [
-                finding for finding in FindingBook(store, one.model).all().values() if finding.is_open
-            ]
-            for one in reports
-        }
+        open_findings: dict[str, list[Finding]] = {}
+        for one in reports:
+            findings = FindingBook(store, one.model).all().values()
+            write_model_page(store, one, findings)  # a rollback may have been started for one since
+            open_findings[one.model] = [finding for finding in findings if finding.is_open]
         page = self._write(store, whole, reports, open_findings)
         self.log.info("%s", page)
         amiss = list(_amiss(whole, reports, open_findings))

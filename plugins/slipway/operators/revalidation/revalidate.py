@@ -20,14 +20,13 @@ from include.model_release.operations.revalidation.report import (
     differs,
     passed,
 )
-from include.model_release.reports.revalidation_page import render_model_html
-from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
+from include.model_release.operations.revalidation.way_back import drift_notice
+from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.run_overrides import REVALIDATION_PARAMETERS, require_known
-from slipway.failures import airflow_failures
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.live_server import LiveServerHook
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.operations.form import FormOperator
+from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
 from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.operators.revalidation.golden_check import (
     GoldenParts,
@@ -38,53 +37,10 @@ from slipway.operators.revalidation.golden_check import (
 from slipway.operators.revalidation.live_look import Live, LiveLook, Recorded
 from slipway.operators.revalidation.published_check import check_configuration, check_published
 from slipway.registry.registry import ModelRegistry
-from slipway.release_context import make_store
+from slipway.release_context import make_outbox
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-ANSWER_LIMIT_S = 20.0
-"""How long the object store may take for an answer; it is asked twice."""
-
-
-class RevalidationOperator(FormOperator):
-    """What the tasks of `model_revalidation` share.
-
-    :param kubernetes_conn_id: the cluster's connection.
-    :param answer_limit_s: how long the object store may take for an answer.
-    """
-
-    def __init__(
-        self,
-        *,
-        kubernetes_conn_id: str = "kubernetes_default",
-        answer_limit_s: float = ANSWER_LIMIT_S,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.kubernetes_conn_id = kubernetes_conn_id
-        self.answer_limit_s = answer_limit_s
-
-    def execute(self, context: Context) -> Any:
-        """Run the task; what a person must change is not tried again."""
-        with airflow_failures():
-            return self.run(context)
-
-    def run(self, context: Context) -> Any:
-        """Do the task itself."""
-        raise NotImplementedError
-
-    def spec_of(self, model: str) -> ReleaseSpec:
-        """Return the model's release file."""
-        return load_model_spec(Path(self.releases_dir), model)
-
-    def store_of(self, spec: ReleaseSpec) -> ModelStoreHook:
-        """Return the bucket, encrypted as the model's release file says."""
-        return make_store(self.bucket, spec, self.aws_conn_id, answer_limit_s=self.answer_limit_s)
-
-    def store(self) -> ModelStoreHook:
-        """Return the bucket, encrypted as the connection says."""
-        return ModelStoreHook(self.bucket, self.aws_conn_id, answer_limit_s=self.answer_limit_s)
 
 
 class ListModelsOperator(RevalidationOperator):
@@ -133,9 +89,12 @@ class RevalidateModelOperator(RevalidationOperator):
         findings = FindingBook(store, spec.model).change(
             lambda known: settled(known, report, unchecked_runs=spec.revalidation.unchecked_runs)
         )
-        self._write(store, report, findings)
+        key = revalidation_report_key(report.run, spec.model)
+        store.write(key, report.to_bytes(), content_type="application/json")
+        page = write_model_page(store, report, findings.values())
         self._tell(report, findings)
-        return revalidation_report_key(report.run, spec.model)
+        self._notify(context, spec, report, findings, page)
+        return key
 
     def _report(self, context: Context, spec: ReleaseSpec, store: ModelStoreHook) -> ModelReport:
         def report(
@@ -211,11 +170,27 @@ class RevalidateModelOperator(RevalidationOperator):
             self.log.warning("%s of %s could not be checked: %s", check, self.model, error)
             return could_not_check(check, error)
 
-    def _write(self, store: ModelStoreHook, report: ModelReport, findings: dict[str, Finding]) -> None:
-        key = revalidation_report_key(report.run, report.model)
-        store.write(key, report.to_bytes(), content_type="application/json")
-        page = render_model_html(report, list(findings.values())).encode()
-        store.write(f"{key.removesuffix('.json')}.html", page, content_type="text/html; charset=utf-8")
+    def _notify(
+        self,
+        context: Context,
+        spec: ReleaseSpec,
+        report: ModelReport,
+        findings: dict[str, Finding],
+        page: str,
+    ) -> None:
+        """Tell people of each finding that this run has opened. It waits for no receiver, and meets no error."""
+        outbox = make_outbox(self.bucket, spec, self.aws_conn_id)
+        for finding in opened_by(findings.values(), report.run):
+            outbox.tell(
+                drift_notice(
+                    finding,
+                    on_drift=spec.revalidation.on_drift,
+                    page=page,
+                    run=report.run,
+                    dag_id=context["dag"].dag_id,
+                    at=report.at,
+                )
+            )
 
     def _tell(self, report: ModelReport, findings: dict[str, Finding]) -> None:
         self.log.info("%s: %s %s", report.model, report.standing, report.why)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from slipway.operators.revalidation import revalidate
+from slipway.operators.revalidation import base
 from slipway.release_context import make_store
 
 from include.model_release.errors import StoreUnavailableError
@@ -56,7 +56,7 @@ def test_a_store_that_stands_still_is_could_not_check(
     begun = time.monotonic()
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(revalidate, "make_store", lambda *_, **__: watched)
+            patch.setattr(base, "make_store", lambda *_, **__: watched)
             with pytest.raises(StoreUnavailableError, match=run.store.bucket):
                 run.look()
         assert time.monotonic() - begun < ENDS_WITHIN_S
