@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+from standardwebhooks import Webhook
+
 from include.sandbox.demo.chapters import answering_at_the_end
 from tests.support.e2e.endings import assert_on_stable, rolled_back_by
-from tests.support.e2e.stories import OnCallStory, OneAtATimeStory, OnGpuStory
+from tests.support.e2e.stories import SIGNING_KEY, OnCallStory, OneAtATimeStory, OnGpuStory
 
 
 def test_stopped_run_gives_all_traffic_back(one_at_a_time: OneAtATimeStory) -> None:
@@ -43,6 +47,31 @@ def test_nobody_is_failed_by_what_was_stopped(one_at_a_time: OneAtATimeStory) ->
     """Neither the stopped canary nor the refused releases cost a client one request."""
     assert one_at_a_time.traffic.failures == []
     assert "3" not in one_at_a_time.traffic.last.answered_by
+
+
+def test_people_are_told_by_signed_messages_while_another_receiver_hangs(
+    one_at_a_time: OneAtATimeStory,
+) -> None:
+    """Airflow's scheduler delivers how each release begins and ends, in order; the one that hangs holds up nobody."""
+    documents = []
+    for one in one_at_a_time.told:
+        # Long after it was sent: the library's own verification takes five minutes at most.
+        sent_at = datetime.fromtimestamp(int(one.headers["webhook-timestamp"]), UTC)
+        signature = Webhook(SIGNING_KEY).sign(one.headers["webhook-id"], sent_at, one.body.decode())
+        assert one.headers["webhook-signature"] == signature
+        documents.append(one.json["data"])
+    told = {one["id"]: (one["event"], one["version"]) for one in documents}
+    assert sorted(told.values(), key=lambda one: one[1]) == [
+        ("started", 1),
+        ("promoted", 1),
+        ("started", 2),
+        ("rolled_back", 2),
+        ("started", 3),
+        ("refused", 3),
+    ]
+    second = next(one for one in documents if one["event"] == "rolled_back")
+    assert second["release_id"] == one_at_a_time.second.run.run_id
+    assert "/dags/model_release/runs/" in second["links"]["Run"]
 
 
 def test_failed_task_is_followed_by_the_rollback(on_call: OnCallStory) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from include.model_release.errors import SlipwayError
 from include.model_release.operations.notices.message import Message
-from slipway.notifiers.notifier import LIMIT_S, SlipwayNotifier
-from slipway.notifiers.receiver import NotDeliveredError
+from slipway.notifiers.notifier import SlipwayNotifier
+from slipway.notifiers.receiver import ReceiverHangsError
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +60,11 @@ def _work(queue: list[Parcel], failed: dict[tuple[str, str], str], until: float)
         if hangs or time.monotonic() > until:
             failed[place] = PUT_OFF
             continue
-        began = time.monotonic()
         try:
             SlipwayNotifier(to=parcel.to, message=parcel.message).notify({})
         except SlipwayError as error:
             failed[place] = error.in_short()
-            hangs = isinstance(error, NotDeliveredError) and time.monotonic() - began >= LIMIT_S
+            hangs = isinstance(error, ReceiverHangsError)
             log.warning("%s was not told (%s): %s", parcel.to, parcel.message.title, failed[place])
         else:
             log.info("%s was told: %s", parcel.to, parcel.message.title)

@@ -19,7 +19,7 @@ from include.model_release.operations.notices.message import (
 )
 from include.model_release.operations.notices.notice import shortened
 from slipway.notifiers.connection import receiver_of
-from slipway.notifiers.receiver import NotDeliveredError
+from slipway.notifiers.receiver import NotDeliveredError, ReceiverHangsError
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -94,7 +94,7 @@ def send_within(to: str, message: Message, limit_s: float) -> None:
     sending.start()
     sending.join(limit_s)
     if sending.is_alive():
-        raise NotDeliveredError(
+        raise ReceiverHangsError(
             f"{to} hangs",
             expected=f"an answer within {limit_s:g} s",
             found="none",

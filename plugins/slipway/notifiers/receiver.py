@@ -22,6 +22,10 @@ class NotDeliveredError(TransientError):
     """A receiver did not take a message; it may be tried again."""
 
 
+class ReceiverHangsError(NotDeliveredError):
+    """A receiver did not answer in time, and was left behind."""
+
+
 class Receiver(Protocol):
     """Sends one message."""
 

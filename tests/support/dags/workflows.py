@@ -16,6 +16,7 @@ RELEASE, INTAKE, ROLLBACK, PAUSE = "model_release", "model_intake", "model_rollb
 REJECTION, FREEZE = "version_rejection", "release_freeze"
 GC, PIN = "repository_gc", "version_pin"
 REVALIDATION, FINDING = "model_revalidation", "finding_close"
+DELIVERY = "notification_delivery"
 # A form filled in as little as possible.
 MINIMAL = {"model": "digits", "version": 2}
 

@@ -43,6 +43,8 @@ CANARY_OF_AN_ORPHAN: dict[str, Any] = {
     "max_bake_s": 120,
     "lease_s": ORPHANED_LEASE_S,
 }
+ENDS_AND_BEGINNINGS = ["started", "promoted", "rolled_back", "refused"]
+TOLD, HANGING = "e2e_told", "e2e_hanging"
 NO_SUCH_GPU = 99
 TWO_PRECISIONS: dict[str, Any] = {
     "variants": {"whole": {}, "rough": {"precision": "int8", "parity": {"abs_tolerance": 1e-9}}}
@@ -78,7 +80,10 @@ def write_release_files(folder: Path) -> None:
     gpu = {"instances": [{"kind": "gpu", "count": 1, "gpus": [NO_SUCH_GPU]}]}
     variants = [
         digits,
-        _variant(digits, ONE_AT_A_TIME, rollout={**LONG_CANARY, **refuse}),
+        {
+            **_variant(digits, ONE_AT_A_TIME, rollout={**LONG_CANARY, **refuse}),
+            "notify": [{"on": ENDS_AND_BEGINNINGS, "to": to} for to in (HANGING, TOLD)],
+        },
         _variant(digits, ON_CALL, conversion=TWO_PRECISIONS, rollout={**SHORT_CANARY, "preview": {}}),
         _variant(digits, ON_GPU, serving=gpu),
         _variant(digits, SURVIVING, rollout=CANARY_OF_A_SURVIVOR),

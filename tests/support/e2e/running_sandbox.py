@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from airflow_client.client import (
+    ConnectionApi,
+    ConnectionBody,
     DAGRunPatchBody,
     UpdateHITLDetailPayload,
 )
@@ -71,6 +73,11 @@ class Airflow(AirflowClient):
         """Answer what a task asks of a person, as the UI's button does."""
         body = UpdateHITLDetailPayload(chosen_options=[option], params_input={})
         self.ask(self.tasks.update_hitl_detail, dag_id, run_id, task_id, -1, body)
+
+    def make_connection(self, conn_id: str, *, host: str, password: str) -> None:
+        """Make a connection, as a person does in the UI."""
+        body = ConnectionBody(connection_id=conn_id, conn_type="http", host=host, password=password)
+        self.ask(ConnectionApi(self.dags.api_client).post_connection, body)
 
     def conf(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Return what the run was started with."""

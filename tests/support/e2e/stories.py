@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,24 @@ from tests.support.e2e.magika_release import upload_magika
 from tests.support.e2e.outage_stories import outage_story
 from tests.support.e2e.release_files import (
     DIGITS,
+    HANGING,
     MAGIKA,
     ON_CALL,
     ON_GPU,
     ONE_AT_A_TIME,
+    TOLD,
     ask_for_everything,
     write_signing_key,
 )
 from tests.support.e2e.running_sandbox import INTAKE_DAG, RELEASE_DAG, Ended, RunningSandbox, finished
+from tests.support.notifications.receivers import Received, http_receiver
 from tests.support.pods.networks import train_network
+from tests.support.stalled.deaf import deaf_server
 
 RATE_RPS = 30.0
+SIGNING_KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+# Version 1 begins and is promoted, 2 begins and is rolled back, 3 begins and is refused.
+NOTICES = 6
 BAD_MESSAGES = {
     "text": "no JSON at all",
     "another shape": json.dumps({"Service": "something else"}),
@@ -129,7 +136,10 @@ def _was_left_alone(sandbox: RunningSandbox) -> bool:
 
 @dataclass(frozen=True)
 class OneAtATimeStory:
-    """Version 2 is stopped by a person in its canary; 3 is refused beside it, and again, for its signature, alone."""
+    """Version 2 is stopped by a person in its canary; 3 is refused beside it, and again, for its signature, alone.
+
+    `told` is what a webhook was sent meanwhile, while another receiver of the same notices hangs.
+    """
 
     beside: DagRun
     beside_events: list[Event]
@@ -140,10 +150,24 @@ class OneAtATimeStory:
     alone: Ended
     service: Observed
     traffic: Traffic
+    told: list[Received]
 
 
 def one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
-    """A model whose releases never wait for each other."""
+    """A model whose releases never wait for each other, and of which people are told."""
+    with http_receiver() as receiver, deaf_server() as hanging:
+        sandbox.airflow.make_connection(HANGING, host=f"http://{hanging}/hook", password=SIGNING_KEY)
+        sandbox.airflow.make_connection(TOLD, host=f"{receiver.address}/hook", password=SIGNING_KEY)
+        story = _one_at_a_time_story(sandbox)
+
+        def all_told() -> bool | None:
+            return len({one.headers["webhook-id"] for one in receiver.received}) >= NOTICES or None
+
+        sandbox.wait(all_told, "every notice arrives", 120)
+    return replace(story, told=receiver.received)
+
+
+def _one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
     model = ONE_AT_A_TIME
     with sandbox.traffic(model, RATE_RPS) as clients:
         sandbox.release(model, 1)
@@ -175,6 +199,7 @@ def one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
         alone=alone,
         service=service,
         traffic=clients.traffic(),
+        told=[],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -14,9 +15,11 @@ from include.model_release.operations.freezes import freezes_prefix, lifted_key
 from include.model_release.operations.layout import (
     GC_APPROVAL_KEY,
     audit_key,
+    outbox_key,
     plan_key,
     result_key,
     run_plan_key,
+    undelivered_key,
 )
 from include.model_release.operations.pins import pin_key
 from include.model_release.publishing.build_fingerprint import RECIPE_FILE
@@ -40,6 +43,7 @@ ONCE = [
     *FREEZES,
     *map(lifted_key, FREEZES),
 ]
+NOTICES = [outbox_key(datetime(2026, 11, 22, tzinfo=UTC), "0" * 32), undelivered_key("0" * 32)]
 NOT_PUBLISHED = [
     f"{PATHS.incoming}model.onnx",
     f"{PATHS.work}model.onnx",
@@ -47,6 +51,7 @@ NOT_PUBLISHED = [
     f"{PATHS.evidence}digits-3/release.json",
     "staging/digits/3/model.onnx",
     "records/digits/active.json",
+    *NOTICES,
 ]
 TOMBSTONE = tombstone_key(PATHS)
 AUDIT = [GC_APPROVAL_KEY, audit_key("digits", 3, "gc-1", "deletion-begun")]
@@ -206,10 +211,11 @@ def test_the_collectors_role_is_enough() -> None:
 
 
 def test_the_collectors_role_is_no_more_than_that() -> None:
-    """It writes no version, and deletes neither records nor evidence nor anything beside the versions."""
+    """It writes no version, and deletes neither records, evidence and notices nor anything beside the versions."""
     for key in (MODEL, CONFIG, *BESIDE, PATHS.manifest, decision_key(PATHS)):
         assert not allowed("s3:PutObject", key), key
     stays = [
+        *NOTICES,
         f"{PATHS.records}000001-admitted.json",
         f"{PATHS.evidence}r/release.json",
         f"{PATHS.incoming}ready.json",

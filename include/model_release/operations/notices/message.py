@@ -61,6 +61,13 @@ _MEANINGS: dict[NoticeEvent, str] = {
     "lease_lost": "It was taken to weight 0: its release could not be heard of for too long.",
     "drift_found": "Nothing was changed by that.",
 }
+# Of a rollback by hand, whose version is the one that is live and was to be left.
+_BY_HAND = "model_rollback"
+_TITLES_BY_HAND: dict[NoticeEvent, str] = {
+    "refused": "{{ what }}: the rollback was refused",
+    "failed": "{{ what }}: the rollback has failed",
+}
+_MEANING_BY_HAND = "What was live stays live, unless the reason says otherwise."
 _TEXT = """\
 {{ meaning }}
 {% if notice.reason %}
@@ -113,8 +120,11 @@ def message_of(notice: Notice, links: Mapping[str, str] | None = None) -> Messag
     """
     what = notice.model if notice.version is None else f"{notice.model} version {notice.version}"
     links = {name: _Address(url) for name, url in (links or {}).items()}
-    values = {"notice": notice, "what": what, "meaning": _MEANINGS[notice.event], "links": links}
-    title = shortened(_rendered(_TITLES[notice.event], **values), TITLE_LIMIT)
+    title, meaning = _TITLES[notice.event], _MEANINGS[notice.event]
+    if notice.dag_id == _BY_HAND and notice.event in _TITLES_BY_HAND:
+        title, meaning = _TITLES_BY_HAND[notice.event], _MEANING_BY_HAND
+    values = {"notice": notice, "what": what, "meaning": meaning, "links": links}
+    title = shortened(_rendered(title, **values), TITLE_LIMIT)
     # The links come last and are kept whole: what is too long is what a person reads there in full.
     end = _rendered(_LINKS, **values)
     text = shortened(_rendered(_TEXT, **values), max(TEXT_LIMIT - len(end) - 1, 100))

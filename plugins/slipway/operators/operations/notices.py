@@ -95,7 +95,8 @@ class DeliverNoticesOperator(BaseOperator):
                 self.log.warning("%s", error)
                 store.write(f"{UNDELIVERED_PREFIX}{one.key.removeprefix(OUTBOX_PREFIX)}", content)
                 store.delete(one.key)
-        return found
+        # Keys have seconds only.
+        return dict(sorted(found.items(), key=lambda one: (outbox_due(one[0]), one[1].notice.at)))
 
 
 def _parcels(key: str, entry: OutboxEntry, bucket: str) -> list[Any]:

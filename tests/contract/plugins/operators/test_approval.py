@@ -17,6 +17,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 from include.model_release.record.kinds import CandidateVerified
 from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import parse_release_spec
+from tests.support.notifications.outbox import everybody_is_told, facts, told
 from tests.support.release.proofs import admitted, record_of
 
 FILE = "model: digits\nsource: {format: onnx}\nrollout: {approval: {before_canary: true, by_other: true}}\n"
@@ -108,3 +109,20 @@ def test_nobody_is_asked_what_the_record_does_not_ask_for(
     with pytest.raises(TaskAwaitingInput):
         operator(release_run).execute(CONTEXT)
     assert list(asked[0]["params"]) == ["comment"]
+
+
+def test_people_are_told_that_one_is_asked(
+    release_run: ReleaseRun, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked, and that it must be another person; who is asked nothing is told nothing."""
+    everybody_is_told(monkeypatch)
+    operator(release_run, "promotion").execute(CONTEXT)
+    with pytest.raises(TaskAwaitingInput):
+        operator(release_run).execute(CONTEXT)
+    (notice,) = told(store)
+    assert (notice.event, notice.version) == ("waiting_for_approval", 3)
+    assert facts(notice) == {
+        "asked before": "the canary",
+        "started by": "alice",
+        "who may answer": "another person than that",
+    }

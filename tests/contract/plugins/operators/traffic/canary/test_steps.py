@@ -26,7 +26,7 @@ def test_intent_is_written_before_the_first_percent(
     with pytest.raises(TaskDeferred) as deferred:
         operate(ShiftTrafficOperator)
     assert isinstance(deferred.value.trigger, CanaryStepTrigger)
-    assert deferred.value.kwargs == {"step": 0}
+    assert deferred.value.kwargs == {"step": 0, "watched_s": 0.0}
     assert service.patches == []
     assert state(store).intended_weight == release_run.spec.rollout.steps[0].weight
 
@@ -49,7 +49,7 @@ def test_a_passed_step_leads_to_the_next_one(
     step_passed(store, release_run, release_run.spec.rollout.steps[0].weight)
     with pytest.raises(TaskDeferred) as deferred:
         resumed(release_run, "advance")
-    assert deferred.value.kwargs == {"step": 1}
+    assert deferred.value.kwargs == {"step": 1, "watched_s": 0.0}
     assert state(store).intended_weight == release_run.spec.rollout.steps[1].weight
 
 
@@ -69,7 +69,7 @@ def test_a_step_that_goes_on_keeps_its_time_and_its_judge(
     with pytest.raises(TaskDeferred) as deferred:
         resumed(release_run, "continue")
     assert deferred.value.trigger.state["elapsed_s"] == 5.0
-    assert deferred.value.kwargs == {"step": 0}
+    assert deferred.value.kwargs == {"step": 0, "watched_s": 5.0}
 
 
 def test_a_verdict_against_the_candidate_is_a_refusal_that_is_not_tried_again(
@@ -124,7 +124,7 @@ def test_a_step_that_meets_a_pause_leaves_the_users_where_they_are(
     step_passed(store, release_run, release_run.spec.rollout.steps[1].weight)
     with pytest.raises(TaskDeferred) as deferred:
         resumed(release_run, "paused", step=2)
-    assert deferred.value.kwargs == {"step": 1}
+    assert deferred.value.kwargs == {"step": 1, "watched_s": 0.0}
     assert deferred.value.trigger.stage == "canary"
     assert state(store).intended_weight == release_run.spec.rollout.steps[1].weight
 
