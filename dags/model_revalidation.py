@@ -12,6 +12,7 @@ Each day, for every model with a release file. Nothing of what is live is change
 | signature | the inputs and outputs that the live server tells with the manifest's |
 | answers | golden requests to the live version: with the labels, and with its answers when it was released |
 | latency | the median of single golden requests with that of the version's first look |
+| inputs | requests of users with the golden set, where the release file says where they are recorded |
 
 A model with a release under way is left alone. What differs opens a **finding**, which stays open until a run finds it
 gone or a person closes it (`finding_close`). What cannot be read is *could not check*, never a pass, and after some

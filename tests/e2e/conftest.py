@@ -20,6 +20,7 @@ from rich.console import Console
 from include.sandbox import lifecycle
 from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
+from tests.support.e2e.drift_story import DriftStory
 from tests.support.e2e.outage_stories import OutageStory
 from tests.support.e2e.release_files import write_release_files
 from tests.support.e2e.running_sandbox import RunningSandbox
@@ -59,6 +60,7 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[RunningSandbox]:
         write_release_files(releases)
         environment.setenv("SLIPWAY_RELEASES_DIR", str(releases))
         environment.setenv("SLIPWAY_SWEEP_CRON", NEVER)
+        environment.setenv("SLIPWAY_REVALIDATION_CRON", NEVER)
         environment.delenv(ROOT_VARIABLE, raising=False)
         quiet = Steps(Console(quiet=True))
         try:
@@ -126,6 +128,12 @@ def magika(stories: Mapping[str, Future[Any]]) -> MagikaStory:
 def on_gpu(stories: Mapping[str, Future[Any]]) -> OnGpuStory:
     """What came of the story of a model that does not load."""
     return _result(stories, "on_gpu", OnGpuStory)
+
+
+@pytest.fixture(scope="session")
+def drift(stories: Mapping[str, Future[Any]]) -> DriftStory:
+    """What came of the story of a live model that is changed by hand."""
+    return _result(stories, "drift", DriftStory)
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from include.model_release.spec.parts import Seconds, Share, SpecPart
 
 GOLDEN_ROWS_LIMIT = 1000
 """So many of the golden set's first rows have their answers kept at a release."""
+
+_OWN_PREFIXES = ("models/", "records/", "operations/", "staging/", "work/", "incoming/")
+
+
+def _prefix(text: str) -> str:
+    if not text.endswith("/") or text.startswith(("/", *_OWN_PREFIXES)) or "//" in text or len(text) > 500:
+        raise ValueError(
+            "must be a prefix of the bucket that ends with a slash, such as recorded/digits/, and none of Slipway's own"
+        )
+    return text
+
 
 OnDrift = Literal["notify", "roll_back"]
 
@@ -35,5 +46,10 @@ class Revalidation(SpecPart):
     balancer another server may answer."""
     timeout_s: Seconds = 30
     """Limit for one request to the live version."""
+    recorded_requests: Annotated[str, AfterValidator(_prefix)] | None = None
+    """The prefix in the bucket below which requests of users are recorded, as `.npz` files with an array for each
+    input, rows first. Left out: inputs are not compared."""
+    input_distance_max: Share = 0.25
+    """How far an input's values may be from the golden set's: the Kolmogorov-Smirnov statistic."""
     unchecked_runs: Annotated[int, Field(ge=1, le=100)] = 3
     """After so many runs in a row in which something could not be checked, that is a finding of its own."""

@@ -19,6 +19,7 @@ ON_CALL = "digits-on-call"
 ON_GPU = "digits-on-gpu"
 SURVIVING = "digits-surviving"
 ORPHANED = "digits-orphaned"
+DRIFTING = "digits-drifting"
 
 LONG_CANARY: dict[str, Any] = {"steps": [{"weight": 50, "bake_s": 240}], "window_s": 2, "max_bake_s": 280}
 SHORT_CANARY: dict[str, Any] = {
@@ -88,6 +89,7 @@ def write_release_files(folder: Path) -> None:
         _variant(digits, ON_GPU, serving=gpu),
         _variant(digits, SURVIVING, rollout=CANARY_OF_A_SURVIVOR),
         _variant(digits, ORPHANED, rollout=CANARY_OF_AN_ORPHAN),
+        _variant(digits, DRIFTING),
     ]
     for variant in variants:
         _write(folder, variant)

@@ -13,6 +13,7 @@ from include.model_release.rollout.observation import Observed
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.training import upload_training_artifacts
+from tests.support.e2e.drift_story import drift_story
 from tests.support.e2e.magika_release import upload_magika
 from tests.support.e2e.outage_stories import outage_story
 from tests.support.e2e.release_files import (
@@ -312,6 +313,7 @@ STORIES: Mapping[str, Callable[[RunningSandbox], Any]] = {
     "on_call": on_call_story,
     "magika": magika_story,
     "on_gpu": on_gpu_story,
+    "drift": drift_story,
     "outage": outage_story,
 }
 """By the name of the fixture that gives what came of each."""

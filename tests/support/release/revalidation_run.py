@@ -44,7 +44,7 @@ rollout: {namespace: models}
 revalidation: {config_reads: 1, timeout_s: 10, latency_slack_ms: 10000}
 """
 SERVICES = ("serving.kserve.io", "v1beta1", "models", "inferenceservices")
-ROWS = 20
+ROWS = 60
 _AWS = {
     "AWS_ACCESS_KEY_ID": "slipway-test",
     "AWS_SECRET_ACCESS_KEY": "slipway-test",

@@ -84,10 +84,18 @@ class GoldenParts:
         :raises UserError: the version has none, or it does not fit.
         :raises TransientError: it could not be read.
         """
+        config = ModelRegistry(self.store).configs(self.manifest)[self.spec.model]
+        return first_rows(self.golden_set(), self.spec.revalidation.golden_rows), config
+
+    def golden_set(self) -> GoldenSet:
+        """Return the version's whole golden set.
+
+        :raises UserError: the version has none, or it does not fit.
+        :raises TransientError: it could not be read.
+        """
         registry = ModelRegistry(self.store)
         config = registry.configs(self.manifest)[self.spec.model]
-        whole = load_golden_set(registry, self.manifest, self.spec.validation, config)
-        return first_rows(whole, self.spec.revalidation.golden_rows), config
+        return load_golden_set(registry, self.manifest, self.spec.validation, config)
 
     def is_decoupled(self) -> bool:
         """Whether a request may have several responses, which the REST protocol does not give."""

@@ -34,6 +34,7 @@ from slipway.operators.revalidation.golden_check import (
     check_latency,
     check_signature,
 )
+from slipway.operators.revalidation.inputs_check import check_inputs
 from slipway.operators.revalidation.live_look import Live, LiveLook, Recorded
 from slipway.operators.revalidation.published_check import check_configuration, check_published
 from slipway.registry.registry import ModelRegistry
@@ -161,6 +162,7 @@ class RevalidateModelOperator(RevalidationOperator):
         yield self._guarded("answers", lambda: check_answers(parts()))
         now, run_id = datetime.now(UTC), str(context["run_id"])
         yield self._guarded("latency", lambda: check_latency(parts(), now=now, run_id=run_id))
+        yield self._guarded("inputs", lambda: check_inputs(parts()))
 
     def _guarded(self, check: Check, make: Callable[[], CheckResult]) -> CheckResult:
         """Return the result of a check; one that cannot be made stops no other."""

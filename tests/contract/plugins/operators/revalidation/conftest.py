@@ -57,7 +57,7 @@ def run(store: ModelStoreHook, service: LiveService, tmp_path: Path) -> Revalida
 @pytest.fixture
 def server(store: ModelStoreHook, tmp_path: Path, service: LiveService) -> Iterator[TritonServer]:
     """Version 1, published and promoted, is live; nobody has kept its answers."""
-    publish(store, 1, slope=2.04)
+    publish(store, 1, slope=2.01)
     promoted(store, 1)
     with live_server(store, 1, tmp_path) as one:
         load(one)
@@ -70,7 +70,7 @@ def released(
     store: ModelStoreHook, hook: TritonHook, tmp_path: Path, service: LiveService
 ) -> Iterator[TritonServer]:
     """Version 1 has gone through staging, where its answers were kept, and is live."""
-    release = publish(store, 1, slope=2.04)
+    release = publish(store, 1, slope=2.01)
     release.prepare().load().validate()
     promoted(store, 1)
     with live_server(store, 1, tmp_path) as one:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 
+import numpy as np
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from slipway.hooks.s3_store import ModelStoreHook
@@ -12,6 +14,7 @@ from slipway.release_record.lock import LockOwner, lock_key
 from include.sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import Emulator
 from tests.support.release.revalidation_run import (
+    ROWS,
     LiveService,
     RevalidationRun,
     linear_model,
@@ -37,6 +40,7 @@ def test_what_changed_is_found_and_closed_when_it_is_put_right(
         "signature": "passed",
         "answers": "passed",
         "latency": "no_reference",
+        "inputs": "left_out",
     }
     assert not run.findings()
     assert "page.html" in run.show()
@@ -63,7 +67,7 @@ def test_what_changed_is_found_and_closed_when_it_is_put_right(
     store.write(MODEL_FILE, published)
     load(released, config)
     last = run.look()
-    assert set(outcomes(last).values()) == {"passed"}
+    assert set(outcomes(last).values()) == {"passed", "left_out"}
     assert last.is_as_released
     assert run.open() == set()
     closed = run.findings()["1-published"].closed
@@ -91,6 +95,32 @@ def test_another_model_under_the_same_name_is_found_by_its_answers(
     report = run.look()
     assert (outcomes(report)["published"], outcomes(report)["answers"]) == ("passed", "differs")
     assert "agreement with the release's answers 0" in run.findings()["1-answers"].told
+
+
+def recorded(store: ModelStoreHook, number: int, area: np.ndarray) -> None:
+    """Somebody has recorded requests of users."""
+    buffer = io.BytesIO()
+    np.savez(buffer, area=area.astype(np.float32).reshape(-1, 1))
+    store.write(f"recorded/rent/{number:04d}.npz", buffer.getvalue())
+
+
+def test_inputs_that_drift_are_found_where_requests_are_recorded(
+    run: RevalidationRun, store: ModelStoreHook, server: TritonServer
+) -> None:
+    """Held against the golden set; without enough of them there is no reference, and what is no record is said."""
+    run.say(recorded_requests="recorded/rent/")
+    assert outcomes(run.look())["inputs"] == "no_reference"
+    usual = np.random.default_rng(1).uniform(0.5, ROWS + 0.5, 300)
+    recorded(store, 1, usual)
+    assert outcomes(run.look())["inputs"] == "passed"
+    for number in range(2, 30):
+        recorded(store, number, usual + 3 * ROWS)
+    report = run.look()
+    assert outcomes(report)["inputs"] == "differs"
+    assert run.findings()["1-inputs"].details == ("input area",)
+    store.write("recorded/rent/9999.npz", b"hostile")
+    assert outcomes(run.look())["inputs"] == "could_not_check"
+    assert run.findings()["1-inputs"].is_open
 
 
 def test_a_person_closes_a_finding_with_a_reason(
