@@ -11,9 +11,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, lock_key
 
+from include.model_release.operations.layout import latency_reference_key
 from include.sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import Emulator
 from tests.support.release.revalidation_run import (
+    RELEASE_FILE,
     ROWS,
     LiveService,
     RevalidationRun,
@@ -95,6 +97,22 @@ def test_another_model_under_the_same_name_is_found_by_its_answers(
     report = run.look()
     assert (outcomes(report)["published"], outcomes(report)["answers"]) == ("passed", "differs")
     assert "agreement with the release's answers 0" in run.findings()["1-answers"].told
+
+
+def test_what_has_become_slow_is_found(
+    run: RevalidationRun, store: ModelStoreHook, server: TritonServer
+) -> None:
+    """Against the version's first look, which is kept once; within the slack nothing is slow."""
+    run.look()
+    key = latency_reference_key("rent", 1)
+    kept = json.loads(store.read(key) or b"")
+    assert (kept["run"], kept["requests"]) == (run.run_id, 60)
+    store.write(key, json.dumps({**kept, "p50_ms": 1e-6}).encode())
+    assert outcomes(run.look())["latency"] == "passed"
+    text = RELEASE_FILE.replace("latency_slack_ms: 10000", "latency_slack_ms: 0")
+    (run.releases_dir / "rent.yaml").write_text(text, encoding="utf-8")
+    assert outcomes(run.look())["latency"] == "differs"
+    assert run.open() == {"1-latency"}
 
 
 def recorded(store: ModelStoreHook, number: int, area: np.ndarray) -> None:
