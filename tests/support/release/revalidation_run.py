@@ -82,7 +82,10 @@ def promoted(store: ModelStoreHook, version: int) -> None:
     """Its record says that the version was promoted."""
     record = ReleaseRecord(store, MODEL, version, f"{MODEL}-{version}")
     at = datetime.now(UTC) - timedelta(minutes=10) + timedelta(seconds=version)
-    record.append(Promoted(storage_uri=ModelRegistry(store).storage_uri(MODEL, version)), at=at)
+    registry = ModelRegistry(store)
+    _, digest = registry.require_with_digest(MODEL, version)
+    uri = registry.storage_uri(MODEL, version)
+    record.append(Promoted(storage_uri=uri, manifest_sha256=digest), at=at)
     record.append(ReleaseFinished(outcome="promoted"), at=at)
 
 

@@ -67,16 +67,12 @@ class LatencyReference(OperationsDocument):
 
 @dataclass(frozen=True)
 class GoldenParts:
-    """What the golden checks of one live version need.
-
-    :ivar promoted_by: the run that promoted it, whose evidence has its answers; None: no record tells.
-    """
+    """What the golden checks of one live version need."""
 
     store: ModelStoreHook
     spec: ReleaseSpec
     manifest: Manifest
     server: LiveServerHook
-    promoted_by: str | None
 
     def golden(self) -> tuple[GoldenSet, Mapping[str, Any]]:
         """Return the first rows of the version's golden set, and the model's own configuration.
@@ -101,16 +97,17 @@ class GoldenParts:
         """Whether a request may have several responses, which the REST protocol does not give."""
         return is_decoupled(ModelRegistry(self.store).configs(self.manifest).values())
 
-    def reference(self) -> np.ndarray | None:
+    def reference(self, promoted_by: str | None) -> np.ndarray | None:
         """Return the answers that were kept when the version was released; None where none were.
 
+        :param promoted_by: the run that promoted it, whose evidence has them; None: no record tells.
         :raises UserError: they cannot be read.
         :raises TransientError: the store is away.
         """
-        if self.promoted_by is None:
+        if promoted_by is None:
             return None
         paths = repository_paths(self.spec.model, self.manifest.version)
-        key = f"{paths.evidence}{run_folder(self.promoted_by)}/{ANSWERS_FILE}"
+        key = f"{paths.evidence}{run_folder(promoted_by)}/{ANSWERS_FILE}"
         content = self.store.read(key, most_bytes=2 * ANSWERS_LIMIT_BYTES)
         return None if content is None else unpack_answers(content, self.store.uri(key))
 
@@ -138,9 +135,10 @@ def check_signature(parts: GoldenParts) -> CheckResult:
     return passed("signature", "inputs and outputs are the published ones")
 
 
-def check_answers(parts: GoldenParts) -> CheckResult:
+def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
     """Ask the golden set's first rows, and hold the answers against the labels and against those of the release.
 
+    :param promoted_by: the run that promoted the version; None: no record tells.
     :raises SlipwayError: something that is needed could not be read.
     """
     if parts.is_decoupled():
@@ -156,15 +154,16 @@ def check_answers(parts: GoldenParts) -> CheckResult:
         return differs("answers", told, ["golden requests are answered with an error"], errors=len(refused))
     try:
         answers = np.concatenate([_output(reply, validation.output) for reply in replies])
-        return _judged(parts, golden, answers)
+        return _judged(parts, golden, answers, parts.reference(promoted_by))
     except (ValidationRefusedError, ModelInvalidError) as error:
         return differs("answers", str(error), [error.what])
 
 
-def _judged(parts: GoldenParts, golden: GoldenSet, answers: np.ndarray) -> CheckResult:
+def _judged(
+    parts: GoldenParts, golden: GoldenSet, answers: np.ndarray, reference: np.ndarray | None
+) -> CheckResult:
     import pandas as pd  # a second, which only the task that asks shall pay
 
-    reference = parts.reference()
     validation = parts.spec.validation.model_copy(
         update={"agreement_min": parts.spec.revalidation.agreement_min}
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import InputMissingError, VersionDeletedError
 from include.model_release.operations.revalidation.report import (
     CheckResult,
@@ -22,21 +23,29 @@ from slipway.registry.signing import signing_key_of
 from slipway.registry.verification import verify_version
 
 
-def check_published(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> CheckResult:
-    """Read every byte of the version, and hold it against its manifest and its signature.
+def check_published(
+    store: ModelStoreHook, spec: ReleaseSpec, version: int, promoted_sha256: str
+) -> CheckResult:
+    """Read every byte of the version, and hold it against its manifest, its signature and its record.
 
+    :param promoted_sha256: digest of the manifest with which the record shows it promoted; "": the record has none.
     :raises SlipwayError: it could not be read.
     """
     key = signing_key_of(spec)
     try:
-        found = verify_version(store, spec.model, version, key)
+        found = [str(one) for one in verify_version(store, spec.model, version, key)]
+        digest, _ = store.sha256(repository_paths(spec.model, version).manifest)
     except (InputMissingError, VersionDeletedError) as error:
         return differs("published", f"version {version} is live and not published: {error}", [error.what])
     signed = "" if key is None else ", and the manifest is signed with the release file's key"
+    if promoted_sha256 not in ("", digest):
+        found.append(
+            f"manifest.json: expected SHA-256 {promoted_sha256}, which was promoted; found SHA-256 {digest}"
+        )
     if not found:
         return passed("published", f"every file is what the manifest says{signed}")
-    told = f"{len(found)} objects are not what was published; the first is {found[0].key}"
-    return differs("published", told, map(str, found))
+    told = f"{len(found)} objects are not what was published; the first is {found[0].partition(': ')[0]}"
+    return differs("published", told, found)
 
 
 def check_configuration(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,32 +12,18 @@ from include.model_release.identifiers import list_models
 from include.model_release.operations.layout import revalidation_report_key
 from include.model_release.operations.revalidation.findings import Finding, settled
 from include.model_release.operations.revalidation.report import (
-    Check,
     CheckResult,
     ModelReport,
     Standing,
-    could_not_check,
-    differs,
-    passed,
 )
 from include.model_release.operations.revalidation.way_back import drift_notice
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.run_overrides import REVALIDATION_PARAMETERS, require_known
-from slipway.hooks.ingress import IngressHook
-from slipway.hooks.live_server import LiveServerHook
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
 from slipway.operators.revalidation.finding_book import FindingBook
-from slipway.operators.revalidation.golden_check import (
-    GoldenParts,
-    check_answers,
-    check_latency,
-    check_signature,
-)
-from slipway.operators.revalidation.inputs_check import check_inputs
-from slipway.operators.revalidation.live_look import Live, LiveLook, Recorded
-from slipway.operators.revalidation.published_check import check_configuration, check_published
-from slipway.registry.registry import ModelRegistry
+from slipway.operators.revalidation.live_look import Live, LiveLook
+from slipway.operators.revalidation.model_checks import ModelChecks
 from slipway.release_context import make_outbox
 
 if TYPE_CHECKING:
@@ -119,7 +105,8 @@ class RevalidateModelOperator(RevalidationOperator):
             live = look.live()
             if live.standing != "checked":
                 return report(live.standing, live.why)
-            checks = list(self._checks(context, spec, store, look, live))
+            made = ModelChecks(store, spec, look, live, run_id=context["run_id"])
+            checks = list(made.results())
             after = look.live()
         except SlipwayError as error:
             return report("could_not_check", f"what is live cannot be told: {error}")
@@ -127,50 +114,6 @@ class RevalidateModelOperator(RevalidationOperator):
             why = f"somebody has begun to change it meanwhile, so what was found is left out. {after.why}"
             return report("in_flight", why)
         return report("checked", "", live, *checks)
-
-    def _checks(
-        self, context: Context, spec: ReleaseSpec, store: ModelStoreHook, look: LiveLook, live: Live
-    ) -> Iterator[CheckResult]:
-        if live.version is None:
-            yield differs("live", f"what is live is not a published version: {live.why}", [live.why])
-            return
-        version, recorded = live.version, list[Recorded]()
-
-        def check_live() -> CheckResult:
-            recorded.append(look.recorded())
-            told = recorded[0].history.live
-            if told == version:
-                return passed("live", f"version {version} is live, as the records tell")
-            words = "none" if told is None else f"version {told}"
-            return differs("live", f"version {version} is live; by the records it is {words}", [words])
-
-        yield self._guarded("live", check_live)
-        yield self._guarded("published", lambda: check_published(store, spec, version))
-        asked, registry = spec.revalidation, ModelRegistry(store)
-
-        def parts() -> GoldenParts:
-            server = LiveServerHook(IngressHook().endpoint(live.url), asked.timeout_s)
-            promoted_by = recorded[0].promoted_by.get(version) if recorded else None
-            return GoldenParts(store, spec, registry.require(spec.model, version), server, promoted_by)
-
-        def check_config() -> CheckResult:
-            made = parts()
-            return check_configuration(made.server, registry, made.manifest, asked.config_reads)
-
-        yield self._guarded("configuration", check_config)
-        yield self._guarded("signature", lambda: check_signature(parts()))
-        yield self._guarded("answers", lambda: check_answers(parts()))
-        now, run_id = datetime.now(UTC), str(context["run_id"])
-        yield self._guarded("latency", lambda: check_latency(parts(), now=now, run_id=run_id))
-        yield self._guarded("inputs", lambda: check_inputs(parts()))
-
-    def _guarded(self, check: Check, make: Callable[[], CheckResult]) -> CheckResult:
-        """Return the result of a check; one that cannot be made stops no other."""
-        try:
-            return make()
-        except SlipwayError as error:
-            self.log.warning("%s of %s could not be checked: %s", check, self.model, error)
-            return could_not_check(check, error)
 
     def _notify(
         self,

@@ -12,6 +12,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, lock_key
 
 from include.model_release.operations.layout import latency_reference_key
+from include.model_release.publishing.manifest import FileEntry
 from include.sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import Emulator
 from tests.support.release.revalidation_run import (
@@ -27,6 +28,7 @@ from tests.support.release.revalidation_run import (
 
 pytestmark = pytest.mark.timeout(240)
 
+MANIFEST = "models/rent/1/manifest.json"
 MODEL_FILE = "models/rent/1/repository/rent/1/model.onnx"
 
 
@@ -139,6 +141,20 @@ def test_inputs_that_drift_are_found_where_requests_are_recorded(
     store.write("recorded/rent/9999.npz", b"hostile")
     assert outcomes(run.look())["inputs"] == "could_not_check"
     assert run.findings()["1-inputs"].is_open
+
+
+def test_a_manifest_that_was_changed_with_its_file_is_found_by_the_record(
+    run: RevalidationRun, store: ModelStoreHook, server: TritonServer
+) -> None:
+    """Both agree with each other, and the record knows with which manifest the version was promoted."""
+    other, manifest = linear_model(2.5), json.loads(store.read(MANIFEST) or b"")
+    manifest["files"]["rent/1/model.onnx"] = FileEntry.of(other).model_dump()
+    store.write(MODEL_FILE, other)
+    store.write(MANIFEST, json.dumps(manifest).encode())
+    assert outcomes(run.look())["published"] == "differs"
+    assert "which was promoted" in run.findings()["1-published"].details[0]
+    store.write(MANIFEST, b"hostile")
+    assert outcomes(run.look())["published"] == "differs"
 
 
 def test_a_person_closes_a_finding_with_a_reason(
