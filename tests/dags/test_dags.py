@@ -27,6 +27,7 @@ from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS
 from tests.support.dags.workflows import (
     DAGS,
     FILES,
+    FINDING,
     FREEZE,
     GC,
     INTAKE,
@@ -34,6 +35,7 @@ from tests.support.dags.workflows import (
     PIN,
     REJECTION,
     RELEASE,
+    REVALIDATION,
     ROLLBACK,
     ROOT,
     SYNC,
@@ -69,7 +71,9 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
     assert not any(stats.warning_num for stats in bag.dagbag_stats)
 
 
-@pytest.mark.parametrize("dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN, SYNC])
+@pytest.mark.parametrize(
+    "dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN, REVALIDATION, FINDING, SYNC]
+)
 def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
     """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""
     dag = bag.dags[dag_id]

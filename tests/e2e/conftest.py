@@ -20,6 +20,7 @@ from rich.console import Console
 from include.sandbox import lifecycle
 from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
+from tests.support.e2e.drift_story import DriftStory
 from tests.support.e2e.operations_stories import FourEyesStory, FrozenStory
 from tests.support.e2e.outage_stories import OutageStory
 from tests.support.e2e.release_files import write_release_files
@@ -60,6 +61,7 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[RunningSandbox]:
         write_release_files(releases)
         environment.setenv("SLIPWAY_RELEASES_DIR", str(releases))
         environment.setenv("SLIPWAY_SWEEP_CRON", NEVER)
+        environment.setenv("SLIPWAY_REVALIDATION_CRON", NEVER)
         environment.delenv(ROOT_VARIABLE, raising=False)
         quiet = Steps(Console(quiet=True))
         try:
@@ -139,6 +141,12 @@ def four_eyes(stories: Mapping[str, Future[Any]]) -> FourEyesStory:
 def frozen(stories: Mapping[str, Future[Any]]) -> FrozenStory:
     """What came of the story of a model that is frozen, and of which old files are deleted."""
     return _result(stories, "frozen", FrozenStory)
+
+
+@pytest.fixture(scope="session")
+def drift(stories: Mapping[str, Future[Any]]) -> DriftStory:
+    """What came of the story of a live model that is changed by hand."""
+    return _result(stories, "drift", DriftStory)
 
 
 @pytest.fixture(scope="session")

@@ -73,6 +73,26 @@ def pin_prefix(model: str) -> str:
     return f"operations/pins/{validate_model_name(model)}/"
 
 
+def revalidation_prefix(run_id: str) -> str:
+    """Return where a run of `model_revalidation` keeps its reports and its pages."""
+    return f"operations/revalidation/{run_folder(run_id)}/"
+
+
+def revalidation_report_key(run_id: str, model: str) -> str:
+    """Return where a run keeps its report on a model; the page lies beside it."""
+    return f"{revalidation_prefix(run_id)}models/{validate_model_name(model)}.json"
+
+
+def findings_prefix(model: str) -> str:
+    """Return below which a model's findings lie, open ones and closed ones."""
+    return f"operations/findings/{validate_model_name(model)}/"
+
+
+def latency_reference_key(model: str, version: int) -> str:
+    """Return where it is kept, once, how fast a version was at its first look."""
+    return f"operations/latency/{validate_model_name(model)}/{version}.json"
+
+
 def audit_key(model: str, version: int, run_id: str, act: Act) -> str:
     """Return where it is kept, once, that a run did something to a version."""
     return f"operations/audit/{validate_model_name(model)}/{version}/{run_folder(run_id)}-{act}.json"

@@ -34,6 +34,7 @@ from include.model_release.spec.parts import Resources, SpecPart, Toleration, me
 from include.model_release.spec.publish import Encryption, Publishing, Signing
 from include.model_release.spec.registry import Registry
 from include.model_release.spec.retention import Retention
+from include.model_release.spec.revalidation import Revalidation
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
 from include.model_release.spec.rollout.metrics import Metrics, MetricsOverrides
@@ -72,6 +73,7 @@ __all__ = [
     "ReleaseSpec",
     "Resources",
     "Retention",
+    "Revalidation",
     "Rollout",
     "RolloutStep",
     "ServiceLevel",
@@ -118,6 +120,7 @@ class ReleaseSpec(SpecPart):
     benchmark: Benchmark = Benchmark()
     rollout: Rollout = Rollout()
     retention: Retention = Retention()
+    revalidation: Revalidation = Revalidation()
     notify: Notify | None = None
     """Who is told of what; left out: as the environment variable `SLIPWAY_NOTIFY` says for all models."""
     registry: Registry | None = None

@@ -20,6 +20,8 @@ PAUSE_PARAMETERS = ("model", "action", "reason")
 FREEZE_PARAMETERS = ("action", "model", "until", "version", "reason", "evidence")
 REJECTION_PARAMETERS = ("model", "version", "action", "reason", "evidence")
 GC_PARAMETERS = ("models", "dry_run")
+REVALIDATION_PARAMETERS = ("model",)
+FINDING_PARAMETERS = ("model", "finding", "reason")
 PIN_PARAMETERS = ("model", "version", "action", "reason")
 SYNC_PARAMETERS = ("model",)
 

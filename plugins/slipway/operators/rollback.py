@@ -27,6 +27,7 @@ from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.operators.release import model_lock, triggered_by
+from slipway.operators.revalidation.live_look import LiveLook
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import signing_key_of
 from slipway.registry.verification import require_published_repository
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 DAG_ID = "model_rollback"
 BY = "a person"
+BY_NOBODY = "model_revalidation"
 # Under which key the first task leaves what staging shall try; None: nothing.
 TRIED = "tried"
 _LOCK_POLL = timedelta(seconds=5)
@@ -88,6 +90,8 @@ class NameRollbackOperator(BaseOperator):
         with airflow_failures():
             require_known(params, ROLLBACK_PARAMETERS)
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+            if triggered_by(context) is None:
+                self._require_quiet(context, spec)
             live, was_canary = self._end_canary(spec, str(params["reason"]))
             if was_canary and params.get("version") is None:
                 raise AirflowSkipException(f"the canary was ended; {live.storage_uri} has all traffic")
@@ -98,6 +102,16 @@ class NameRollbackOperator(BaseOperator):
                 tried = None if params.get("emergency") else _tried(release_run)
             context["ti"].xcom_push(key=TRIED, value=tried)
             return release_run.model_dump(mode="json")
+
+    def _require_quiet(self, context: Context, spec: ReleaseSpec) -> None:
+        """A rollback that no person has asked for ends no release that is under way.
+
+        :raises AirflowSkipException: there is one.
+        """
+        store = make_store(self.bucket, spec, self.aws_conn_id)
+        live = LiveLook(store, spec, context, kubernetes_conn_id=self.kubernetes_conn_id).live()
+        if live.standing == "in_flight":
+            raise AirflowSkipException(f"no person has asked for this rollback, and {live.why}")
 
     def _end_canary(self, spec: ReleaseSpec, reason: str) -> tuple[Observed, bool]:
         """Take all users off a canary; the release that runs it finds its lease ended, and concludes its own record.
@@ -255,7 +269,8 @@ class RollBackVersionOperator(ReleaseOperator):
             open_record(record, release_run, context)
             return record
 
-        rollback = Rollback(self.parts, open_it, lambda _: (str(context["params"]["reason"]), BY))
+        by = BY if triggered_by(context) else BY_NOBODY
+        rollback = Rollback(self.parts, open_it, lambda _: (str(context["params"]["reason"]), by))
         observed = LiveService(self.parts).observe()
         if observed is None or not is_noted_emergency(release_run, observed, context["params"]):
             state = self.record.state()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from include.model_release.errors import SignatureRefusedError, VersionConflictError
+from include.model_release.gates.validation.answers import ANSWERS_FILE, pack_answers
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.request_options import (
@@ -24,6 +25,7 @@ from include.model_release.reports.signature_report import (
     signature_report,
 )
 from include.model_release.reports.validation.page import render_report_html
+from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
 from include.model_release.tensors import signature_from_metadata
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
@@ -138,6 +140,14 @@ class ValidateModelOperator(ReleaseOperator):
         self.store.write(f"{prefix}validation.html", page, content_type="text/html; charset=utf-8")
         self.log.info("report: %s", release_run.uri(f"{prefix}validation.html"))
 
+    def _keep_answers(self, release_run: ReleaseRun, answers: np.ndarray) -> None:
+        """Keeps what `model_revalidation` holds the live version's answers against, for as long as it is live."""
+        content = pack_answers(answers, GOLDEN_ROWS_LIMIT)
+        if content is None:
+            self.log.warning("the answers are too large to be kept: there will be no reference for them")
+            return
+        self.store.write(f"{release_run.evidence_prefix}{ANSWERS_FILE}", content)
+
     def _score(
         self, release_run: ReleaseRun, hook: TritonHook, staging: Staging, manifest: Manifest
     ) -> ValidationScores:
@@ -147,6 +157,7 @@ class ValidateModelOperator(ReleaseOperator):
         require_output(manifest.signature, validation.output)
         golden = load_golden_set(registry, manifest, validation, staging.candidate.config)
         answers = self._answers(release_run, hook, staging.candidate, golden)
+        self._keep_answers(release_run, answers)
         stable = (
             None if staging.baseline is None else self._answers(release_run, hook, staging.baseline, golden)
         )

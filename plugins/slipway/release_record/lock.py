@@ -118,6 +118,14 @@ class ReleaseLock:
         found = self._read()
         return None if found is None else found[0]
 
+    def running_holder(self) -> LockOwner | None:
+        """Return who holds the lock while its run is under way; None where nobody does, or a run that has ended.
+
+        :raises LockUnreadableError: what lies there names no run.
+        """
+        holder = self.holder()
+        return holder if holder is not None and self._is_running(holder) else None
+
     def release(self, owner: LockOwner) -> None:
         """Give the lock back. One that another run has taken stays; one that names no run is named in the log."""
         try:

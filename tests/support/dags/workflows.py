@@ -15,6 +15,7 @@ FILES = sorted(path.name for path in DAGS.glob("*.py"))
 RELEASE, INTAKE, ROLLBACK, PAUSE = "model_release", "model_intake", "model_rollback", "canary_pause"
 REJECTION, FREEZE = "version_rejection", "release_freeze"
 GC, PIN = "repository_gc", "version_pin"
+REVALIDATION, FINDING = "model_revalidation", "finding_close"
 DELIVERY = "notification_delivery"
 SYNC = "registry_sync"
 # A form filled in as little as possible.

@@ -21,6 +21,7 @@ SURVIVING = "digits-surviving"
 ORPHANED = "digits-orphaned"
 FOUR_EYES = "digits-four-eyes"
 FROZEN = "digits-frozen"
+DRIFTING = "digits-drifting"
 
 LONG_CANARY: dict[str, Any] = {"steps": [{"weight": 50, "bake_s": 240}], "window_s": 2, "max_bake_s": 280}
 SHORT_CANARY: dict[str, Any] = {
@@ -92,6 +93,7 @@ def write_release_files(folder: Path) -> None:
         _variant(digits, ORPHANED, rollout=CANARY_OF_AN_ORPHAN),
         _variant(digits, FOUR_EYES, rollout={"approval": {"before_canary": True, "by_other": True}}),
         _variant(digits, FROZEN, rollout=SHORT_CANARY),
+        _variant(digits, DRIFTING),
     ]
     for variant in variants:
         _write(folder, variant)

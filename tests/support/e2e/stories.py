@@ -13,6 +13,7 @@ from include.model_release.rollout.observation import Observed
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.training import upload_training_artifacts
+from tests.support.e2e.drift_story import drift_story
 from tests.support.e2e.magika_release import upload_magika
 from tests.support.e2e.operations_stories import four_eyes_story, frozen_story
 from tests.support.e2e.outage_stories import outage_story
@@ -315,6 +316,7 @@ STORIES: Mapping[str, Callable[[RunningSandbox], Any]] = {
     "on_gpu": on_gpu_story,
     "four_eyes": four_eyes_story,
     "frozen": frozen_story,
+    "drift": drift_story,
     "outage": outage_story,
 }
 """By the name of the fixture that gives what came of each."""

@@ -28,6 +28,7 @@ class RunDouble:
         self.params: dict[str, Any] = {**plain, "newer": False, "emergency": False, **form}
         self.running: set[str] = {RUN}
         self.pushed: dict[str, Any] = {}
+        self.started_by: str | None = "alice"
 
     def get_dagrun_state(self, dag_id: str, run_id: str) -> str:
         """The state of any run."""
@@ -44,7 +45,7 @@ class RunDouble:
     @property
     def context(self) -> Any:
         """The context of a task."""
-        started = SimpleNamespace(triggering_user_name="alice")
+        started = SimpleNamespace(triggering_user_name=self.started_by)
         return {"params": self.params, "run_id": RUN, "dag": self, "ti": self, "dag_run": started}
 
 

@@ -15,13 +15,16 @@ from include.model_release.operations.freezes import freezes_prefix, lifted_key
 from include.model_release.operations.layout import (
     GC_APPROVAL_KEY,
     audit_key,
+    latency_reference_key,
     outbox_key,
     plan_key,
     result_key,
+    revalidation_report_key,
     run_plan_key,
     undelivered_key,
 )
 from include.model_release.operations.pins import pin_key
+from include.model_release.operations.revalidation.findings import finding_key
 from include.model_release.publishing.build_fingerprint import RECIPE_FILE
 from include.model_release.publishing.manifest import GOLDEN_FILE, SBOM_FILE, SIGNATURE_FILE
 from include.model_release.publishing.publication import decision_key, origin_prefix
@@ -44,6 +47,11 @@ ONCE = [
     *map(lifted_key, FREEZES),
 ]
 NOTICES = [outbox_key(datetime(2026, 11, 22, tzinfo=UTC), "0" * 32), undelivered_key("0" * 32)]
+OF_REVALIDATION = [
+    revalidation_report_key("run-1", "digits"),
+    finding_key("digits", "3-published"),
+    latency_reference_key("digits", 3),
+]
 NOT_PUBLISHED = [
     f"{PATHS.incoming}model.onnx",
     f"{PATHS.work}model.onnx",
@@ -52,6 +60,7 @@ NOT_PUBLISHED = [
     "staging/digits/3/model.onnx",
     "records/digits/active.json",
     *NOTICES,
+    *OF_REVALIDATION,
 ]
 TOMBSTONE = tombstone_key(PATHS)
 AUDIT = [GC_APPROVAL_KEY, audit_key("digits", 3, "gc-1", "deletion-begun")]
@@ -220,6 +229,6 @@ def test_the_collectors_role_is_no_more_than_that() -> None:
         f"{PATHS.evidence}r/release.json",
         f"{PATHS.incoming}ready.json",
     ]
-    for key in (*stays, *AUDIT, pin_key("digits", 3), "staging/digits/3/model.onnx"):
+    for key in (*stays, *AUDIT, *OF_REVALIDATION, pin_key("digits", 3), "staging/digits/3/model.onnx"):
         assert not allowed("s3:DeleteObject", key), key
         assert not allowed("s3:DeleteObjectVersion", key), key

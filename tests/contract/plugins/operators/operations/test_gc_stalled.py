@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 from slipway.operators.operations import gc
 from slipway.release_context import make_store
 
 from include.model_release.errors import StoreUnavailableError
-from tests.support.cluster.emulator import wait_until
 from tests.support.release.retention_run import GcRun, approved_before
-from tests.support.store.connections import LOOPBACK, free_port
+from tests.support.store.store_process import StoreProcess
 
 ANSWER_LIMIT_S = 1.0
 # Some requests, each asked twice, on a busy machine.
 ENDS_WITHIN_S = 60.0
-
-
-class StoreProcess:
-    """moto's server as a process, which can be stopped."""
-
-    def __init__(self, folder: Path) -> None:
-        port = free_port()
-        self.url = f"http://{LOOPBACK}:{port}"
-        with (folder / "log").open("ab") as log:
-            command = [sys.executable, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._answers, "the object store listens", 60)
-
-    def _answers(self) -> bool:
-        try:
-            with urlopen(self.url, timeout=5):
-                return True
-        except OSError:
-            return False
-
-    def signal(self, number: int) -> None:
-        """Stop it, or let it go on."""
-        os.kill(self.process.pid, number)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,274 @@
+"""Does the live version still answer as when it was released: the same tensors, right answers, as fast as then?"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, ClassVar
+
+import numpy as np
+
+from include.model_release.bucket_layout import repository_paths
+from include.model_release.errors import (
+    GoldenSetError,
+    ModelInvalidError,
+    SpecError,
+    UserError,
+    ValidationRefusedError,
+)
+from include.model_release.gates.validation.answers import (
+    ANSWERS_FILE,
+    ANSWERS_LIMIT_BYTES,
+    unpack_answers,
+)
+from include.model_release.gates.validation.gate import score
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.request_options import is_decoupled
+from include.model_release.operations.documents import OperationsDocument
+from include.model_release.operations.layout import latency_reference_key, run_folder
+from include.model_release.operations.revalidation.report import (
+    CheckResult,
+    differs,
+    left_out,
+    no_reference,
+    passed,
+)
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.tensors import differences, signature_from_metadata
+from include.model_release.value_types import UtcTime
+from slipway.hooks.live_server import LiveServerHook, Reply
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.quality import run_expectations
+from slipway.registry.golden import load_golden_set
+from slipway.registry.registry import ModelRegistry
+from slipway.traffic.golden_replay import golden_request
+
+# The first requests open connections and fill caches; they are not measured.
+_WARM_UP = 3
+_MEASURED = 60
+_HEADER_LENGTH = "inference-header-content-length"
+
+
+class LatencyReference(OperationsDocument):
+    """How fast a version answered when it was looked at for the first time, one golden row a request."""
+
+    called: ClassVar[str] = "reference of latencies"
+    limit_bytes: ClassVar[int] = 16 << 10
+
+    at: UtcTime
+    run: str
+    p50_ms: float
+    p95_ms: float
+    requests: int
+
+
+@dataclass(frozen=True)
+class GoldenParts:
+    """What the golden checks of one live version need."""
+
+    store: ModelStoreHook
+    spec: ReleaseSpec
+    manifest: Manifest
+    server: LiveServerHook
+
+    def golden(self) -> tuple[GoldenSet, Mapping[str, Any]]:
+        """Return the first rows of the version's golden set, and the model's own configuration.
+
+        :raises UserError: the version has none, or it does not fit.
+        :raises TransientError: it could not be read.
+        """
+        config = ModelRegistry(self.store).configs(self.manifest)[self.spec.model]
+        return first_rows(self.golden_set(), self.spec.revalidation.golden_rows), config
+
+    def golden_set(self) -> GoldenSet:
+        """Return the version's whole golden set.
+
+        :raises UserError: the version has none, or it does not fit.
+        :raises TransientError: it could not be read.
+        """
+        registry = ModelRegistry(self.store)
+        config = registry.configs(self.manifest)[self.spec.model]
+        return load_golden_set(registry, self.manifest, self.spec.validation, config)
+
+    def is_decoupled(self) -> bool:
+        """Whether a request may have several responses, which the REST protocol does not give."""
+        return is_decoupled(ModelRegistry(self.store).configs(self.manifest).values())
+
+    def reference(self, promoted_by: str | None) -> np.ndarray | None:
+        """Return the answers that were kept when the version was released; None where none were.
+
+        :param promoted_by: the run that promoted it, whose evidence has them; None: no record tells.
+        :raises UserError: they cannot be read.
+        :raises TransientError: the store is away.
+        """
+        if promoted_by is None:
+            return None
+        paths = repository_paths(self.spec.model, self.manifest.version)
+        key = f"{paths.evidence}{run_folder(promoted_by)}/{ANSWERS_FILE}"
+        content = self.store.read(key, most_bytes=2 * ANSWERS_LIMIT_BYTES)
+        return None if content is None else unpack_answers(content, self.store.uri(key))
+
+
+def first_rows(golden: GoldenSet, rows: int) -> GoldenSet:
+    """Return the golden set's first rows: whole requests, where the model takes requests of one size alone."""
+    step = golden.request_rows or 1
+    kept = max(step, rows - rows % step)
+    inputs = {name: values[:kept] for name, values in golden.inputs.items()}
+    return replace(golden, inputs=inputs, labels=golden.labels[:kept])
+
+
+def check_signature(parts: GoldenParts) -> CheckResult:
+    """Hold the tensors that the live server tells against the manifest's.
+
+    :raises SlipwayError: it could not be asked.
+    """
+    metadata = parts.server.metadata(parts.spec.model)
+    try:
+        found = differences(parts.manifest.signature, signature_from_metadata(metadata))
+    except ModelInvalidError as error:
+        found = [str(error)]
+    if found:
+        return differs("signature", f"inputs or outputs are not the published ones: {found[0]}", found)
+    return passed("signature", "inputs and outputs are the published ones")
+
+
+def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
+    """Ask the golden set's first rows, and hold the answers against the labels and against those of the release.
+
+    :param promoted_by: the run that promoted the version; None: no record tells.
+    :raises SlipwayError: something that is needed could not be read.
+    """
+    if parts.is_decoupled():
+        return left_out("answers", "a decoupled model is not asked: it answers over streams alone")
+    golden, config = parts.golden()
+    validation = parts.spec.validation
+    limit = int(config.get("max_batch_size", 0)) or validation.batch_size
+    batches = [inputs for _, inputs in golden.batches(min(limit, validation.batch_size))]
+    replies = parts.server.post_each([_post(parts, inputs) for inputs in batches])
+    refused = [reply for reply in replies if reply.status != 200]
+    if refused:
+        told = f"{len(refused)} of {len(replies)} golden requests were answered with an error: {_shown(refused[0])}"
+        return differs("answers", told, ["golden requests are answered with an error"], errors=len(refused))
+    try:
+        answers = np.concatenate([_output(reply, validation.output) for reply in replies])
+        return _judged(parts, golden, answers, parts.reference(promoted_by))
+    except (ValidationRefusedError, ModelInvalidError) as error:
+        return differs("answers", str(error), [error.what])
+
+
+def _judged(
+    parts: GoldenParts, golden: GoldenSet, answers: np.ndarray, reference: np.ndarray | None
+) -> CheckResult:
+    import pandas as pd  # a second, which only the task that asks shall pay
+
+    validation = parts.spec.validation.model_copy(
+        update={"agreement_min": parts.spec.revalidation.agreement_min}
+    )
+    kept = None if reference is None else reference[: golden.rows]
+    if kept is not None and kept.shape[0] != golden.rows:
+        kept = None  # another golden set than that of the release: nothing can be told of it
+    try:
+        scores = score(golden, answers, kept, validation)
+    except (SpecError, GoldenSetError) as error:
+        raise UserError(str(error), remedy="correct `validation` in the release file") from error
+    results = run_expectations(pd.DataFrame(scores.columns), scores.suite(), parts.spec.model)
+    failed = [str(one["meaning"]) for one in results if not one["success"]]
+    found = scores.words()
+    if scores.agreement is not None:
+        found += f", agreement with the release's answers {scores.agreement:.4f}"
+    numbers = {name: value for name, value in scores.figures().items() if isinstance(value, int | float)}
+    if failed:
+        told = "; ".join(failed).replace("the stable version", "this version when it was released")
+        return differs("answers", f"expected {told}; found {found}", failed, **numbers)
+    if kept is None:
+        told = f"no reference: no answers of this version's release are kept. Against the labels: {found}"
+        return no_reference("answers", told, **numbers)
+    return passed("answers", found, **numbers)
+
+
+def check_latency(parts: GoldenParts, *, now: datetime, run_id: str) -> CheckResult:
+    """Time single golden rows, and hold the median against that of the version's first look, which is kept.
+
+    What is too slow is timed once more: another program may have kept the machine busy.
+
+    :raises SlipwayError: something that is needed could not be read.
+    """
+    if parts.is_decoupled():
+        return left_out("latency", "a decoupled model is not timed: it answers over streams alone")
+    golden, _ = parts.golden()
+    key = latency_reference_key(parts.spec.model, parts.manifest.version)
+    asked = parts.spec.revalidation
+    measured = _timed(parts, golden)
+    content = parts.store.read(key, most_bytes=LatencyReference.limit_bytes)
+    if content is None:
+        reference = LatencyReference(at=now, run=run_id, **measured)
+        parts.store.write_once(key, reference.to_bytes())
+        told = f"no reference yet: p50 {measured['p50_ms']:.1f} ms is kept for the runs to come"
+        return no_reference("latency", told, **measured)
+    reference = LatencyReference.from_bytes(content, parts.store.uri(key))
+    limit_ms = max(reference.p50_ms * asked.latency_ratio_max, reference.p50_ms + asked.latency_slack_ms)
+    if measured["p50_ms"] > limit_ms:
+        measured = min(measured, _timed(parts, golden), key=lambda one: one["p50_ms"])
+    told = f"p50 {measured['p50_ms']:.1f} ms, at the first look {reference.p50_ms:.1f} ms; at most {limit_ms:.1f} ms"
+    numbers = {**measured, "reference_p50_ms": reference.p50_ms, "limit_p50_ms": limit_ms}
+    if measured["p50_ms"] > limit_ms:
+        return differs("latency", told, ["the median latency is above its limit"], **numbers)
+    return passed("latency", told, **numbers)
+
+
+def _timed(parts: GoldenParts, golden: GoldenSet) -> dict[str, Any]:
+    rows = [inputs for _, inputs in golden.batches(1)]
+    asked = [rows[number % len(rows)] for number in range(_WARM_UP + min(_MEASURED, 4 * len(rows)))]
+    replies = parts.server.post_each([_post(parts, inputs) for inputs in asked])[_WARM_UP:]
+    refused = [reply for reply in replies if reply.status != 200]
+    if refused:
+        raise UserError(
+            "golden requests are answered with an error, so nothing can be timed",
+            expected="HTTP 200",
+            found=_shown(refused[0]),
+            remedy="see the check of the answers",
+        )
+    taken_ms = sorted(reply.latency_ms for reply in replies)
+    return {
+        "p50_ms": statistics.median(taken_ms),
+        "p95_ms": taken_ms[min(len(taken_ms) - 1, int(0.95 * len(taken_ms)))],
+        "requests": len(taken_ms),
+    }
+
+
+def _post(parts: GoldenParts, inputs: dict[str, np.ndarray]) -> tuple[str, bytes, Mapping[str, str]]:
+    request = golden_request(parts.spec.model, parts.manifest.signature, inputs)
+    return request.path, request.body, request.headers
+
+
+def _output(reply: Reply, output: str) -> np.ndarray:
+    """Return one output of an answer.
+
+    :raises ModelInvalidError: the answer has none of that name, or is none.
+    """
+    from tritonclient.http import InferenceServerClient
+    from tritonclient.utils import InferenceServerException
+
+    length = reply.headers.get(_HEADER_LENGTH)
+    try:
+        parsed = InferenceServerClient.parse_response_body(
+            reply.body, header_length=None if length is None else int(length)
+        )
+        found = parsed.as_numpy(output)
+    except (ValueError, KeyError, TypeError, AttributeError, InferenceServerException):
+        found = None
+    if found is None:
+        raise ModelInvalidError(
+            f"the live version's answer has no output {output!r}",
+            expected="the outputs that the manifest names",
+            found="none, or no answer of Triton's",
+            remedy="look at the live server",
+        )
+    return np.asarray(found)
+
+
+def _shown(reply: Reply) -> str:
+    return f"HTTP {reply.status}: {reply.body[:200].decode(errors='replace')}"

@@ -1,0 +1,110 @@
+"""What is live is changed behind everybody's back, and model_revalidation looks at it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from include.model_release.operations.layout import revalidation_prefix, revalidation_report_key
+from include.model_release.operations.revalidation.findings import Finding, finding_key
+from include.model_release.operations.revalidation.report import ModelReport
+from include.sandbox.demo.airflow_client import DagRun
+from include.sandbox.host.settings import LOOPBACK
+from tests.support.e2e.release_files import DRIFTING
+from tests.support.e2e.running_sandbox import NAMESPACE, Ended, RunningSandbox, finished
+
+REVALIDATION_DAG = "model_revalidation"
+BY_HAND = 'parameters { key: "changed" value { string_value: "by hand" } }'
+_REPOSITORY = re.compile(rf"--model-repository=(?P<folder>.*/{DRIFTING}-predictor-\d+/repository)")
+
+
+@dataclass(frozen=True)
+class DriftStory:
+    """Version 1 is released; a byte of it is changed in the bucket, and the configuration of its server by hand.
+
+    KServe's Triton takes no loads over its API. So somebody edits the file in the pod and ends the server, which comes
+    up again with what lies there. `page` is the model's, `run_page` the run's.
+    """
+
+    first: Ended
+    changed_key: str
+    looked: DagRun
+    report: ModelReport
+    page: str
+    run_page: str
+    findings: dict[str, Finding]
+
+
+def drift_story(sandbox: RunningSandbox) -> DriftStory:
+    """A model that nobody releases anew."""
+    first = sandbox.release(DRIFTING, 1)
+    key = f"models/{DRIFTING}/1/repository/{DRIFTING}/1/model.onnx"
+    content = sandbox.read(key)
+    sandbox.s3.put_object(
+        Bucket=sandbox.settings.bucket, Key=key, Body=content[:-1] + bytes([content[-1] ^ 1])
+    )
+    sandbox.wait(lambda: _is_live(sandbox), "version 1 is live")
+    _change_configuration()
+    sandbox.wait(lambda: _serves_by_hand(sandbox), "the server is back with the other configuration")
+    run_id = sandbox.airflow.start_run(REVALIDATION_DAG, {"model": DRIFTING}).run_id
+    looked = sandbox.wait(
+        lambda: finished(sandbox.airflow.run(REVALIDATION_DAG, run_id)), f"{run_id} of revalidation ends"
+    )
+    report_key = revalidation_report_key(run_id, DRIFTING)
+    return DriftStory(
+        first=first,
+        changed_key=key,
+        looked=looked,
+        report=ModelReport.from_bytes(sandbox.read(report_key), report_key),
+        page=sandbox.read(f"{report_key.removesuffix('.json')}.html").decode(),
+        run_page=sandbox.read(f"{revalidation_prefix(run_id)}page.html").decode(),
+        findings=_findings(sandbox),
+    )
+
+
+def _findings(sandbox: RunningSandbox) -> dict[str, Finding]:
+    names = ("1-published", "1-configuration")
+    keys = {name: finding_key(DRIFTING, name) for name in names}
+    return {name: Finding.from_bytes(sandbox.read(key), key) for name, key in keys.items()}
+
+
+def _is_live(sandbox: RunningSandbox) -> bool | None:
+    service = sandbox.service(DRIFTING)
+    return (service is not None and service.ready and service.alone(service.stable_revision)) or None
+
+
+def _change_configuration() -> None:
+    """Edit the configuration in the pod of the live revision, and end its server."""
+    for process in psutil.process_iter(["cmdline"]):
+        found = _REPOSITORY.search(" ".join(process.info["cmdline"] or ()))
+        if found is not None:
+            file = Path(found["folder"]) / DRIFTING / "config.pbtxt"
+            file.write_text(f"{file.read_text()}\n{BY_HAND}\n")
+            process.terminate()
+            return
+    raise AssertionError(f"no server of {DRIFTING} runs")
+
+
+def _serves_by_hand(sandbox: RunningSandbox) -> bool | None:
+    """True once users' way leads to a server with the other configuration, and the cluster says that it is ready."""
+    try:
+        config = _ask(sandbox, f"/v2/models/{DRIFTING}/config")
+    except (OSError, HTTPException, ValueError):
+        return None
+    return ("changed" in config.get("parameters", {}) and _is_live(sandbox)) or None
+
+
+def _ask(sandbox: RunningSandbox, path: str) -> dict[str, Any]:
+    connection = HTTPConnection(LOOPBACK, sandbox.settings.ports.ingress, timeout=10)
+    try:
+        host = sandbox.settings.service_host(DRIFTING, NAMESPACE)
+        connection.request("GET", path, headers={"Host": host})
+        return dict(json.loads(connection.getresponse().read()))
+    finally:
+        connection.close()
