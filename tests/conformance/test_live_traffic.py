@@ -74,14 +74,14 @@ def live(knative: Rollouts, tmp_path: Path) -> Iterator[Live]:
     }
     cluster = knative.cluster
     logs = cluster.plane.folder / "logs" / knative.namespace
-    with data_plane(repositories, logs, cluster.kubelet.runtimes) as envoy:
+    with data_plane(repositories, logs, cluster.kubelet.runtimes) as plane:
         behaviour = cluster.gateway.of(knative.namespace)
-        behaviour.lead = envoy.lead
+        behaviour.lead = plane.ingress.lead
         manifest = knative.manifest(1)
         manifest["spec"]["predictor"]["model"]["storageUri"] = live_uri(knative, DOUBLES)
         knative.bring(FirstDeploy(manifest), limit_s=LOAD_LIMIT_S)
         knative.until_served({"digits-predictor-00001": 100})
-        with Load(envoy.port) as load:
+        with Load(plane.port) as load:
             yield Live(knative, load)
         behaviour.lead = None
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from include.model_release.errors import SlipwayError, SpecError
-from include.model_release.rollout.actions import PatchRoutes
+from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
 from include.model_release.rollout.fields import deployment_mode
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import (
@@ -46,10 +46,10 @@ NOTE_TIMEOUT_S = 60.0
 
 
 def observe_service(hook: KServeHook) -> Observed | None:
-    """Observe the InferenceService and, where its dialect keeps traffic and pods there, its HTTPRoutes and Deployments.
+    """Observe the InferenceService and what KServe has made of it: in Standard mode its HTTPRoutes and Deployments, in
+    Knative mode its Knative Service.
 
-    Routes and Deployments are read last: they are never older than the object that a patch then names by its
-    resourceVersion.
+    These are read last: they are never older than the object that a patch then names by its resourceVersion.
 
     :returns: None where it does not exist.
     """
@@ -57,18 +57,20 @@ def observe_service(hook: KServeHook) -> Observed | None:
     if service is None:
         return None
     if deployment_mode(service) != "Standard":
-        return observe(service)
+        return observe(service, behind=hook.knative_service())
     return observe(service, hook.routes(), hook.deployments())
 
 
 def perform(
     hook: KServeHook,
-    action: Create | Patch | Expose | Delete | PatchRoutes,
+    action: Create | Patch | Expose | Delete | Fallback,
     permit: Callable[[], None] | None = None,
+    limit_s: float | None = None,
 ) -> bool:
     """Send one action to the cluster.
 
     :param permit: is asked before a patch, see `reconcile`.
+    :param limit_s: when to give the answer to a patch up, see `Act`.
     :returns: False where the object has changed since it was observed.
     :raises SpecError: no canary could ever work on what is to be created.
     """
@@ -76,7 +78,7 @@ def perform(
         case Patch():
             if permit is not None:
                 permit()
-            return hook.patch(action.body)
+            return hook.patch(action.body, limit_s)
         case Create():
             _require_possible(hook, action)
             return hook.create(action.body)
@@ -84,6 +86,8 @@ def perform(
             return hook.expose(action.body)
         case PatchRoutes():
             return hook.patch_routes(action)
+        case PatchTraffic():
+            return hook.patch_traffic(action)
         case Delete():
             return hook.delete(action.uid, action.resource_version)
 
@@ -149,7 +153,7 @@ def reconcile(
             case Observe():
                 return Saw(observe_service(hook))
             case Act():
-                return Acted(perform(hook, step.action, permit))
+                return Acted(perform(hook, step.action, permit, step.limit_s))
             case Pause():
                 tell(step.after)
                 time.sleep(step.seconds)
@@ -204,7 +208,7 @@ async def reconcile_async(
             case Observe():
                 return Saw(await calls.run(lambda: observe_service(hook)))
             case Act():
-                return Acted(await calls.run(lambda: perform(hook, step.action, permit)))
+                return Acted(await calls.run(lambda: perform(hook, step.action, permit, step.limit_s)))
             case Pause():
                 await asyncio.sleep(step.seconds)
                 if step.after is not None:

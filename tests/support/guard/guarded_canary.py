@@ -213,9 +213,18 @@ class StoreCluster:
         services = self._world.store.list(SERVICES)
         return Snapshot(tuple(services), tuple(leases), server_time=self.server_time)
 
-    def patch_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+    def patch_service(
+        self, namespace: str, name: str, body: Mapping[str, Any], limit_s: float | None = None
+    ) -> bool:
         """A merge patch of the store's object."""
         return self._write("patch_service", SERVICES, namespace, name, body)
+
+    def knative_service(self, namespace: str, name: str) -> None:
+        """There is none."""
+
+    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """There is none."""
+        return False
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """A merge patch of the store's object."""

@@ -46,6 +46,10 @@ class ServiceDouble:
         self.model.settle(rounds=1)
         return self.model.as_object()
 
+    def knative_service(self) -> dict[str, Any] | None:
+        """Reads the Knative Service."""
+        return None if self.model is None else self.model.knative_service()
+
     def create(self, manifest: dict[str, Any]) -> bool:
         """Creates the InferenceService."""
         self.model = KnativeModel()
@@ -57,7 +61,7 @@ class ServiceDouble:
         self.model = None
         return True
 
-    def patch(self, body: dict[str, Any]) -> bool:
+    def patch(self, body: dict[str, Any], limit_s: float | None = None) -> bool:
         """Patches, unless a conflict is due."""
         if self.conflicts:
             self.conflicts -= 1
