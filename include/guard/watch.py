@@ -176,10 +176,12 @@ class Guard:
             if end is None:
                 return
             self._ends[observed.uid] = end
-        self._go_on(self._with_what_is_behind(observed), end)
+        else:
+            observed = self._with_what_is_behind(observed)
+        self._go_on(observed, end)
 
     def _with_what_is_behind(self, observed: Observed) -> Observed:
-        """Return the observation of a canary that is being ended, with its Knative Service in Knative mode."""
+        """Return the observation of a canary whose end was tried already, with its Knative Service in Knative mode."""
         if observed.standard is not None:
             return observed
         found = self._cluster.knative_service(observed.namespace, knative_service_name(observed.name))

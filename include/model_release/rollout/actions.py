@@ -11,7 +11,7 @@ from include.model_release.rollout.observation import Observed
 # How long KServe may take to carry a rollback's weights on, to the HTTPRoutes or to Knative; as a rule it takes less
 # than one second.
 ROUTES_FOLLOW_S = 3.0
-# How long a patch that has a fallback is waited for at first. The API gives KServe's webhooks ten seconds.
+# How long an urgent patch is waited for at first. The API gives KServe's webhooks ten seconds.
 FALLBACK_AFTER_S = 3.0
 
 # The phases of a rollback; users are safe when the first is over.
@@ -119,13 +119,15 @@ class Create:
 class Patch:
     """Send `body` as a JSON merge patch; on 409 somebody was faster: look again, never force.
 
-    `fallback` is what takes users off the bad version where the patch meets an error.
+    `fallback` is what takes users off the bad version where the patch meets an error, if it is known already.
+    `is_urgent`: there is, or may be, such a way, so webhooks that hang are not waited for at first.
     """
 
     body: Mapping[str, Any]
     reason: str
     phase: str
     fallback: Fallback | None = None
+    is_urgent: bool = False
 
 
 @dataclass(frozen=True)

@@ -45,19 +45,19 @@ POLL_INTERVAL_S = 0.25
 NOTE_TIMEOUT_S = 60.0
 
 
-def observe_service(hook: KServeHook) -> Observed | None:
-    """Observe the InferenceService and what KServe has made of it: in Standard mode its HTTPRoutes and Deployments, in
-    Knative mode its Knative Service.
+def observe_service(hook: KServeHook, *, behind: bool = False) -> Observed | None:
+    """Observe the InferenceService and, where its dialect keeps traffic and pods there, its HTTPRoutes and Deployments.
 
     These are read last: they are never older than the object that a patch then names by its resourceVersion.
 
+    :param behind: whether the Knative Service is wanted too, in Knative mode.
     :returns: None where it does not exist.
     """
     service = hook.get()
     if service is None:
         return None
     if deployment_mode(service) != "Standard":
-        return observe(service, behind=hook.knative_service())
+        return observe(service, behind=hook.knative_service() if behind else None)
     return observe(service, hook.routes(), hook.deployments())
 
 
@@ -151,7 +151,7 @@ def reconcile(
     def carry_out(step: Observe | Act | Pause) -> Event:
         match step:
             case Observe():
-                return Saw(observe_service(hook))
+                return Saw(observe_service(hook, behind=step.behind))
             case Act():
                 return Acted(perform(hook, step.action, permit, step.limit_s))
             case Pause():
@@ -206,7 +206,7 @@ async def reconcile_async(
     async def carry_out(step: Observe | Act | Pause) -> Event:
         match step:
             case Observe():
-                return Saw(await calls.run(lambda: observe_service(hook)))
+                return Saw(await calls.run(lambda: observe_service(hook, behind=step.behind)))
             case Act():
                 return Acted(await calls.run(lambda: perform(hook, step.action, permit, step.limit_s)))
             case Pause():

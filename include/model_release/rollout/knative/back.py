@@ -172,6 +172,7 @@ def _patch_shield(observed: Observed, safe: str) -> Patch:
         "Take all users off the bad revision.",
         SHIELD,
         fallback=leading_back(observed, safe, SHIELD),
+        is_urgent=bool(safe),
     )
 
 

@@ -39,7 +39,7 @@ class UnnotedCanary:
 def canary(monkeypatch: pytest.MonkeyPatch) -> UnnotedCanary:
     """The service, looked at without an API."""
     service = UnnotedCanary()
-    monkeypatch.setattr(reconciler, "observe_service", lambda hook: hook.model.read())
+    monkeypatch.setattr(reconciler, "observe_service", lambda hook, **_: hook.model.read())
     monkeypatch.setattr(reconciler, "POLL_INTERVAL_S", 0.01)
     return service
 
