@@ -41,7 +41,9 @@ def test_a_good_version_is_promoted_and_no_request_fails(story: ReleaseStory) ->
     assert set(counted.last.answered_by) == {str(FIRST), str(GOOD)}
 
 
-def test_a_version_that_fails_live_is_rolled_back_by_the_judge(story: ReleaseStory) -> None:
+def test_a_version_that_fails_live_is_rolled_back_by_the_judge(
+    story: ReleaseStory, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Users end on the good version, and only the bad one has failed any."""
     assert (story.bad.run.state, story.bad.state.outcome) == ("failed", "rolled_back")
     (begun,) = [event for event in story.bad.events if event.kind == "rollback_started"]
@@ -54,6 +56,13 @@ def test_a_version_that_fails_live_is_rolled_back_by_the_judge(story: ReleaseSto
     begin, end = story.bad.times("weight_intended")[0], story.bad.times("release_finished")[0]
     span = CandidateSpan(BAD, begin.timestamp(), end.timestamp())
     assert set(story.traffic.failed_on([span])) == {BAD}
+    canary = story.bad.report["canary"]
+    with capsys.disabled():
+        print(
+            f"\nusers' requests over the three releases: {story.traffic.last.requests}, by version "
+            f"{dict(story.traffic.last.answered_by)}; failed {story.traffic.last.failed}, all of them on version {BAD}, "
+            f"{canary['seconds_from_first_bad_answer_to_weight_0']:.1f} s from its first bad answer to weight 0"
+        )
 
 
 def test_the_pods_of_a_release_run_by_the_rights_that_are_documented(story: ReleaseStory) -> None:
