@@ -56,11 +56,11 @@ def test_a_version_that_fails_live_is_rolled_back_by_the_judge(
     begin, end = story.bad.times("weight_intended")[0], story.bad.times("release_finished")[0]
     span = CandidateSpan(BAD, begin.timestamp(), end.timestamp())
     assert set(story.traffic.failed_on([span])) == {BAD}
-    canary = story.bad.report["canary"]
+    canary, met = story.bad.report["canary"], story.traffic.last
     with capsys.disabled():
         print(
-            f"\nusers' requests over the three releases: {story.traffic.last.requests}, by version "
-            f"{dict(story.traffic.last.answered_by)}; failed {story.traffic.last.failed}, all of them on version {BAD}, "
+            f"\nusers' requests over the three releases: {met.requests}, good answers by version "
+            f"{dict(met.answered_by)}; failed {met.failed}, all of them on version {BAD}, "
             f"{canary['seconds_from_first_bad_answer_to_weight_0']:.1f} s from its first bad answer to weight 0"
         )
 
