@@ -134,7 +134,7 @@ def test_users_leave_the_candidate_while_kserve_hangs(live: Live, capsys: pytest
     finally:
         resumed_s = time.monotonic()
         processes.resume("kserve-manager")
-    again.join(LOAD_LIMIT_S)
+    again.join(2 * LOAD_LIMIT_S)
     assert not again.is_alive()
     assert set(live.answers_of(50)) == {"http 2", "grpc 2"}
     more = live.load.answers - before
