@@ -1,4 +1,4 @@
-"""What the guard asks of the Kubernetes API: three lists, three patches, one event."""
+"""What the guard asks of the Kubernetes API: three lists, one object, four patches, one event."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from include.model_release.rollout.fields import deployment_mode
 # Nobody is there to correct an object: one that the API server refuses is tried again, as all else.
 _SERVICES = ObjectKind("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
 _ROUTES = ObjectKind("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute")
+_KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
 _LEASES = ObjectKind(lease.GROUP, lease.API_VERSION, lease.PLURAL, "Lease")
 
 
@@ -57,9 +58,26 @@ class Cluster:
         leases, server_time = self._list(_LEASES, label_selector=lease.SELECTOR)
         return Snapshot(tuple(services), tuple(leases), self._routes(services), server_time)
 
-    def patch_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
-        """Merge-patch an InferenceService; False: it has changed since it was read, or is gone."""
-        return self._objects.patch(_SERVICES, namespace, name, body) is not None
+    def patch_service(
+        self, namespace: str, name: str, body: Mapping[str, Any], limit_s: float | None = None
+    ) -> bool:
+        """Merge-patch an InferenceService; False: it has changed since it was read, or is gone.
+
+        :param limit_s: when to give the answer up; None: when KServe's webhooks must have answered.
+        """
+        return self._objects.patch(_SERVICES, namespace, name, body, limit_s=limit_s) is not None
+
+    def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return a Knative Service; None: there is none, or it cannot be seen. To set a weight takes none."""
+        try:
+            return self._objects.read(_KNATIVE_SERVICES, namespace, name)
+        except ClusterUnavailableError as error:
+            say("knative_service_not_seen", logging.WARNING, found=str(error))
+            return None
+
+    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """Merge-patch a Knative Service of KServe's; False: it has changed since it was read, or is gone."""
+        return self._objects.patch(_KNATIVE_SERVICES, namespace, name, body) is not None
 
     def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch an HTTPRoute of KServe's; False: it has changed since it was read, or is gone."""

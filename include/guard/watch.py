@@ -11,7 +11,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Protocol
@@ -20,8 +20,9 @@ from include.guard.cluster import Snapshot
 from include.guard.log import say
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.lease_limits import DEFAULT_LEASE_S
-from include.model_release.rollout.actions import PatchRoutes
+from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
 from include.model_release.rollout.fields import API_VERSION
+from include.model_release.rollout.knative_view import knative_service, knative_service_name
 from include.model_release.rollout.lease import Lease, LeaseWatch, ending, lease_name, parse_lease
 from include.model_release.rollout.next_action import (
     Action,
@@ -58,8 +59,16 @@ class ClusterApi(Protocol):
     def snapshot(self) -> Snapshot:
         """Look at everything once."""
 
-    def patch_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+    def patch_service(
+        self, namespace: str, name: str, body: Mapping[str, Any], limit_s: float | None = None
+    ) -> bool:
         """Merge-patch an InferenceService; False: look again."""
+
+    def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return a Knative Service; None: there is none, or it cannot be seen."""
+
+    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """Merge-patch a Knative Service; False: look again."""
 
     def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """Merge-patch an HTTPRoute; False: look again."""
@@ -167,7 +176,16 @@ class Guard:
             if end is None:
                 return
             self._ends[observed.uid] = end
+        else:
+            observed = self._with_what_is_behind(observed)
         self._go_on(observed, end)
+
+    def _with_what_is_behind(self, observed: Observed) -> Observed:
+        """Return the observation of a canary whose end was tried already, with its Knative Service in Knative mode."""
+        if observed.standard is not None:
+            return observed
+        found = self._cluster.knative_service(observed.namespace, knative_service_name(observed.name))
+        return replace(observed, knative=knative_service(found, observed.name, observed.uid))
 
     def _judge(self, observed: Observed, lease: Lease | None, server_time: datetime | None) -> _End | None:
         """Return whether the canary is to be ended; if so, nobody can renew its lease any more."""
@@ -227,18 +245,18 @@ class Guard:
         elif isinstance(step, GiveUp):
             self._ends.pop(observed.uid)
             self._leave_alone(observed, step, end.reason)
-        elif isinstance(step, Act) and isinstance(step.action, Patch | PatchRoutes):
-            end.reconciler.next(self._send(step.action, observed, end), self._clock())
+        elif isinstance(step, Act) and isinstance(step.action, Patch | PatchRoutes | PatchTraffic):
+            end.reconciler.next(self._send(step.action, observed, end, step.limit_s), self._clock())
         elif isinstance(step, Pause) and step.after is not None:
             action = step.after.action
             self._say_once(observed, "waiting", phase=action.phase, found=action.reason)
 
-    def _send(self, patch: Patch | PatchRoutes, observed: Observed, end: _End) -> Event:
-        """Patch the InferenceService, or its routes, and return what came of it."""
+    def _send(self, patch: Patch | Fallback, observed: Observed, end: _End, limit_s: float | None) -> Event:
+        """Patch the InferenceService, or what KServe has made of it, and return what came of it."""
         try:
-            accepted = self._patch(patch, observed)
+            accepted = self._patch(patch, observed, limit_s)
         except ClusterUnavailableError as error:
-            # That routes cannot be written is part of what the guard waits for from then on.
+            # That a fallback cannot be written is part of what the guard waits for from then on.
             if isinstance(patch, Patch):
                 self._say_once(observed, "tried_in_vain", logging.ERROR, found=str(error))
             return Failed(error)
@@ -246,11 +264,15 @@ class Guard:
         _say(observed, "patched" if accepted else "conflict", phase=patch.phase, doing=patch.reason)
         return Acted(accepted)
 
-    def _patch(self, patch: Patch | PatchRoutes, observed: Observed) -> bool:
+    def _patch(self, patch: Patch | Fallback, observed: Observed, limit_s: float | None) -> bool:
         namespace = observed.namespace
-        if isinstance(patch, Patch):
-            return self._cluster.patch_service(namespace, observed.name, patch.body)
-        return all(self._cluster.patch_route(namespace, one.name, one.body) for one in patch.patches)
+        match patch:
+            case Patch():
+                return self._cluster.patch_service(namespace, observed.name, patch.body, limit_s)
+            case PatchTraffic():
+                return self._cluster.patch_knative_service(namespace, patch.name, patch.body)
+            case PatchRoutes():
+                return all(self._cluster.patch_route(namespace, one.name, one.body) for one in patch.patches)
 
     def _leave_alone(self, observed: Observed, gives_up: GiveUp, expired: str) -> None:
         self._left_alone.add(observed.uid)

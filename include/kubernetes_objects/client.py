@@ -28,9 +28,10 @@ from include.kubernetes_objects.kind import ObjectKind
 from include.model_release.errors import ClusterUnavailableError, SpecError
 
 # To connect, and to answer. A list may be long; a write may pass admission webhooks, which have ten seconds themselves.
-READ_TIMEOUT_S = (3.0, 5.0)
-LIST_TIMEOUT_S = (3.0, 10.0)
-WRITE_TIMEOUT_S = (3.0, 15.0)
+CONNECT_LIMIT_S = 3.0
+READ_TIMEOUT_S = (CONNECT_LIMIT_S, 5.0)
+LIST_TIMEOUT_S = (CONNECT_LIMIT_S, 10.0)
+WRITE_TIMEOUT_S = (CONNECT_LIMIT_S, 15.0)
 _BODY_LIMIT = 500
 
 
@@ -110,10 +111,18 @@ class KubernetesObjects:
                 return None
 
     def patch(
-        self, kind: ObjectKind, namespace: str, name: str, body: Mapping[str, Any]
+        self,
+        kind: ObjectKind,
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        limit_s: float | None = None,
     ) -> dict[str, Any] | None:
         """Apply a merge patch and return the object as stored; None: it has changed since it was read, or is gone.
 
+        :param limit_s: when to give the answer up; then nobody knows whether it was applied. None: when a webhook must
+            have answered.
         :param body: a mapping with ``metadata.resourceVersion``. A mapping and not a list: for a list too the client
             would send the content type of a merge patch.
         """
@@ -121,7 +130,10 @@ class KubernetesObjects:
             try:
                 return _object(
                     self._custom.patch_namespaced_custom_object(
-                        *_collection(kind, namespace), name, dict(body), _request_timeout=WRITE_TIMEOUT_S
+                        *_collection(kind, namespace),
+                        name,
+                        dict(body),
+                        _request_timeout=WRITE_TIMEOUT_S if limit_s is None else (CONNECT_LIMIT_S, limit_s),
                     )
                 )
             except ApiException as error:

@@ -46,6 +46,7 @@ def pytest_report_header() -> list[str]:
     return [
         *lines,
         "by hand: scheduler, kubelets, ingress and Gateway controllers; real Triton and Envoy in test_live_traffic.py",
+        "and test_release.py, which has a real Airflow too; its pods are processes",
         "not here: the weights of HTTPRoutes, which KServe writes after 0.20 only: the emulator stands for them",
     ]
 

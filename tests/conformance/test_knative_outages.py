@@ -10,6 +10,7 @@ import pytest
 
 from include.model_release.errors import TimedOutError, TransientError
 from include.model_release.rollout.next_action import Done, RollBack, StartCanary
+from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
 from tests.support.conformance.users import UsersWay
 
@@ -61,12 +62,18 @@ def test_an_api_that_hangs_is_given_up_in_seconds(
     roll_back_to_the_end(knative, users)
 
 
-def test_a_kserve_that_hangs_lets_nothing_be_written(
+def test_a_kserve_that_hangs_holds_no_user_back(
     knative: Rollouts, users: UsersWay, hanging: Callable[[str], Iterator[None]]
 ) -> None:
-    """KServe's webhooks see every change; the same call goes on afterwards."""
-    with hanging("kserve-manager"), pytest.raises(TransientError):
-        knative.bring(RollBack(uri(1), uri(2)))
+    """KServe's webhooks see every change of the InferenceService, so the Knative Service's traffic is written. Nobody
+    is said to be safe by that; the same call goes on afterwards.
+    """
+    with hanging("kserve-manager"):
+        with pytest.raises(TransientError):
+            knative.bring(RollBack(uri(1), uri(2)))
+        wait_until(lambda: users.versions_now() == {uri(1): 100}, "users are off the candidate")
+        assert knative.service()["spec"]["predictor"]["canaryTrafficPercent"] == 50
+        assert knative.told[-1].users_safe_s is None
     roll_back_to_the_end(knative, users)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from include.model_release.rollout.observation import Observed
 
-# How long KServe may take to write a rollback's weights into the HTTPRoutes; as a rule it takes less than one second.
+# How long KServe may take to carry a rollback's weights on, to the HTTPRoutes or to Knative; as a rule it takes less
+# than one second.
 ROUTES_FOLLOW_S = 3.0
+# How long an urgent patch is waited for at first. The API gives KServe's webhooks ten seconds.
+FALLBACK_AFTER_S = 3.0
 
 # The phases of a rollback; users are safe when the first is over.
 SHIELD, RESTORE, BOOT, RELEASE_TRAFFIC = "shield", "restore", "boot", "release"
@@ -116,13 +119,15 @@ class Create:
 class Patch:
     """Send `body` as a JSON merge patch; on 409 somebody was faster: look again, never force.
 
-    `fallback` is what takes users off the bad version where the patch meets an error.
+    `fallback` is what takes users off the bad version where the patch meets an error, if it is known already.
+    `is_urgent`: there is, or may be, such a way, so webhooks that hang are not waited for at first.
     """
 
     body: Mapping[str, Any]
     reason: str
     phase: str
-    fallback: PatchRoutes | None = None
+    fallback: Fallback | None = None
+    is_urgent: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,21 @@ class PatchRoutes:
     patches: tuple[RoutePatch, ...]
     reason: str
     phase: str
+    what: ClassVar[str] = "HTTPRoutes"
+
+
+@dataclass(frozen=True)
+class PatchTraffic:
+    """Write the traffic of the Knative Service `name`, which KServe has made and does not change; on 409 look again."""
+
+    name: str
+    body: Mapping[str, Any]
+    reason: str
+    phase: str
+    what: ClassVar[str] = "Knative Service"
+
+
+Fallback = PatchRoutes | PatchTraffic
 
 
 @dataclass(frozen=True)
@@ -172,7 +192,7 @@ class Wait:
     phase: str
     failure: str | None = None
     users_safe: bool = False
-    fallback: PatchRoutes | None = None
+    fallback: Fallback | None = None
     fallback_after_s: float = ROUTES_FOLLOW_S
 
 

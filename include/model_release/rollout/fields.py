@@ -77,6 +77,29 @@ def conditions(status: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
     return [item for item in items(status.get("conditions")) if item.get("type") == kind]
 
 
+def is_made_for(metadata: Mapping[str, Any], service: str, uid: str) -> bool:
+    """Tell whether KServe has made an object for this very InferenceService, and keeps it as it wants it."""
+    return any(
+        one.get("kind") == "InferenceService"
+        and one.get("controller") is True
+        and (one.get("name"), one.get("uid")) == (service, uid)
+        for one in items(metadata.get("ownerReferences"))
+    )
+
+
+def load_failure(model_status: Mapping[str, Any], latest_created: str) -> str | None:
+    """Return why the newest revision does not load; None unless it is blocked now, for old failures stay in
+    the status.
+    """
+    if model_status.get("transitionStatus") not in ("BlockedByFailedLoad", "InvalidSpec"):
+        return None
+    info = mapping(model_status.get("lastFailureInfo"))
+    if text(info.get("modelRevisionName")) not in ("", latest_created):
+        return None
+    words = [text(model_status.get("transitionStatus")), text(info.get("reason")), text(info.get("message"))]
+    return ": ".join(word for word in words if word)
+
+
 def mapping(value: Any) -> Mapping[str, Any]:
     """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}

@@ -18,7 +18,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.rollout.fields import conditions, is_percent, items, percent, text
+from include.model_release.rollout.fields import (
+    conditions,
+    is_made_for,
+    is_percent,
+    items,
+    mapping,
+    percent,
+    text,
+)
 
 ROUTE_READY = "PredictorRouteReady"
 
@@ -36,6 +44,31 @@ class KnativeView:
     urls: Mapping[str, str]
     route_pending: str
     route_told: bool
+
+
+@dataclass(frozen=True)
+class KnativeService:
+    """The Knative Service that KServe has made of the predictor: what its spec asks Knative to lead users to."""
+
+    name: str
+    resource_version: str
+    targets: tuple[Mapping[str, Any], ...]
+
+
+def knative_service_name(service: str) -> str:
+    """Return the name of the Knative Service that KServe makes of an InferenceService's predictor."""
+    return f"{service}-predictor"
+
+
+def knative_service(found: Mapping[str, Any] | None, service: str, uid: str) -> KnativeService | None:
+    """Read the Knative Service of an InferenceService; None where it is not KServe's, or cannot be read whole."""
+    metadata = mapping(mapping(found).get("metadata"))
+    targets = mapping(mapping(found).get("spec")).get("traffic")
+    known = items(targets)
+    is_whole = isinstance(targets, list) and len(known) == len(targets)
+    if not is_made_for(metadata, service, uid) or not known or not is_whole:
+        return None
+    return KnativeService(text(metadata.get("name")), text(metadata.get("resourceVersion")), tuple(known))
 
 
 def knative_view(status: Mapping[str, Any], component: Mapping[str, Any], wanted: int | None) -> KnativeView:

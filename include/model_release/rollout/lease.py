@@ -172,18 +172,19 @@ def lease_manifest(
     }
 
 
-def renewal(lease: Lease, now: datetime, holder: str = "") -> dict[str, Any]:
+def renewal(lease: Lease, now: datetime, holder: str = "", lease_s: int = 0) -> dict[str, Any]:
     """Return the merge patch that renews a lease; on 409 look again. Raises ValueError for one that was ended.
 
-    `holder` takes it over, where it is another's (see `HolderIdentity.may_take_over`). The label is said anew, without
-    which a guard would not see the lease.
+    `holder` takes it over, where it is another's (see `HolderIdentity.may_take_over`), and `lease_s` is how long it
+    lasts from then on; 0: as long as before. The label is said anew, without which a guard would not see the lease.
     """
     if lease.is_ended:
         raise ValueError(f"the lease {lease.namespace}/{lease.name} was ended by {lease.ended_by}")
     taken_over = {"holderIdentity": holder} if holder not in ("", lease.holder) else {}
+    lasts = {"leaseDurationSeconds": lease_s} if lease_s not in (0, lease.lease_s) else {}
     return {
         "metadata": {"resourceVersion": lease.resource_version, "labels": {MANAGED_BY: MANAGER}},
-        "spec": {"renewTime": micro_time(now), **taken_over},
+        "spec": {"renewTime": micro_time(now), **taken_over, **lasts},
     }
 
 

@@ -45,6 +45,7 @@ from include.model_release.rollout.fields import (
     condition_is_true,
     deployment_mode,
     is_percent,
+    load_failure,
     mapping,
     percent,
     text,
@@ -52,7 +53,7 @@ from include.model_release.rollout.fields import (
     transformer_digest,
     whole,
 )
-from include.model_release.rollout.knative_view import knative_view
+from include.model_release.rollout.knative_view import KnativeService, knative_service, knative_view
 from include.model_release.rollout.preflight import preflight
 from include.model_release.rollout.standard_view import (
     CanaryEntry,
@@ -91,8 +92,9 @@ class Observed:
     to do what `traffic` says; in the Knative dialect `route_pending` is why it is not, and `route_told` whether the
     status tells of that at all. `urls` are the addresses, by revision, that lead to that revision alone, whatever its
     weight. `obstacles` are the reasons why no canary can work here, `transformer` is the transformer's digest.
-    `standard` is what only that dialect has; None tells Knative. `unreadable` names what of the canary in the spec is
-    of no known form: it reads as if the candidate had everyone, which a rollback can go on from and nothing else.
+    `standard` is what only that dialect has; None tells Knative. `knative` is the Knative Service behind it, where
+    it was read. `unreadable` names what of the canary in the spec is of no known form: it reads as if the candidate had
+    everyone, which a rollback can go on from and nothing else.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Observed:
     obstacles: tuple[str, ...] = ()
     transformer: str = NO_TRANSFORMER
     standard: StandardView | None = None
+    knative: KnativeService | None = None
     unreadable: tuple[str, ...] = ()
 
     @property
@@ -275,12 +278,14 @@ def observe(
     isvc: Mapping[str, Any],
     routes: Iterable[Mapping[str, Any]] = (),
     deployments: Iterable[Mapping[str, Any]] | None = None,
+    behind: Mapping[str, Any] | None = None,
 ) -> Observed:
     """Read an InferenceService (v1beta1, as the API returns it); a missing status reads as "nothing happened
     yet".
 
     `routes` are its HTTPRoutes and `deployments` its Deployments (None: they could not be read), among others perhaps;
-    only the Standard mode looks at them. Where no mode is named it is Knative.
+    only the Standard mode looks at them. `behind` is the Knative mode's Knative Service (None: it was not read, or
+    cannot be). Where no mode is named it is Knative.
     """
     if deployment_mode(isvc) == "Standard":
         return _observe_standard(isvc, list(routes), deployments)
@@ -302,9 +307,12 @@ def observe(
         route_pending=view.route_pending,
         route_told=view.route_told,
         urls=view.urls,
-        failure=_failure(mapping(status.get("modelStatus")), text(component.get("latestCreatedRevision"))),
+        failure=load_failure(
+            mapping(status.get("modelStatus")), text(component.get("latestCreatedRevision"))
+        ),
         annotations=texts(metadata.get("annotations")),
         obstacles=preflight(isvc),
+        knative=knative_service(behind, text(metadata.get("name")), text(metadata.get("uid"))),
         unreadable=()
         if told_percent is None or is_percent(told_percent)
         else ("spec.predictor.canaryTrafficPercent",),
@@ -354,7 +362,7 @@ def _observe_standard(
         traffic_current=view.route.current,
         urls=_standard_urls(view),
         # It is about the stable predictor's pods; KServe says nothing about why a canary does not come up.
-        failure=_failure(model_status, "") if own is None else None,
+        failure=load_failure(model_status, "") if own is None else None,
         annotations=_notes(isvc, view, own),
         obstacles=preflight(isvc, routes),
         standard=view,
@@ -381,16 +389,3 @@ def _notes(isvc: Mapping[str, Any], view: StandardView, own: CanaryEntry | None)
 
 def _ours(notes: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in notes.items() if key.startswith(ANNOTATION_PREFIX)}
-
-
-def _failure(model_status: Mapping[str, Any], latest_created: str) -> str | None:
-    """Return why the newest revision does not load; None unless it is blocked now, for old failures stay in
-    the status.
-    """
-    if model_status.get("transitionStatus") not in ("BlockedByFailedLoad", "InvalidSpec"):
-        return None
-    info = mapping(model_status.get("lastFailureInfo"))
-    if text(info.get("modelRevisionName")) not in ("", latest_created):
-        return None
-    words = [text(model_status.get("transitionStatus")), text(info.get("reason")), text(info.get("message"))]
-    return ": ".join(word for word in words if word)

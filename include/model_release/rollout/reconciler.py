@@ -19,7 +19,9 @@ The rules, for everybody:
 - *In vain.* A wait may name what to do when it has lasted for so long (`Wait.fallback`). That is done again after as
   long. Where it cannot be done, that is said with the wait's reason, and the wait goes on.
 - *Refused.* A patch may name what to do when it meets an error (`Patch.fallback`): that is done on a new observation.
-  Whatever comes of it, the patch's error counts afterwards as it does without.
+  Whatever comes of it, the patch's error counts afterwards as it does without. The first patch that is urgent is given
+  up early, so that users do not wait for webhooks that hang; that is no error, and it is sent again with all its time.
+- *Behind.* What KServe has made in Knative mode is read only on the way back, and not before the first patch.
 - *Time.* When `Limits.timeout_s` is over, give up. What is reached at the last observation is reached.
 """
 
@@ -39,15 +41,16 @@ from include.model_release.errors import (
     TransientError,
 )
 from include.model_release.rollout.actions import (
+    FALLBACK_AFTER_S,
     Action,
     Create,
     Delete,
     Done,
     Expose,
+    Fallback,
     Goal,
     Impossible,
     Patch,
-    PatchRoutes,
     RollBack,
     Wait,
 )
@@ -105,14 +108,20 @@ Event = Waited | Saw | Acted | Failed
 
 @dataclass(frozen=True)
 class Observe:
-    """Observe the InferenceService."""
+    """Observe the InferenceService; `behind`: and the Knative Service behind it, where there is one."""
+
+    behind: bool = False
 
 
 @dataclass(frozen=True)
 class Act:
-    """Send the action to the cluster."""
+    """Send the action to the cluster.
 
-    action: Create | Patch | Expose | Delete | PatchRoutes
+    :param limit_s: when to give its answer up; None: when whoever sends it does by himself.
+    """
+
+    action: Create | Patch | Expose | Delete | Fallback
+    limit_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -171,7 +180,7 @@ class _Fallback:
     def __init__(self) -> None:
         self._since_s: float | None = None
         self._is_sent = False
-        self._trouble = ""
+        self._what = self._trouble = ""
 
     def told_of(self, action: Action) -> Action:
         """Return the action; a wait whose fallback could not be sent says so."""
@@ -180,7 +189,7 @@ class _Fallback:
             return action
         return replace(action, reason=f"{action.reason} {self._trouble}".rstrip())
 
-    def due(self, wait: Wait, now_s: float) -> PatchRoutes | None:
+    def due(self, wait: Wait, now_s: float) -> Fallback | None:
         """Return the wait's fallback if it has lasted long enough."""
         if wait.fallback is None:
             return None
@@ -188,6 +197,7 @@ class _Fallback:
         if now_s - self._since_s < wait.fallback_after_s:
             return None
         self._is_sent = True
+        self._what = wait.fallback.what
         return wait.fallback
 
     def sent(self, accepted: bool, now_s: float) -> None:
@@ -200,7 +210,8 @@ class _Fallback:
         """Return whether the error is that of a fallback, and take note of it."""
         was_sent, self._is_sent = self._is_sent, False
         if was_sent:
-            self._since_s, self._trouble = now_s, f"The HTTPRoutes could not be written: {error.in_short()}."
+            self._since_s = now_s
+            self._trouble = f"The {self._what} could not be written: {error.in_short()}."
         return was_sent
 
 
@@ -228,7 +239,11 @@ class Reconciler:
         self._last: Reconciliation | None = None
         self._fallback = _Fallback()
         self._sent: Patch | None = None
+        self._sent_s = began_s
         self._patch_error: SlipwayError | None = None
+        self._has_seen = False
+        # Whether an urgent patch is given up early, and whether the last one was.
+        self._hurries, self._hurried = True, False
 
     @property
     def reason(self) -> str:
@@ -239,7 +254,7 @@ class Reconciler:
         """Return what to do after `event`, which ended at `now_s`."""
         match event:
             case Waited():
-                return Observe()
+                return self._observe()
             case Saw():
                 return self._after_observation(event.observed, now_s)
             case Acted():
@@ -250,7 +265,7 @@ class Reconciler:
     def _after_action(self, accepted: bool, now_s: float) -> Step:
         self._sent = None
         if self._patch_error is not None:
-            return self._after_failed_patch(now_s) if accepted else Observe()
+            return self._after_failed_patch(now_s) if accepted else self._observe()
         self._failing_since_s = None
         self._fallback.sent(accepted, now_s)
         return self._pause(now_s)
@@ -261,19 +276,28 @@ class Reconciler:
             return self._after_failed_patch(now_s)
         if self._fallback.failed(error, now_s):
             return self._pause(now_s)
-        if patch is None or patch.fallback is None:
+        if patch is None or not (patch.is_urgent or patch.fallback):
             return self._after_error(error, now_s)
         # It may have taken long to fail, so that what was observed before it is old.
         self._patch_error = error
-        return Observe()
+        self._hurried = self._hurries and now_s - self._sent_s >= FALLBACK_AFTER_S
+        self._hurries = self._hurries and not self._hurried
+        return self._observe()
 
     def _after_failed_patch(self, now_s: float) -> Step:
         """Go on after a patch's fallback was tried, or is not needed, with the error of the patch itself."""
         error, self._patch_error = self._patch_error, None
         assert error is not None  # noqa: S101  it is called where there is one
+        if self._hurried:
+            self._hurried = False
+            return self._observe()
         return self._after_error(error, now_s)
 
+    def _observe(self) -> Observe:
+        return Observe(behind=isinstance(self.goal, RollBack) and self._has_seen)
+
     def _after_observation(self, observed: Observed | None, now_s: float) -> Step:
+        self._has_seen = True
         if isinstance(self.goal, RollBack) and now_s - self._began_s > self._limits.unnoted_after_s:
             self.goal = replace(self.goal, unnoted_may_go=True, unseen_may_serve=True)
         action = self._fallback.told_of(next_action(self.goal, observed))
@@ -287,8 +311,9 @@ class Reconciler:
                 return self._after_failed_patch(now_s)
             case Create() | Patch() | Expose() | Delete():
                 # Whether the API is well shows when it has answered the action as well.
-                self._sent = action if isinstance(action, Patch) else None
-                return Act(action)
+                self._sent, self._sent_s = action if isinstance(action, Patch) else None, now_s
+                hurries = isinstance(action, Patch) and action.is_urgent and self._hurries
+                return Act(action, FALLBACK_AFTER_S if hurries else None)
             case Impossible():
                 return GiveUp(self._impossible(action))
             case Wait():

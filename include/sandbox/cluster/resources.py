@@ -84,6 +84,14 @@ DEPLOYMENTS = Resource(
     read_only=True,
 )
 HTTP_ROUTES = Resource("httproutes", "HTTPRoute", group="gateway.networking.k8s.io", has_status=True)
+KNATIVE_SERVICES = Resource(
+    "services",
+    "Service",
+    group="serving.knative.dev",
+    short_names=("ksvc",),
+    has_status=True,
+    persistent=False,
+)
 RESOURCES: tuple[Resource, ...] = (
     NAMESPACES,
     PODS,
@@ -93,4 +101,5 @@ RESOURCES: tuple[Resource, ...] = (
     HTTP_ROUTES,
     CONFIG_MAPS,
     DEPLOYMENTS,
+    KNATIVE_SERVICES,
 )

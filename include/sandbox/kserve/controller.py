@@ -16,6 +16,7 @@ from typing import Any
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.kserve.annotations import DEPLOYMENT_MODE_ANNOTATION
 from include.sandbox.kserve.finalizer import Finalizers
+from include.sandbox.kserve.knative.service import follow
 from include.sandbox.kserve.knative.worker import KnativeWorker
 from include.sandbox.kserve.settings import KServeSettings, Store
 from include.sandbox.kserve.standard.gateway import OtherRoutes
@@ -65,6 +66,7 @@ class KServeController:
         following = [
             loop.create_task(self.routes.run(), name="routes"),
             loop.create_task(self.missing_pods.run(), name="missing pods"),
+            loop.create_task(follow(self.store, self._wake), name="Knative services"),
             loop.create_task(Finalizers(self.store).run(), name="finalizers"),
         ]
         try:

@@ -8,14 +8,16 @@ from typing import Any, ClassVar
 
 from include.kubernetes_objects import ObjectKind
 from include.model_release.errors import ClusterUnavailableError
-from include.model_release.rollout.actions import PatchRoutes
+from include.model_release.rollout.actions import PatchRoutes, PatchTraffic
 from include.model_release.rollout.candidate_route import route_name
+from include.model_release.rollout.knative_view import knative_service_name
 from include.model_release.rollout.preflight import ClusterConfig, cluster_config
 from slipway.hooks.http_route import HTTPRouteHook
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 
 log = logging.getLogger(__name__)
 
+_KNATIVE_SERVICES = ObjectKind("serving.knative.dev", "v1", "services", "Knative Service")
 _DEPLOYMENTS = ObjectKind("apps", "v1", "deployments", "Deployment")
 _SERVICE_LABEL = "serving.kserve.io/inferenceservice"
 _CONFIG_MAP = ("kserve", "inferenceservice-config")
@@ -47,12 +49,13 @@ class KServeHook(ClusterObjectHook):
         """Create the InferenceService; False: there is one of this name already."""
         return self._create(manifest) is not None
 
-    def patch(self, body: Mapping[str, Any]) -> bool:
+    def patch(self, body: Mapping[str, Any], limit_s: float | None = None) -> bool:
         """Apply a merge patch; False: the object has changed since it was read (409), or is gone: look again.
 
         :param body: a mapping with ``metadata.resourceVersion``.
+        :param limit_s: when to give the answer up; None: when KServe's webhooks must have answered.
         """
-        return self._patch(body) is not None
+        return self._patch(body, limit_s) is not None
 
     def delete(self, uid: str, resource_version: str) -> bool:
         """Delete the very object that was read; False: it has changed since (409), so look again."""
@@ -84,6 +87,22 @@ class KServeHook(ClusterObjectHook):
         """Write weights into KServe's HTTPRoutes; False: one has changed since it was read, so look again."""
         log.warning("%s/%s: %s", self.namespace, self.name, action.reason)
         return all(self._route(one.name).set_weights(one.body) for one in action.patches)
+
+    def knative_service(self) -> dict[str, Any] | None:
+        """Return the Knative Service that KServe has made for the predictor in Knative mode.
+
+        :returns: None where there is none, or it cannot be read: then a rollback has no other way than KServe.
+        """
+        try:
+            return self.objects.read(_KNATIVE_SERVICES, self.namespace, knative_service_name(self.name))
+        except ClusterUnavailableError as error:
+            log.debug("%s", error)
+            return None
+
+    def patch_traffic(self, action: PatchTraffic) -> bool:
+        """Write the traffic of the Knative Service; False: it has changed since it was read, so look again."""
+        log.warning("%s/%s: %s", self.namespace, self.name, action.reason)
+        return self.objects.patch(_KNATIVE_SERVICES, self.namespace, action.name, action.body) is not None
 
     def expose(self, manifest: Mapping[str, Any]) -> bool:
         """Has the candidate's own HTTPRoute in the cluster; False: somebody wrote it in between, look again.

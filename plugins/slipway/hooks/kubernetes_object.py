@@ -60,12 +60,13 @@ class ClusterObjectHook(BaseHook):
         """Create the object and return it as stored; None: there is one of this name already."""
         return self.objects.create(self.object_kind, self.namespace, manifest)
 
-    def _patch(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _patch(self, body: Mapping[str, Any], limit_s: float | None = None) -> dict[str, Any] | None:
         """Apply a merge patch and return the object as stored; None: it has changed since it was read, or is gone.
 
         :param body: a mapping with ``metadata.resourceVersion``.
+        :param limit_s: when to give the answer up; None: when a webhook must have answered.
         """
-        return self.objects.patch(self.object_kind, self.namespace, self.name, body)
+        return self.objects.patch(self.object_kind, self.namespace, self.name, body, limit_s=limit_s)
 
     def _delete(self, uid: str, resource_version: str) -> bool:
         """Delete the very object that was read; False: it has changed since (409), so observe again."""

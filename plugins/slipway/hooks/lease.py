@@ -107,23 +107,26 @@ class LeaseHook(ClusterObjectHook):
                     found=f"held by {found.holder or 'nobody'}, last renewed {found.renewed_at}",
                     remedy="wait for that release's end; if it has died, roll its canary back, which frees the lease",
                 )
-            return self._renewed(found, holder)
+            return self._renewed(found, holder, lease_s)
 
         return self._decided(acquired)
 
-    def renew(self, lease: Lease, holder: HolderIdentity | None = None) -> Lease | None:
+    def renew(self, lease: Lease, holder: HolderIdentity | None = None, lease_s: int = 0) -> Lease | None:
         """Renew the lease that was seen; None: somebody wrote in between, or it is gone, so look again.
 
         :param holder: takes it over, if it is not the holder already.
+        :param lease_s: how long it lasts from now on; 0: as long as before.
         :raises ValueError: what was seen was ended already.
         """
-        stored = self._patch(renewal(lease, datetime.now(UTC), "" if holder is None else str(holder)))
+        name = "" if holder is None else str(holder)
+        stored = self._patch(renewal(lease, datetime.now(UTC), name, lease_s))
         return None if stored is None else parse_lease(stored)
 
-    def keep(self, holder: HolderIdentity) -> Lease | None:
+    def keep(self, holder: HolderIdentity, lease_s: int = 0) -> Lease | None:
         """Renew the lease if it is still the release's. To be called before every patch that raises a weight, after
         the InferenceService was read, and several times a lease in between.
 
+        :param lease_s: how long it lasts from now on; 0: as long as before.
         :returns: the lease as it stands: renewed, or ended by somebody (`Lease.is_ended`) and then left as it is.
             None: there is none any more, or it is another release's. Only `Lease.is_held_by` permits to go on, and
             `Lease.paused` forbids to raise.
@@ -134,11 +137,11 @@ class LeaseHook(ClusterObjectHook):
             found = self.get()
             if found is None or found.release_id != holder.release_id:
                 return None
-            return self._renewed(found, holder)
+            return self._renewed(found, holder, lease_s)
 
         return self._decided(kept)
 
-    def _renewed(self, found: Lease, holder: HolderIdentity) -> Lease:
+    def _renewed(self, found: Lease, holder: HolderIdentity, lease_s: int) -> Lease:
         """Return one of this release's leases, renewed for a holder that may have it; an ended one as it is."""
         if not holder.may_take_over(HolderIdentity.parse(found.holder)):
             raise LeaseTakenOverError(
@@ -149,7 +152,7 @@ class LeaseHook(ClusterObjectHook):
             )
         if found.is_ended:
             return found
-        renewed = self.renew(found, holder)
+        renewed = self.renew(found, holder, lease_s)
         if renewed is None:
             raise _ConflictError
         return renewed

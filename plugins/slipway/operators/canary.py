@@ -73,6 +73,7 @@ class ShiftTrafficOperator(ReleaseOperator):
             elif step + 1 < len(self.release_run.spec.rollout.steps):
                 self._begin(context, judge, step + 1)
             self.log.info("every step has passed")
+            self._watch.hand_over(context)
             return judge.to_json()
 
     @cached_property
@@ -187,6 +188,7 @@ class HoldCanaryOperator(ReleaseOperator):
             judge = self._watch.take_down(event, step, watched_s)
             if not self._is_answered(context):
                 self._watch.go_on(self, context, judge, step, event["elapsed_s"], hold=True)
+            self._watch.hand_over(context)
 
     @cached_property
     def _watch(self) -> CanaryWatch:

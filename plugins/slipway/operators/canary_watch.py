@@ -23,6 +23,7 @@ from slipway.operators.base import attempt_of
 from slipway.release_context import Connections, ReleaseContext
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import WatchState
+from slipway.traffic.lease_holder import LeaseHolder
 from slipway.triggers.canary import CanaryStepTrigger
 
 if TYPE_CHECKING:
@@ -88,6 +89,15 @@ class CanaryWatch:
             kwargs={"step": step, "watched_s": elapsed_s},
             timeout=timedelta(seconds=rollout.ready_timeout_s + rollout.max_bake_s + DEFER_GRACE_S),
         )
+
+    def hand_over(self, context: Context) -> None:
+        """Let the lease last until the task that promotes has begun; nobody watches in between.
+
+        :raises CanaryEndedError: somebody ended the canary.
+        """
+        release_run = self._parts.release_run
+        if release_run.stable is not None:
+            LeaseHolder(self._parts.lease, release_run, self._stage, attempt_of(context)).hand_over()
 
     def take_down(self, event: dict[str, Any], step: int, watched_s: float) -> CanaryJudge:
         """Write what a trigger saw into the record, and return the judge as it stands.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
-from include.model_release.errors import CanaryEndedError
+from include.model_release.errors import CanaryEndedError, TransientError
 from include.model_release.raise_permission import lease_refusal
 from include.model_release.rollout.holder_identity import HolderIdentity, Stage
 from include.model_release.rollout.lease import Lease, renewal_due_s
 from slipway.hooks.lease import LeaseHook
 from slipway.release_run import ReleaseRun
+
+log = logging.getLogger(__name__)
 
 
 class LeaseHolder:
@@ -58,7 +61,24 @@ class LeaseHolder:
         :raises LeaseTakenOverError: a later try of this release holds it.
         :raises CanaryEndedError: somebody ended the canary, or took its lease away.
         """
-        self._require(self._hook.keep(self._holder), to_raise=to_raise)
+        lease_s = self._release_run.spec.rollout.lease_s
+        self._require(self._hook.keep(self._holder, lease_s), to_raise=to_raise)
+
+    def hand_over(self) -> None:
+        """Renew the lease for the last time of this task: until the one that promotes has begun, which may take Airflow
+        longer than a lease lasts that somebody renews. Its first renewal makes the lease as short as before.
+
+        An API that does not answer is no reason to lose the release: the lease lasts as long as before then.
+
+        :raises CanaryEndedError: as `keep`.
+        """
+        rollout = self._release_run.spec.rollout
+        try:
+            self._require(
+                self._hook.keep(self._holder, max(rollout.lease_s, rollout.handover_s)), to_raise=False
+            )
+        except TransientError as error:
+            log.warning("the canary's lease could not be handed over: %s", error.in_short())
 
     def keep_to_raise(self) -> None:
         """Renew the lease for a patch that raises a weight. To be called between looking at the InferenceService and

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from include.model_release.errors import SlipwayError, SpecError
-from include.model_release.rollout.actions import PatchRoutes
+from include.model_release.rollout.actions import Fallback, PatchRoutes, PatchTraffic
 from include.model_release.rollout.fields import deployment_mode
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.rollout.next_action import (
@@ -45,30 +45,32 @@ POLL_INTERVAL_S = 0.25
 NOTE_TIMEOUT_S = 60.0
 
 
-def observe_service(hook: KServeHook) -> Observed | None:
+def observe_service(hook: KServeHook, *, behind: bool = False) -> Observed | None:
     """Observe the InferenceService and, where its dialect keeps traffic and pods there, its HTTPRoutes and Deployments.
 
-    Routes and Deployments are read last: they are never older than the object that a patch then names by its
-    resourceVersion.
+    These are read last: they are never older than the object that a patch then names by its resourceVersion.
 
+    :param behind: whether the Knative Service is wanted too, in Knative mode.
     :returns: None where it does not exist.
     """
     service = hook.get()
     if service is None:
         return None
     if deployment_mode(service) != "Standard":
-        return observe(service)
+        return observe(service, behind=hook.knative_service() if behind else None)
     return observe(service, hook.routes(), hook.deployments())
 
 
 def perform(
     hook: KServeHook,
-    action: Create | Patch | Expose | Delete | PatchRoutes,
+    action: Create | Patch | Expose | Delete | Fallback,
     permit: Callable[[], None] | None = None,
+    limit_s: float | None = None,
 ) -> bool:
     """Send one action to the cluster.
 
     :param permit: is asked before a patch, see `reconcile`.
+    :param limit_s: when to give the answer to a patch up, see `Act`.
     :returns: False where the object has changed since it was observed.
     :raises SpecError: no canary could ever work on what is to be created.
     """
@@ -76,7 +78,7 @@ def perform(
         case Patch():
             if permit is not None:
                 permit()
-            return hook.patch(action.body)
+            return hook.patch(action.body, limit_s)
         case Create():
             _require_possible(hook, action)
             return hook.create(action.body)
@@ -84,6 +86,8 @@ def perform(
             return hook.expose(action.body)
         case PatchRoutes():
             return hook.patch_routes(action)
+        case PatchTraffic():
+            return hook.patch_traffic(action)
         case Delete():
             return hook.delete(action.uid, action.resource_version)
 
@@ -147,9 +151,9 @@ def reconcile(
     def carry_out(step: Observe | Act | Pause) -> Event:
         match step:
             case Observe():
-                return Saw(observe_service(hook))
+                return Saw(observe_service(hook, behind=step.behind))
             case Act():
-                return Acted(perform(hook, step.action, permit))
+                return Acted(perform(hook, step.action, permit, step.limit_s))
             case Pause():
                 tell(step.after)
                 time.sleep(step.seconds)
@@ -202,9 +206,9 @@ async def reconcile_async(
     async def carry_out(step: Observe | Act | Pause) -> Event:
         match step:
             case Observe():
-                return Saw(await calls.run(lambda: observe_service(hook)))
+                return Saw(await calls.run(lambda: observe_service(hook, behind=step.behind)))
             case Act():
-                return Acted(await calls.run(lambda: perform(hook, step.action, permit)))
+                return Acted(await calls.run(lambda: perform(hook, step.action, permit, step.limit_s)))
             case Pause():
                 await asyncio.sleep(step.seconds)
                 if step.after is not None:

@@ -13,7 +13,7 @@ import pytest
 from kubernetes.client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
-from include.model_release.rollout.next_action import Done, Patch, RollBack, ShiftWeight, next_action
+from include.model_release.rollout.next_action import Done, Patch, Promote, RollBack, ShiftWeight, next_action
 from tests.support.cluster.emulator import Emulator, wait_until
 from tests.support.guard.guarded_canary import CANDIDATE_URI, NAME, STABLE_URI
 from tests.support.guard.stage import LEASES, SERVICES, SLACK_S, GuardProcess, Stage
@@ -257,3 +257,28 @@ def test_somebody_else_can_end_a_canary_by_its_lease(stage: Stage, start_guard: 
     stage.wait_for_weight_0(SLACK_S)
     (event,) = wait_until(stage.events, "an event")
     assert "it was ended by an operator: it smells" in event.message
+
+
+def test_a_promotion_that_begins_late_finds_its_canary(stage: Stage, start_guard: Guards) -> None:
+    """The last step's holder has handed over: longer than a lease lasts nobody renews it, and nobody is taken back."""
+    guard = start_guard(stage)
+    stage.start_canary(weight=99, lease_s=2)
+    guard.wait_for("watching")
+    assert stage.renew(lease_s=60)
+    looks_on(guard, 4)
+    assert stage.candidate_share() == 99
+    assert stage.renew(lease_s=2)
+    stage.drive(Promote(CANDIDATE_URI))
+    assert stage.candidate_share() == 100
+
+
+def test_a_canary_that_was_handed_over_to_nobody_is_taken_to_weight_0(
+    stage: Stage, start_guard: Guards
+) -> None:
+    """Airflow has died in between: the candidate keeps its weight for the time of the hand-over, and no longer."""
+    guard = start_guard(stage)
+    stage.start_canary(weight=99, lease_s=2)
+    guard.wait_for("watching")
+    assert stage.renew(lease_s=5)
+    renewed_s = time.monotonic()
+    assert stage.wait_for_weight_0(5 + SLACK_S) - renewed_s >= 4.9

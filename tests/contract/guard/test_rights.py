@@ -16,6 +16,9 @@ from include.guard.watch import Guard, Terms
 from include.model_release.rollout.fields import CANDIDATE_URI as CANDIDATE_URI_NOTE
 from include.model_release.rollout.fields import STABLE_URI as STABLE_URI_NOTE
 from include.sandbox.host.settings import PROJECT_ROOT
+from include.sandbox.kserve.knative import machine as machine_of_knative
+from include.sandbox.kserve.knative.service import knative_service
+from include.sandbox.kserve.knative.status import status_of
 from include.sandbox.kserve.standard import machine
 from include.sandbox.kserve.standard.http_routes import http_routes
 from tests.support.cluster.emulator import Emulator, wait_until
@@ -27,6 +30,8 @@ PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/v[^/]+(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/?]+)(?P<name>/[^/?]+)?"
 )
 Right = tuple[str, str, str]
+OLD, NEW = "hanging-predictor-00001", "hanging-predictor-00002"
+_KNATIVE = ("serving.knative.dev", "v1")
 _KSERVE, _GATEWAY_API = ("serving.kserve.io", "v1beta1"), ("gateway.networking.k8s.io", "v1")
 
 
@@ -93,14 +98,47 @@ def frozen_canary(stage: Stage) -> None:
         )
 
 
+def hanging_canary(stage: Stage) -> None:
+    """A canary in Knative mode that KServe does not carry on, with its Knative Service: here it is nobody's."""
+    service = service_manifest("hanging", stage.namespace, CANDIDATE_URI)
+    service["metadata"]["annotations"] |= {CANDIDATE_URI_NOTE: CANDIDATE_URI, STABLE_URI_NOTE: STABLE_URI}
+    service["spec"]["predictor"]["canaryTrafficPercent"] = 50
+    named = (*_KSERVE, stage.namespace, "inferenceservices")
+    created = stage.custom.create_namespaced_custom_object(*named, service)
+    predictor = machine_of_knative.Predictor(
+        revisions=tuple(
+            machine_of_knative.Revision(one, number, "", "") for number, one in enumerate((OLD, NEW))
+        ),
+        latest_ready=NEW,
+        latest_rolledout=OLD,
+        traffic=(
+            machine_of_knative.Target(NEW, 50, latest=True),
+            machine_of_knative.Target(OLD, 50, latest=False, tag="prev"),
+        ),
+    )
+    told = {
+        "name": "hanging",
+        "namespace": stage.namespace,
+        "domain": "example.org",
+        "previous": {},
+        "now": "",
+    }
+    status = {"status": status_of(predictor, **told)}
+    stage.custom.patch_namespaced_custom_object_status(*named, "hanging", status)
+    behind = knative_service(predictor, created)
+    stage.custom.create_namespaced_custom_object(*_KNATIVE, stage.namespace, "services", behind)
+
+
 def test_the_guard_uses_every_right_that_it_is_given_and_no_other(
     stage: Stage, shared_emulator: Emulator, used: set[Right]
 ) -> None:
     """From the first look to the event, in both modes of KServe: the requests are those that the Role allows."""
     stage.start_canary(weight=20, lease_s=1)
     frozen_canary(stage)
+    hanging_canary(stage)
     terms = Terms(poll_s=0.1, missing_lease_s=1.0)
     guard = Guard(Cluster(connect(str(shared_emulator.kubeconfig)), (stage.namespace,)), terms)
     used.clear()
-    wait_until(lambda: guard.look().canaries == 0, "the canary is ended")
+    # The canary that nobody carries on stays.
+    wait_until(lambda: guard.look().canaries == 1 and used >= granted(RBAC), "the canaries are ended")
     assert used == granted(RBAC)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from include.sandbox.services.router import Router
 from include.sandbox.services.routing import Backend, Ingress, Routing
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.conformance.api import Object
@@ -25,16 +27,18 @@ _REVISION = "serving.knative.dev/revision"
 _APPLY_LIMIT_S = 40.0
 _EXIT_TIMEOUT_S = 3
 
+Outcome = TypeVar("Outcome")
+
 
 class TritonPods:
     """A tritonserver for each pod of some versions: the pod is ready when its server is, and crashes as it does.
 
-    :param repositories: the Triton repository of each version, by its storageUri.
+    :param repository_of: returns the Triton repository of a storageUri; None: a version that nobody runs in truth.
     :param folder: gets the servers' logs.
     """
 
-    def __init__(self, repositories: Mapping[str, Path], folder: Path) -> None:
-        self._repositories = dict(repositories)
+    def __init__(self, repository_of: Callable[[str], Path | None], folder: Path) -> None:
+        self._repository_of = repository_of
         self._folder = folder
         self._install = triton_install()
         self._servers: dict[str, TritonServer] = {}
@@ -44,7 +48,7 @@ class TritonPods:
 
     def fate(self, pod: Object) -> Fate | None:
         """Return how the pod's server is, and start it at the first time; None: the pod is of another version."""
-        repository = self._repositories.get(storage_uri(pod))
+        repository = self._repository_of(storage_uri(pod))
         if repository is None or self._is_closed:
             return None
         metadata = pod["metadata"]
@@ -93,55 +97,85 @@ class TritonPods:
 
 
 class EnvoyIngress:
-    """An Envoy that runs in a thread of its own, and is told where to lead users.
+    """Tells an Envoy where to lead users, from a thread of its own.
 
     :param tritons: the servers that it may lead to.
+    :param router: steers the Envoy.
+    :param host: the name by which users ask.
     """
 
-    def __init__(self, folder: Path, tritons: TritonPods) -> None:
-        self._tritons = tritons
+    def __init__(self, tritons: TritonPods, router: Router, host: str) -> None:
+        self._tritons, self._router, self._host = tritons, router, host
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="envoy", daemon=True)
         self._thread.start()
-        self._stack = AsyncExitStack()
-        self._envoy: Envoy = self._call(self._stack.enter_async_context(running_envoy(folder)))
-
-    @property
-    def port(self) -> int:
-        """Where users ask."""
-        return self._envoy.ingress_port
 
     def lead(self, shares: Mapping[str, int]) -> None:
         """Lead users by these percents by revision, and return once Envoy does."""
         percents = tuple((revision, percent) for revision, percent in shares.items() if percent)
         backends = tuple(self._tritons.backend(revision) for revision, _ in percents)
-        self._call(self._envoy.router.apply(Routing(backends, (Ingress("users", (HOST,), percents),))))
+        self.call(self._router.apply(Routing(backends, (Ingress("users", (self._host,), percents),))))
+
+    def call(self, coroutine: Coroutine[Any, Any, Outcome]) -> Outcome:
+        """Run something in the thread, and return what it returns."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_APPLY_LIMIT_S)
 
     def close(self) -> None:
-        """End Envoy."""
-        self._call(self._stack.aclose())
+        """End the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    def _call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_APPLY_LIMIT_S)
+
+@dataclass(frozen=True)
+class DataPlane:
+    """Where users ask, and what leads them from there."""
+
+    port: int
+    ingress: EnvoyIngress
+
+
+@contextmanager
+def triton_pods(
+    repository_of: Callable[[str], Path | None], folder: Path, runtimes: list[Runtime]
+) -> Iterator[TritonPods]:
+    """Have Tritons as what pods run while the block runs.
+
+    :param runtimes: what the kubelet asks for a pod's fate.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tritons = TritonPods(repository_of, folder)
+    runtimes.append(tritons)
+    try:
+        yield tritons
+    finally:
+        runtimes.remove(tritons)
+        tritons.close()
 
 
 @contextmanager
 def data_plane(
     repositories: Mapping[str, Path], folder: Path, runtimes: list[Runtime]
-) -> Iterator[EnvoyIngress]:
-    """Have Tritons and an Envoy while the block runs.
+) -> Iterator[DataPlane]:
+    """Have Tritons and an Envoy of their own while the block runs.
 
+    :param repositories: the Triton repository of each version, by its storageUri.
     :param runtimes: what the kubelet asks for a pod's fate.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        tritons = TritonPods(repositories, folder)
-        stack.callback(tritons.close)
-        runtimes.append(tritons)
-        stack.callback(runtimes.remove, tritons)
-        envoy = EnvoyIngress(folder, tritons)
-        stack.callback(envoy.close)
-        yield envoy
+    with triton_pods(repositories.get, folder, runtimes) as tritons, envoy(folder) as running:
+        ingress = EnvoyIngress(tritons, running.router, HOST)
+        try:
+            yield DataPlane(running.ingress_port, ingress)
+        finally:
+            ingress.close()
+
+
+@contextmanager
+def envoy(folder: Path) -> Iterator[Envoy]:
+    """Have an Envoy that routes nothing yet while the block runs."""
+    stack = AsyncExitStack()
+    with asyncio.Runner() as loop:
+        try:
+            yield loop.run(stack.enter_async_context(running_envoy(folder)))
+        finally:
+            loop.run(stack.aclose())

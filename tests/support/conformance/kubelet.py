@@ -10,6 +10,7 @@ import itertools
 import logging
 import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
@@ -97,6 +98,8 @@ class Kubelet(threading.Thread):
         super().__init__(name="kubelet-by-hand", daemon=True)
         self._api, self._fates = api, fates
         self.runtimes: list[Runtime] = []
+        # Pods that are another node's.
+        self.elsewhere: Callable[[Object], bool] = lambda pod: False
         self._stop_wanted = threading.Event()
         self._addresses = itertools.count()
 
@@ -118,6 +121,8 @@ class Kubelet(threading.Thread):
     def _look(self) -> None:
         ready: Counter[str] = Counter()
         for pod in sorted(self._api.items("/api/v1/pods"), key=lambda one: not is_ready(one)):
+            if self.elsewhere(pod):
+                continue
             metadata, uri = pod["metadata"], storage_uri(pod)
             path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
             if "deletionTimestamp" in metadata:

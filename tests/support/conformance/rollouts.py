@@ -48,11 +48,12 @@ class Rollouts:
     """The InferenceService `digits` in a namespace of its own.
 
     :param mode: KServe's deployment mode.
+    :param namespace: its name; "": any.
     """
 
-    def __init__(self, cluster: RealCluster, mode: str) -> None:
+    def __init__(self, cluster: RealCluster, mode: str, namespace: str = "") -> None:
         self.cluster = cluster
-        self.namespace = cluster.new_namespace()
+        self.namespace = cluster.new_namespace(name=namespace)
         self.spec: ReleaseSpec = parse_release_spec(
             _RELEASE_FILE % (self.namespace, mode), "the lane's release"
         )
@@ -61,9 +62,9 @@ class Rollouts:
         grant(cluster, self.namespace, AIRFLOW, documented_rules("rollout.namespace"))
         grant(cluster, "kserve", AIRFLOW, documented_rules("kserve"), of=self.namespace)
         token = cluster.token_of(self.namespace, AIRFLOW)
-        kubeconfig = cluster.plane.kubeconfig(f"airflow-{self.namespace}", token)
+        self.kubeconfig = cluster.plane.kubeconfig(f"airflow-{self.namespace}", token)
         connection_id = f"conformance_{self.namespace.replace('-', '_')}"
-        extra = {"kube_config_path": str(kubeconfig)}
+        extra = {"kube_config_path": str(self.kubeconfig)}
         self.connection_variable = f"AIRFLOW_CONN_{connection_id.upper()}"
         self.connection = json.dumps({"conn_type": "kubernetes", "extra": extra})
         os.environ[self.connection_variable] = self.connection
@@ -132,9 +133,9 @@ class Rollouts:
 
 
 @contextmanager
-def rollouts(cluster: RealCluster, mode: str) -> Iterator[Rollouts]:
+def rollouts(cluster: RealCluster, mode: str, namespace: str = "") -> Iterator[Rollouts]:
     """Have an InferenceService's namespace for one test."""
-    made = Rollouts(cluster, mode)
+    made = Rollouts(cluster, mode, namespace)
     try:
         yield made
     finally:

@@ -112,11 +112,11 @@ class GuardedCanary:
         """The release's clock, which may be hours away from everybody else's."""
         return EPOCH + timedelta(seconds=self.now_s) + self.holder_skew
 
-    def renew(self, seen: Lease | None = None) -> bool:
-        """Renew the lease as it was seen (or is); False: a conflict."""
+    def renew(self, seen: Lease | None = None, *, lease_s: int = 0) -> bool:
+        """Renew the lease as it was seen (or is), perhaps for longer than before; False: a conflict."""
         seen = seen or self.lease()
         assert seen is not None
-        return self._patch(lease.PLURAL, seen.name, renewal(seen, self.holder_now()))
+        return self._patch(lease.PLURAL, seen.name, renewal(seen, self.holder_now(), lease_s=lease_s))
 
     def drive(self, goal: Goal) -> None:
         """Take turns until the goal is reached."""
@@ -213,9 +213,18 @@ class StoreCluster:
         services = self._world.store.list(SERVICES)
         return Snapshot(tuple(services), tuple(leases), server_time=self.server_time)
 
-    def patch_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+    def patch_service(
+        self, namespace: str, name: str, body: Mapping[str, Any], limit_s: float | None = None
+    ) -> bool:
         """A merge patch of the store's object."""
         return self._write("patch_service", SERVICES, namespace, name, body)
+
+    def knative_service(self, namespace: str, name: str) -> None:
+        """There is none."""
+
+    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """There is none."""
+        return False
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """A merge patch of the store's object."""

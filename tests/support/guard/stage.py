@@ -89,11 +89,11 @@ class Stage:
             self._create(LEASES, manifest)
         self.drive(StartCanary(CANDIDATE_URI, weight, release_id=RELEASE, version=3))
 
-    def renew(self, seen: Lease | None = None) -> bool:
-        """Renew the lease as it was seen (or is); False: a conflict."""
+    def renew(self, seen: Lease | None = None, *, lease_s: int = 0) -> bool:
+        """Renew the lease as it was seen (or is), perhaps for longer than before; False: a conflict."""
         seen = seen or self.lease()
         assert seen is not None
-        return self.patch(LEASES, seen.name, renewal(seen, self._now()))
+        return self.patch(LEASES, seen.name, renewal(seen, self._now(), lease_s=lease_s))
 
     def drive(self, goal: Goal) -> None:
         """Take turns until the goal is reached."""

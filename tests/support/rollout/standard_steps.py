@@ -32,6 +32,7 @@ from include.model_release.rollout.reconciler import (
 )
 from include.model_release.rollout.standard_view import backend_name, predictor_name
 from include.sandbox.lab.simulation.cluster_model import ConflictError, futures
+from include.sandbox.lab.simulation.knative_model import KnativeModel
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
 
 V1, V2, V3 = "s3://b/v1", "s3://b/v2", "s3://b/v3"
@@ -86,13 +87,13 @@ def naive(model: StandardModel, spec: dict[str, Any]) -> StandardModel:
 class Carried:
     """The reconciler, carried out on a model that goes on by `rounds` each second; `acts` are what was sent.
 
-    :param refused: what an attempt to write HTTPRoutes meets; None: it is taken.
+    :param refused: what an attempt to write what KServe has made meets; None: it is taken.
     :param hanging: likewise of the InferenceService.
     """
 
     def __init__(
         self,
-        model: StandardModel,
+        model: StandardModel | KnativeModel,
         goal: Goal,
         *,
         refused: SlipwayError | None = None,
@@ -137,6 +138,8 @@ class Carried:
                 self.model.patch(dict(action.body))
             elif self.refused is not None:
                 return Failed(self.refused)
+            elif isinstance(self.model, KnativeModel):
+                self.model.patch_traffic(action.body)
             else:
                 self.model.patch_routes(action)
         except ConflictError:

@@ -63,6 +63,8 @@ class Load:
     port: int
     answers: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    # When each answer was given last, on the monotonic clock.
+    last_s: dict[str, float] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
 
@@ -78,6 +80,10 @@ class Load:
         for thread in self._threads:
             thread.join(15)
 
+    def _note(self, answer: str) -> None:
+        self.answers[answer] += 1
+        self.last_s[answer] = time.monotonic()
+
     def _http(self) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
         while not self._stop.is_set():
@@ -86,7 +92,7 @@ class Load:
                 response = connection.getresponse()
                 answer = response.read()
                 if response.status == 200:
-                    self.answers[f"http {json.loads(answer)['outputs'][0]['data'][1]:g}"] += 1
+                    self._note(f"http {json.loads(answer)['outputs'][0]['data'][1]:g}")
                 else:
                     self.failures.append(f"http {response.status} {answer[:200]!r}")
             except (OSError, http.client.HTTPException) as error:
@@ -98,6 +104,6 @@ class Load:
         with grpc_client(self.port) as client:
             while not self._stop.is_set():
                 try:
-                    self.answers[f"grpc {ask_grpc(client):g}"] += 1
+                    self._note(f"grpc {ask_grpc(client):g}")
                 except Exception as error:  # each is a failed request, which the test counts
                     self.failures.append(f"grpc {error}")

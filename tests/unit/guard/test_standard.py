@@ -31,7 +31,9 @@ class StandardCluster:
         routes = self.model.routes() if self.routes_are_seen else []
         return Snapshot((self.model.as_object(),), (), tuple(routes))
 
-    def patch_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+    def patch_service(
+        self, namespace: str, name: str, body: Mapping[str, Any], limit_s: float | None = None
+    ) -> bool:
         """A patch of the model."""
         if self.kserve_hangs:
             raise ClusterUnavailableError("patching failed", found="HTTP 500 failed calling webhook")
@@ -48,6 +50,13 @@ class StandardCluster:
         if name == self.model.as_object()["metadata"]["name"]:
             self.model.patch_routes(PatchRoutes((RoutePatch(name, body),), "", ""))
         return True
+
+    def knative_service(self, namespace: str, name: str) -> None:
+        """There is none in Standard mode."""
+
+    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """There is none in Standard mode."""
+        return False
 
     def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
         """There is none."""

@@ -76,6 +76,31 @@ def test_a_canary_that_is_driven_is_left_alone() -> None:
     assert canary.candidate_share() == 20
 
 
+def test_a_canary_that_was_handed_over_has_longer_and_no_longer() -> None:
+    """Its holder has renewed the lease for the time until the promotion begins: the guard waits so long, not more."""
+    canary = GuardedCanary(weight=99)
+    guard = canary.guard()
+    canary.pass_time(10, guard)
+    assert canary.renew(lease_s=3 * LEASE_S)
+    canary.pass_time(3 * LEASE_S, guard)
+    assert canary.candidate_share() == 99
+    canary.pass_time(3, guard)
+    assert canary.candidate_share() == 0
+
+
+def test_who_takes_over_makes_the_lease_short_again() -> None:
+    """From the first renewal of the promotion on a dead Airflow is noticed as soon as ever."""
+    canary = GuardedCanary(weight=99)
+    guard = canary.guard()
+    assert canary.renew(lease_s=3 * LEASE_S)
+    canary.pass_time(2 * LEASE_S, guard)
+    assert canary.renew(lease_s=LEASE_S)
+    canary.pass_time(LEASE_S, guard)
+    assert canary.candidate_share() == 99
+    canary.pass_time(3, guard)
+    assert canary.candidate_share() == 0
+
+
 @pytest.mark.parametrize("hours", [-7, 7])
 def test_clocks_that_differ_by_hours_change_nothing(hours: int) -> None:
     """A release whose clock is hours off keeps its canary while it renews, and loses it when it does not."""

@@ -46,6 +46,10 @@ class ServiceDouble:
         self.model.settle(rounds=1)
         return self.model.as_object()
 
+    def knative_service(self) -> dict[str, Any] | None:
+        """Reads the Knative Service."""
+        return None if self.model is None else self.model.knative_service()
+
     def create(self, manifest: dict[str, Any]) -> bool:
         """Creates the InferenceService."""
         self.model = KnativeModel()
@@ -57,7 +61,7 @@ class ServiceDouble:
         self.model = None
         return True
 
-    def patch(self, body: dict[str, Any]) -> bool:
+    def patch(self, body: dict[str, Any], limit_s: float | None = None) -> bool:
         """Patches, unless a conflict is due."""
         if self.conflicts:
             self.conflicts -= 1
@@ -131,16 +135,18 @@ class LeaseDouble:
         """Takes or renews it."""
         if self.get() is None:
             self.lease = Lease("slipway-digits", "models", "digits", str(holder), lease_s)
-        kept = self.keep(holder)
+        kept = self.keep(holder, lease_s)
         assert kept is not None
         return kept
 
-    def keep(self, holder: HolderIdentity) -> Lease | None:
+    def keep(self, holder: HolderIdentity, lease_s: int = 0) -> Lease | None:
         """Renews it, for whoever comes."""
         self.renewals += 1
         found = self.get()
         if found is not None and not found.is_ended:
-            self.lease = replace(found, holder=str(holder), renewed_at=datetime.now(UTC))
+            self.lease = replace(
+                found, holder=str(holder), renewed_at=datetime.now(UTC), lease_s=lease_s or found.lease_s
+            )
         return self.lease
 
     def release(self, release_id: str) -> Lease | None:

@@ -20,6 +20,10 @@ may be anywhere. With a dead ingress a rollback therefore stays in phase 1 and s
 the route's readiness keeps nobody waiting: the phases follow the intended traffic, but nobody is told that users are
 safe, and the rollback is never done.
 
+The API asks KServe's webhooks before it changes an InferenceService, and KServe carries the percent on to the Knative
+Service. Where KServe hangs, phase 1 therefore writes that one's traffic itself (`traffic.py`), and does nothing else:
+users are safe then as long as KServe hangs, and for good when percent 0 is in the spec. That nobody is told before.
+
 Where the bad version already has everything (it was promoted), percent 0 leads to the revision rolled out
 before it. That is done only if it is known to be the one to go back to; otherwise the good version is rolled
 forward over the bad one, which keeps what it has until the good one answers, because Knative leaves no other
@@ -51,6 +55,7 @@ from include.model_release.rollout.fields import (
     VERSION,
 )
 from include.model_release.rollout.knative.forward import predictor_patch
+from include.model_release.rollout.knative.traffic import leading_back
 from include.model_release.rollout.observation import Observed
 
 
@@ -92,19 +97,23 @@ def _bad_is_named(goal: RollBack, observed: Observed) -> Action:
     safe = safe_revision(goal, observed)
     if observed.canary_percent != 0:
         if _shield_works(observed, safe):
-            return _patch_shield(observed)
+            return _patch_shield(observed, safe)
         return _patch_restore(goal, observed, percent=None)
+    away = leading_back(observed, safe, SHIELD)
     if _canary_may_still_appear(observed, safe):
         return Wait(
             "Waiting for the controller to take note of the canary before it is replaced."
             + observed.traffic_doubt,
             SHIELD,
             users_safe=_is_seen_on(observed, safe),
+            fallback=away,
         )
     if _is_shielded(observed, safe) or _shield_is_futile(observed, safe):
         return _patch_restore(goal, observed, percent=0)
     return Wait(
-        f"Percent 0 is set; waiting to see all traffic on the good revision.{observed.traffic_doubt}", SHIELD
+        f"Percent 0 is set; waiting to see all traffic on the good revision.{observed.traffic_doubt}",
+        SHIELD,
+        fallback=away,
     )
 
 
@@ -157,8 +166,14 @@ def _canary_may_still_appear(observed: Observed, safe: str) -> bool:
     return bool(safe) and observed.latest_created == safe and not observed.invalid_spec
 
 
-def _patch_shield(observed: Observed) -> Patch:
-    return Patch(predictor_patch(observed, percent=0), "Take all users off the bad revision.", SHIELD)
+def _patch_shield(observed: Observed, safe: str) -> Patch:
+    return Patch(
+        predictor_patch(observed, percent=0),
+        "Take all users off the bad revision.",
+        SHIELD,
+        fallback=leading_back(observed, safe, SHIELD),
+        is_urgent=bool(safe),
+    )
 
 
 def _patch_restore(goal: RollBack, observed: Observed, percent: int | None) -> Patch:
@@ -193,7 +208,7 @@ def _good_is_named(goal: RollBack, observed: Observed) -> Action:
             RELEASE_TRAFFIC,
         )
     if observed.canary_percent != 0:
-        return _patch_shield(observed)
+        return _patch_shield(observed, safe_revision(goal, observed))
     return Wait(
         "Waiting for the new revision of the good version to answer.",
         BOOT,
@@ -225,7 +240,7 @@ def _await_release(goal: RollBack, observed: Observed, is_good: bool) -> Action:
     if not is_good and safe and latest not in ("", safe) and observed.latest_rolledout == safe:
         # Someone named the good version and dropped the percent at once: until it answers, the bad one is the
         # latest ready.
-        return _patch_shield(observed)
+        return _patch_shield(observed, safe)
     return Wait(
         f"Waiting to see all traffic on the good version.{observed.traffic_doubt}",
         RELEASE_TRAFFIC,

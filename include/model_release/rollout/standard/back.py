@@ -100,7 +100,7 @@ def _stable_is_good(goal: RollBack, observed: Observed, view: StandardView) -> A
         echo = view.echo(entry)
         notes = {UNNOTED_RAISE: "true"} if echo is None or echo.percent == 0 else {}
         body = with_percent(observed, view, entry, 0, notes)
-        return Patch(body, "Take all users off the bad revision.", SHIELD, fallback=away)
+        return Patch(body, "Take all users off the bad revision.", SHIELD, away, is_urgent=away is not None)
     safe = observed.traffic_current and observed.share(view.backend(entry)) == 0
     if safe and (observed.is_preview or observed.is_start):
         return Patch(without_entry(observed, view, entry), "It never had a user: remove the canary.", RESTORE)

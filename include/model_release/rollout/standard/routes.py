@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.model_release.rollout.actions import PatchRoutes, RoutePatch
-from include.model_release.rollout.fields import items, mapping, text, whole
+from include.model_release.rollout.fields import is_made_for, items, mapping, text, whole
 from include.model_release.rollout.standard_view import StandardView
 
 
@@ -27,7 +27,9 @@ def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchR
     for route in view.routes:
         metadata, spec = mapping(route.get("metadata")), mapping(route.get("spec"))
         name = text(metadata.get("name"))
-        if name not in (view.service, f"{view.service}-predictor") or not _is_kserves(metadata, view):
+        if name not in (view.service, f"{view.service}-predictor"):
+            continue
+        if not is_made_for(metadata, view.service, view.uid):
             continue
         rules = spec.get("rules")
         led = [_led(rule, off, to) for rule in items(rules)]
@@ -38,16 +40,6 @@ def leading_away(view: StandardView, *, off: str, to: str, phase: str) -> PatchR
         return None
     reason = f"KServe does not change the HTTPRoutes: write their weights, nobody to {off}."
     return PatchRoutes(tuple(patches), reason, phase)
-
-
-def _is_kserves(metadata: Mapping[str, Any], view: StandardView) -> bool:
-    """Tell whether KServe made the route for this very InferenceService."""
-    return any(
-        one.get("kind") == "InferenceService"
-        and one.get("controller") is True
-        and (one.get("name"), one.get("uid")) == (view.service, view.uid)
-        for one in items(metadata.get("ownerReferences"))
-    )
 
 
 def _led(rule: Mapping[str, Any], off: str, to: str) -> dict[str, Any]:

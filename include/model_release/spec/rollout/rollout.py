@@ -6,7 +6,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from include.model_release.lease_limits import DEFAULT_LEASE_S, LONGEST_LEASE_S
+from include.model_release.lease_limits import (
+    DEFAULT_HANDOVER_S,
+    DEFAULT_LEASE_S,
+    LONGEST_HANDOVER_S,
+    LONGEST_LEASE_S,
+)
 from include.model_release.spec.parts import DnsLabel, Resources, Seconds, SpecPart, Text
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.approval import Approval
@@ -59,6 +64,8 @@ class Rollout(SpecPart):
     golden_replay: GoldenReplaySettings = GoldenReplaySettings()
     lease_s: Annotated[int, Field(ge=15, le=LONGEST_LEASE_S)] = DEFAULT_LEASE_S
     """If nobody renews the canary for so long (Airflow is gone, the metrics are), its guard takes it to weight 0."""
+    handover_s: Annotated[int, Field(ge=15, le=LONGEST_HANDOVER_S)] = DEFAULT_HANDOVER_S
+    """The same, from the end of the last step until the task that promotes has begun; never less than `lease_s`."""
     analysis: AnalysisPolicy = AnalysisPolicy()
     exposure: Exposure = Exposure()
     metrics: Metrics = Metrics()

@@ -320,6 +320,31 @@ DEPLOYMENT = Record(
     {"apiVersion": STRING, "kind": STRING, "metadata": METADATA, "spec": OBJECT, "status": OBJECT},
     required=("spec",),
 )
+# Knative Serving v1, serving.knative.dev: as much of it as the emulated KServe writes.
+KNATIVE_SERVICE = Record(
+    {
+        "apiVersion": STRING,
+        "kind": STRING,
+        "metadata": METADATA,
+        "spec": Record(
+            {
+                "template": OBJECT,
+                "traffic": ListOf(
+                    Record(
+                        {
+                            "revisionName": STRING,
+                            "latestRevision": BOOLEAN,
+                            "percent": INTEGER,
+                            "tag": STRING,
+                            "url": STRING,
+                        }
+                    )
+                ),
+            }
+        ),
+        "status": OBJECT,
+    }
+)
 LEASE_SPEC = Record(
     {
         "holderIdentity": STRING,

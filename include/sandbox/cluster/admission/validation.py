@@ -30,6 +30,7 @@ from include.sandbox.cluster.admission.schemas import (
     EVENT,
     HTTP_ROUTE,
     INFERENCE_SERVICE,
+    KNATIVE_SERVICE,
     LEASE,
     NAMESPACE,
     POD,
@@ -49,6 +50,7 @@ from include.sandbox.cluster.resources import (
     EVENTS,
     HTTP_ROUTES,
     INFERENCE_SERVICES,
+    KNATIVE_SERVICES,
     LEASES,
     NAMESPACES,
     PODS,
@@ -65,6 +67,7 @@ _SCHEMAS: Mapping[Resource, Schema] = {
     LEASES: LEASE,
     HTTP_ROUTES: HTTP_ROUTE,
     DEPLOYMENTS: DEPLOYMENT,
+    KNATIVE_SERVICES: KNATIVE_SERVICE,
     NAMESPACES: NAMESPACE,
 }
 _EMPTY_EVENT: Mapping[str, Any] = {

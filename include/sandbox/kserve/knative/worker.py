@@ -10,6 +10,7 @@ from typing import Any
 
 from include.sandbox.kserve.annotations import TAG_ROUTING_ANNOTATION
 from include.sandbox.kserve.knative import machine
+from include.sandbox.kserve.knative.service import knative_service, remove, write
 from include.sandbox.kserve.knative.status import status_of
 from include.sandbox.kserve.worker import ServiceWorker, WorkerContext
 from include.sandbox.services.routing import Backend, Ingress
@@ -81,6 +82,7 @@ class KnativeWorker(ServiceWorker):
         )
         self.predictor = machine.forget_old(settled)
         self._start()
+        write(self._store, knative_service(self.predictor, service))
         service = self._write_status(service)
         await self._route()
         self.save_state()
@@ -98,6 +100,7 @@ class KnativeWorker(ServiceWorker):
         """Forget all state and all routes, as before the first reconciliation."""
         self.predictor, self._routed, self._intended = machine.Predictor(), (), ()
         self._idle_since.clear()
+        remove(self._store, self.namespace, self.name)
 
     def state_to_save(self) -> dict[str, Any]:
         """Return the state that a later controller needs, as JSON."""

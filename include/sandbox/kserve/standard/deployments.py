@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from include.sandbox.kserve.standard.http_routes import owner
+from include.sandbox.kserve.owner import owner
 from include.sandbox.kserve.standard.machine import Object, Predictor, Workload
 
 SERVICE_LABEL = "serving.kserve.io/inferenceservice"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from include.sandbox.kserve.owner import owner
 from include.sandbox.kserve.standard.machine import Backend, Object, Predictor
 
 
@@ -78,16 +79,3 @@ def routed_by(route: Mapping[str, Any]) -> tuple[Backend, ...]:
     if len(references) == 1:
         return (Backend(references[0]["name"]),)
     return tuple(Backend(one["name"], one.get("weight", 1)) for one in references)
-
-
-def owner(service: Object) -> dict[str, Any]:
-    """Return the reference to the InferenceService that an object of KServe's goes with."""
-    metadata = service["metadata"]
-    return {
-        "apiVersion": "serving.kserve.io/v1beta1",
-        "kind": "InferenceService",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }

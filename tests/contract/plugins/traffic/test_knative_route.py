@@ -8,12 +8,15 @@ import pytest
 from slipway.traffic.reconciler import observe_service, reconcile
 
 from include.model_release.errors import TimedOutError
+from include.model_release.rollout.actions import PatchTraffic
 from include.model_release.rollout.next_action import (
     FirstDeploy,
     Goal,
+    Patch,
     Promote,
     RollBack,
     StartCanary,
+    next_action,
 )
 from tests.support.serving.clients import ask_http
 from tests.support.serving.published import BETTER, GOOD
@@ -75,3 +78,29 @@ async def test_a_dead_ingress_is_named_when_the_time_is_up(serving_stack: Servin
     assert observed is not None
     assert observed.is_intended_alone(observed.latest_created)
     assert {status for status, _ in await answers(serving_stack)} == {404}
+
+
+async def test_the_knative_service_behind_is_read_and_written_on_the_way_back(
+    serving_stack: ServingStack,
+) -> None:
+    """The emulated KServe lives, so it writes it over; who patches by what is old is told to look again."""
+    hook = serving_stack.hook
+    await serving_stack.reach(first())
+    await serving_stack.reach(StartCanary(BETTER, 50))
+    observed = await asyncio.to_thread(lambda: observe_service(hook, behind=True))
+    assert observed is not None
+    action = next_action(RollBack(GOOD, BETTER), observed)
+    assert isinstance(action, Patch)
+    assert isinstance(action.fallback, PatchTraffic)
+    assert await asyncio.to_thread(hook.patch_traffic, action.fallback)
+    assert not await asyncio.to_thread(hook.patch_traffic, action.fallback)
+    percents = [one["percent"] for one in action.fallback.body["spec"]["traffic"]]
+    assert percents == [0, 100]
+
+    def written_over() -> bool:
+        found = hook.knative_service()
+        return found is not None and [one["percent"] for one in found["spec"]["traffic"]] == [50, 50]
+
+    await serving_stack.until(written_over, "KServe has written it over")
+    await serving_stack.reach(RollBack(GOOD, BETTER))
+    assert await answers(serving_stack) == {(200, 2.0)}

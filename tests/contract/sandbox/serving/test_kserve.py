@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -94,6 +95,28 @@ async def test_canary_promotion_and_rollback_lose_no_request(cluster: Cluster) -
         await cluster.until(lambda: cluster.running() == {THIRD}, "the second revision to be scaled down")
     assert load.failures == []
     assert set(load.answers) == {"http 2", "http 3", "grpc 2", "grpc 3"}
+
+
+async def test_the_knative_service_is_what_kserve_asks_knative_for(cluster: Cluster) -> None:
+    """It names "latest" and the revision that has the rest; what somebody writes there KServe writes over."""
+
+    def asked_for() -> list[dict[str, Any]]:
+        (found,) = cluster.store.list("services", NAMESPACE)
+        targets: list[dict[str, Any]] = found["spec"]["traffic"]
+        return targets
+
+    cluster.create(GOOD)
+    await cluster.until_shares(first=100)
+    assert asked_for() == [{"latestRevision": True, "percent": 100}]
+    cluster.patch(BETTER, percent=10)
+    await cluster.until_shares(second=10, first=90)
+    rest = {"revisionName": FIRST, "latestRevision": False, "percent": 90, "tag": "prev"}
+    assert asked_for() == [{"latestRevision": True, "percent": 10}, rest]
+    theirs = {"spec": {"traffic": [{"revisionName": FIRST, "percent": 100}]}}
+    cluster.store.merge_patch("services", NAMESPACE, f"{NAME}-predictor", theirs)
+    await cluster.until(lambda: asked_for()[-1:] == [rest], "KServe has written it over")
+    cluster.store.delete(KIND, NAMESPACE, NAME)
+    await cluster.until(lambda: not cluster.store.list("services", NAMESPACE), "it goes with the service")
 
 
 async def test_traffic_is_told_before_envoy_has_it(cluster: Cluster) -> None:

@@ -133,6 +133,13 @@ def test_the_last_write_is_the_latest_of_all_managers() -> None:
 # --- what is sent ---
 
 
+def test_a_renewal_may_change_how_long_the_lease_lasts() -> None:
+    """A holder that hands over gives the next one longer; who renews for as long as before says nothing of it."""
+    assert renewal(lease(), NOW, lease_s=300)["spec"]["leaseDurationSeconds"] == 300
+    for same_s in (0, lease().lease_s):
+        assert "leaseDurationSeconds" not in renewal(lease(), NOW, lease_s=same_s)["spec"]
+
+
 def test_a_renewal_carries_the_version_that_was_seen_and_changes_the_time_only() -> None:
     """A renewal is refused by the API when somebody wrote in between, and says the label anew."""
     body = renewal(lease(), NOW + HOUR)

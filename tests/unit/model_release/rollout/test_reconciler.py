@@ -19,6 +19,7 @@ from include.model_release.errors import (
     StoreUnavailableError,
     TimedOutError,
 )
+from include.model_release.rollout.actions import PatchTraffic
 from include.model_release.rollout.next_action import Goal, Observed, Patch, Promote, RollBack, StartCanary
 from include.model_release.rollout.reconciler import (
     Act,
@@ -79,6 +80,12 @@ def carried_out(step: Step, cluster: KnativeModel) -> Event:
             except ConflictError:
                 return Acted(accepted=False)
             return Acted(accepted=True)
+        case Act(PatchTraffic() as patch):
+            try:
+                cluster.patch_traffic(dict(patch.body))
+            except ConflictError:
+                return Acted(accepted=False)
+            return Acted(accepted=True)
         case _:
             return Waited()
 
@@ -102,7 +109,7 @@ def test_it_begins_with_an_observation_and_never_acts_twice_on_one() -> None:
         assert step.seconds == 1.0
         assert step.after is not None
         assert isinstance(step.after.action, Patch)
-        assert one.next(Waited(), 1.2) == Observe()
+        assert one.next(Waited(), 1.2) == Observe(behind=True)
 
 
 def test_an_observation_from_elsewhere_is_as_good_as_its_own() -> None:
@@ -129,11 +136,12 @@ def test_transient_errors_are_borne_for_as_long_as_the_limits_allow(outage_s: fl
 
 def test_an_outage_is_over_only_when_an_action_is_answered() -> None:
     """An API that shows objects and takes no patch is away all the same."""
-    one = reconciler(BACK, outage_s=10.0, timeout_s=math.inf)
+    forward = StartCanary(CANDIDATE, 40)
+    one = reconciler(forward, outage_s=10.0, timeout_s=math.inf)
     assert isinstance(one.next(Failed(AWAY), 0.0), Pause)
     assert isinstance(one.next(Saw(seen()), 5.0), Act)
     assert isinstance(one.next(Failed(AWAY), 10.0), GiveUp)
-    other = reconciler(BACK, outage_s=10.0, timeout_s=math.inf)
+    other = reconciler(forward, outage_s=10.0, timeout_s=math.inf)
     other.next(Failed(AWAY), 0.0)
     other.next(Saw(seen()), 5.0)
     other.next(Acted(accepted=False), 6.0)
@@ -234,8 +242,11 @@ def test_trouble_of_any_kind_and_order_delays_and_changes_nothing(
         assert not isinstance(step, GiveUp), step
         if isinstance(step, Act):
             assert newest is not None
-            assert isinstance(step.action, Patch)
-            assert step.action.body["metadata"]["resourceVersion"] == newest.resource_version
+            assert isinstance(step.action, Patch | PatchTraffic)
+            behind = newest.knative
+            assert behind is not None
+            of = newest if isinstance(step.action, Patch) else behind
+            assert step.action.body["metadata"]["resourceVersion"] == of.resource_version
         event = _troubled(step, cluster, left.pop() if left and not isinstance(step, Pause) else "")
         newest = event.observed if isinstance(event, Saw) else None
     else:
@@ -263,13 +274,19 @@ def _troubled(step: Step, cluster: KnativeModel, trouble: str) -> Event:
 
 @settings(max_examples=200, deadline=None)
 @given(
+    st.sampled_from([BACK, StartCanary(CANDIDATE, 40)]),
     st.lists(st.sampled_from(["saw", "accepted", "conflict", "away"]), max_size=40),
     st.floats(0.0, 20.0),
     st.floats(0.0, 60.0),
 )
-def test_nobody_goes_on_when_the_time_is_over(happens: list[str], outage_s: float, timeout_s: float) -> None:
-    """After the limit no pause is granted, and before it only an outage that lasts ends it."""
-    one, under_way = reconciler(BACK, outage_s=outage_s, timeout_s=timeout_s), seen()
+def test_nobody_goes_on_when_the_time_is_over(
+    goal: Goal, happens: list[str], outage_s: float, timeout_s: float
+) -> None:
+    """After the limit no pause is granted, and before it only an outage that lasts ends it.
+
+    On the way back the error of a patch counts when its fallback was tried, or proved needless.
+    """
+    one, under_way = reconciler(goal, outage_s=outage_s, timeout_s=timeout_s), seen()
     failing_since: float | None = None
     for second, what in enumerate(happens):
         event: Event = {
@@ -281,11 +298,11 @@ def test_nobody_goes_on_when_the_time_is_over(happens: list[str], outage_s: floa
         step = one.next(event, float(second))
         if what == "away":
             failing_since = float(second) if failing_since is None else failing_since
-        elif what != "saw":
+        elif what != "saw" and goal != BACK:
             failing_since = None
         if isinstance(step, GiveUp):
             too_long = failing_since is not None and second - failing_since >= outage_s
-            assert second >= timeout_s or (what == "away" and too_long)
+            assert second >= timeout_s or ((what == "away" or goal == BACK) and too_long)
             return
         if isinstance(step, Pause):
             assert second < timeout_s

@@ -27,7 +27,7 @@ class UnnotedCanary:
         patched(self.model, StartCanary(V3, 5, release_id="digits-3", version=3))
         given_users(self.model, 5)
 
-    def patch(self, body: dict[str, Any]) -> bool:
+    def patch(self, body: dict[str, Any], limit_s: float | None = None) -> bool:
         """Patches; the controllers act on a service without canaries alone."""
         self.model.patch(body)
         if not self.model.read().standard.canaries:  # type: ignore[union-attr]
@@ -39,7 +39,7 @@ class UnnotedCanary:
 def canary(monkeypatch: pytest.MonkeyPatch) -> UnnotedCanary:
     """The service, looked at without an API."""
     service = UnnotedCanary()
-    monkeypatch.setattr(reconciler, "observe_service", lambda hook: hook.model.read())
+    monkeypatch.setattr(reconciler, "observe_service", lambda hook, **_: hook.model.read())
     monkeypatch.setattr(reconciler, "POLL_INTERVAL_S", 0.01)
     return service
 

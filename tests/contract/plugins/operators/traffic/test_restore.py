@@ -278,8 +278,8 @@ def test_what_cannot_be_seen_does_not_count_as_safe(
             del found["status"]["components"]["predictor"]["latestCreatedRevision"]
         return found
 
-    def patched(self: ServiceDouble, body: dict[str, Any]) -> bool:
-        taken = patch(self, body)
+    def patched(self: ServiceDouble, body: dict[str, Any], limit_s: float | None = None) -> bool:
+        taken = patch(self, body, limit_s)
         asked.append("patched" if taken else "conflict")
         return taken
 

@@ -186,7 +186,8 @@ def test_the_server_says_what_it_has(emulator: Emulator) -> None:
     api = emulator.api_client()
     assert "emulated" in client.VersionApi(api).get_code().git_version
     groups = [group.name for group in client.ApisApi(api).get_api_versions().groups]
-    assert groups == ["apps", "coordination.k8s.io", "gateway.networking.k8s.io", "serving.kserve.io"]
+    own = ["gateway.networking.k8s.io", "serving.knative.dev", "serving.kserve.io"]
+    assert groups == ["apps", "coordination.k8s.io", *own]
     resources = {each.name: each for each in client.CoreV1Api(api).get_api_resources().resources}
     assert {"pods", "pods/log", "pods/status", "events", "namespaces"} <= set(resources)
     assert resources["pods"].namespaced

@@ -182,10 +182,10 @@ def test_the_error_of_the_patch_counts_whatever_came_of_the_routes(came_of_it: A
     first = reconciler.next(Saw(model.read()), 0.0)
     assert isinstance(first, Act)
     assert isinstance(first.action, Patch)
-    assert reconciler.next(Failed(HANGING), 1.0) == Observe()
+    assert reconciler.next(Failed(HANGING), 1.0) == Observe(behind=True)
     again = reconciler.next(Saw(model.read()), 1.0)
     assert again == Act(first.action.fallback)  # type: ignore[arg-type]
-    assert reconciler.next(Acted(False), 1.0) == Observe()
+    assert reconciler.next(Acted(False), 1.0) == Observe(behind=True)
     assert reconciler.next(Saw(model.read()), 1.0) == again
     step = reconciler.next(came_of_it, 2.0)
     assert isinstance(step, GiveUp)

@@ -1,0 +1,93 @@
+"""The guard in KServe's Knative mode while KServe hangs: the API asks its webhooks, and Knative goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from include.guard.cluster import Snapshot
+from include.guard.watch import Guard, Sight, Terms
+from include.model_release.errors import ClusterUnavailableError
+from include.model_release.rollout.actions import FALLBACK_AFTER_S
+from include.sandbox.lab.simulation.cluster_model import ConflictError
+from include.sandbox.lab.simulation.knative_model import KnativeModel
+from tests.support.rollout.knative_steps import V2, canary_at
+
+_WEBHOOK_S = 10.0
+
+
+class KnativeCluster:
+    """One InferenceService in Knative mode, without any lease; `clock` is everybody's."""
+
+    def __init__(self, model: KnativeModel) -> None:
+        self.model = model
+        self.clock = 0.0
+        self.hangs = True
+        self.events: list[Mapping[str, Any]] = []
+        self.limits: list[float | None] = []
+
+    def snapshot(self) -> Snapshot:
+        """The model's object."""
+        return Snapshot((self.model.as_object(),), ())
+
+    def patch_service(
+        self, namespace: str, name: str, body: Mapping[str, Any], limit_s: float | None = None
+    ) -> bool:
+        """A patch of the model, unless KServe hangs."""
+        self.limits.append(limit_s)
+        if self.hangs:
+            self.clock += limit_s or _WEBHOOK_S
+            raise ClusterUnavailableError("patching failed", found="no answer")
+        self.model.patch(dict(body))
+        return True
+
+    def knative_service(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The model's Knative Service."""
+        return self.model.knative_service() if name == "digits-predictor" else None
+
+    def patch_knative_service(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """A patch of the model's Knative Service."""
+        try:
+            self.model.patch_traffic(dict(body))
+        except ConflictError:
+            return False
+        return True
+
+    def patch_route(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """There is none in Knative mode."""
+        return False
+
+    def patch_lease(self, namespace: str, name: str, body: Mapping[str, Any]) -> bool:
+        """There is none."""
+        return False
+
+    def create_event(self, namespace: str, body: Mapping[str, Any]) -> bool:
+        """Keep the event."""
+        self.events.append(body)
+        return True
+
+
+def test_the_guard_writes_the_knative_service_where_kserve_hangs() -> None:
+    """Users are off after seconds; that they are safe is told when the spec says 0 % and KServe has carried it on."""
+    cluster = KnativeCluster(canary_at(20))
+    guard = Guard(cluster, Terms(missing_lease_s=10.0, poll_s=1.0), clock=lambda: cluster.clock)
+    while not cluster.limits:
+        guard.look()
+        cluster.clock += 1
+    assert cluster.limits == [FALLBACK_AFTER_S]
+    guard.look()
+    cluster.model.step("route")
+    cluster.model.step("ingress")
+    assert cluster.model.users() == {V2: 100}
+    assert cluster.model.read().canary_percent == 20
+    guard.look()
+    assert cluster.limits[1:] == [None]
+    assert cluster.events == []
+    cluster.hangs = False
+    for _ in range(4):
+        guard.look()
+        cluster.model.settle()
+        cluster.clock += 1
+    assert cluster.model.read().canary_percent == 0
+    assert guard.look() == Sight()
+    assert len(cluster.events) == 1
