@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from moto.server import ThreadedMotoServer
@@ -24,11 +28,12 @@ from slipway.operators.convert import ConvertModelOperator
 from slipway.release_record.record import ReleaseRecord
 
 from include.model_release.errors import TransientError
+from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.object_store import make_conditional_writes_atomic
 from tests.support.conformance.control_plane import ADMIN
 from tests.support.containers.engine import Engine, NoEngineError, containers_dir
 from tests.support.containers.ledger import Ledger
-from tests.support.containers.node.enclosure import GATEWAY
+from tests.support.containers.node.enclosure import BRIDGE, GATEWAY, enclosure
 from tests.support.containers.node.node_cluster import NodeCluster, node_cluster, require_programs, versions
 from tests.support.containers.node.node_release import (
     NAMESPACE,
@@ -50,16 +55,33 @@ IMAGES = ("onnx", "perf-analyzer", "verify")
 FINALIZER = "slipway.dev/read-first"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LIMIT_S = 60.0
+# The first process, a shell, and two that outlive it.
+ENCLOSED = """
+import subprocess, sys
+from tests.support.containers.node.enclosure import enclosure
+with enclosure() as made:
+    subprocess.Popen(made.command("sh", "-c", "sleep 600 & setsid sleep 600 & wait"))
+    print(made.pid, flush=True)
+    sys.stdin.read()
+"""
 Note = Callable[[str, str], None]
 
 
-@pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest, ledger: Ledger) -> Iterator[NodeCluster]:
-    """The node, with the images that a release of an ONNX model needs."""
+@pytest.fixture(scope="module", autouse=True)
+def programs() -> None:
+    """Begin nothing where something is missing."""
     try:
         require_programs()
-        engine: Engine = request.getfixturevalue("engine")
-        build = request.getfixturevalue("build")
+    except NoEngineError as error:
+        pytest.exit(str(error), returncode=3)
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    programs: None, engine: Engine, build: Callable[[str], str], ledger: Ledger
+) -> Iterator[NodeCluster]:
+    """The node, with the images that a release of an ONNX model needs."""
+    try:
         images = {build(name): f"docker.io/slipway/{name}:0.1.0" for name in IMAGES}
         began = time.monotonic()
         with node_cluster(containers_dir() / "node", engine, images) as running:
@@ -153,6 +175,35 @@ class Process:
         mounts = cluster.worker.enclosure.call("cat", f"/proc/{pid}/mounts").splitlines()
         root = next(line for line in mounts if line.split()[1] == "/")
         return cls(dict(line.split(":\t", 1) for line in status if ":\t" in line), root.split()[3])
+
+
+def processes_beside(pid: int) -> list[psutil.Process]:
+    """All processes in the namespace of process ids of another one."""
+    wanted = Path(f"/proc/{pid}/ns/pid").readlink()
+    found = []
+    for one in psutil.process_iter():
+        with suppress(OSError):
+            if Path(f"/proc/{one.pid}/ns/pid").readlink() == wanted:
+                found.append(one)
+    return found
+
+
+def test_nothing_runs_on_when_the_lane_is_killed() -> None:
+    """Its processes end with it, orphans and sessions of their own too; the next run removes its bridge."""
+    lane = subprocess.Popen(
+        [sys.executable, "-c", ENCLOSED], cwd=PROJECT_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert lane.stdout is not None
+    first = int(lane.stdout.readline())
+    inside = wait_for(lambda: (found := processes_beside(first))[3:] and found, "all processes are there")
+    lane.kill()
+    lane.wait()
+    wait_for(lambda: not any(one.is_running() for one in inside), "no process is left")
+    bridge = Path("/sys/class/net") / BRIDGE
+    assert bridge.exists()
+    with enclosure():
+        assert bridge.exists()
+    assert not bridge.exists()
 
 
 def test_a_converter_runs_as_a_container_without_any_right(

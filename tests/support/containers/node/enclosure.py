@@ -17,8 +17,6 @@ from pathlib import Path
 
 import psutil
 
-from include.sandbox.host.child_process import end_with_parent
-
 BRIDGE, GATEWAY, SUBNET = "slipway-node", "10.88.7.1", "10.88.7.0/24"
 CGROUP = "slipway-node"
 CGROUPS = Path("/sys/fs/cgroup")
@@ -61,6 +59,8 @@ def _namespaces() -> Iterator[Enclosure]:
     mounts = " && ".join(f"mount -t tmpfs slipway {path}" for path in PRIVATE)
     first = subprocess.Popen(
         [
+            # `unshare` itself takes no notice of SIGTERM.
+            *("setpriv", "--pdeathsig", "KILL"),
             *("unshare", "--pid", "--mount", "--propagation", "private", "--mount-proc"),
             *("--fork", "--kill-child=SIGKILL", "sh", "-c"),
             # It takes over what is orphaned, as a machine's first process does.
@@ -68,7 +68,6 @@ def _namespaces() -> Iterator[Enclosure]:
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        preexec_fn=end_with_parent,
     )
     try:
         assert first.stdout is not None

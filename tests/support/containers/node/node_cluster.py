@@ -22,7 +22,7 @@ from tests.support.containers.node.enclosure import enclosure
 from tests.support.containers.node.relay import Relay
 from tests.support.containers.node.worker import CNI_PLUGINS, Worker, start_scheduler
 
-PROGRAMS = ("containerd", "ctr", "runc", "catatonit", "ip", "nsenter", "unshare")
+PROGRAMS = ("containerd", "ctr", "runc", "catatonit", "ip", "nsenter", "setpriv", "unshare")
 LOGS = "logs"
 _PLUGINS = ("bridge", "host-local", "loopback")
 _INSTALL = (
