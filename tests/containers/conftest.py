@@ -38,6 +38,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEDGER] = Ledger()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let `-k perf-analyzer` find test_the_perf_analyzer_image_… too."""
+    for item in items:
+        item.extra_keyword_matches.add(item.name.replace("_", "-"))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print what was built and run."""
     ledger = config.stash[LEDGER]
