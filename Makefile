@@ -29,7 +29,7 @@ COMMA := ,
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 
-.PHONY: help setup images images-test compose-test demo up down status test conformance chaos fuzz bench bench-judge lint \
+.PHONY: help setup images images-test compose-test node-test demo up down status test conformance chaos fuzz bench bench-judge lint \
 	format ci nightly requirements clean
 
 help: ## Show this list
@@ -54,6 +54,10 @@ images-test: setup ## Build the pods' images with Podman or Docker and run each 
 
 compose-test: setup ## docker-compose.yaml on a Docker Engine: two releases by events, two workers, one of them killed
 	@$(BIN)/python -m pytest tests/containers/test_compose.py -q -s $(ARGS)
+
+node-test: setup ## A release's pods as containers on a real kubelet and containerd; one out of memory, one evicted
+	@$(BIN)/python -m tests.support.conformance.build etcd kube node
+	@$(BIN)/python -m pytest tests/containers/test_node.py -q $(ARGS)
 
 demo: setup ## The whole story: four releases under live traffic, each with its own end
 	@$(SANDBOX) demo $(ARGS)

@@ -6,6 +6,8 @@ It is not part of CI. Where no engine is found it says so and ends with exit cod
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -19,6 +21,12 @@ from tests.support.containers.stand_in_base import provide_python_base
 from tests.support.pods.servers import running_models, running_store
 from tests.support.pods.support import ObjectStore
 
+# Airflow reads its home when it is first imported.
+_home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
+if "airflow" not in sys.modules:
+    os.environ["AIRFLOW_HOME"] = _home.name
+    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
 BASE_VARIABLE = "SLIPWAY_BASE_IMAGE"
 LEDGER = pytest.StashKey[Ledger]()
 BuildImage = Callable[[str], str]
@@ -28,6 +36,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Large images can be left out."""
     config.addinivalue_line("markers", "large: an image of more than 1 GB")
     config.stash[LEDGER] = Ledger()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let `-k perf-analyzer` find test_the_perf_analyzer_image_… too."""
+    for item in items:
+        item.extra_keyword_matches.add(item.name.replace("_", "-"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from tests.support.containers.image_pod import ImagePod
 from tests.support.guard.stage import Stage
 from tests.support.pods.onnx_models import classifier
 from tests.support.pods.support import ObjectStore, check_software_list
+from tests.support.pods.tokenizer import MAKE_TOKENIZER, TOKENIZER_CONFIG
 from tests.support.pods.verified_download import BUCKET as SERVED
 from tests.support.pods.verified_download import put_version
 from tests.support.serving.clients import body_of
@@ -208,6 +210,35 @@ def test_the_perf_analyzer_image_measures_a_triton(
     (measured,) = BenchmarkResult.from_json(done.result).measurements
     assert (measured.requests, measured.errors) == (60, 0)
     ran("perf-analyzer", f"60 requests to a tritonserver, p99 {measured.p99_ms:.1f} ms")
+
+
+@pytest.mark.large
+def test_the_genai_perf_image_measures_a_model_that_writes_text(
+    pod: Pods, triton: TritonServer, store: ObjectStore, ran: Note, tmp_path: Path
+) -> None:
+    """genai-perf streams from a real tritonserver, with a tokenizer that the image's own Python has made."""
+    genai, home = pod("genai-perf"), tmp_path / "tokenizer"
+    home.mkdir(mode=0o777)
+    home.chmod(0o777)  # the image's user writes there
+    options = [f"--volume={home}:/made", *SCRATCH, "--entrypoint", "python"]
+    made = genai.engine.run(genai.image, "-c", MAKE_TOKENIZER, "/made/tokenizer.json", options=options)
+    assert made.returncode == 0, made.stderr
+    (home / "tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG))
+    given = [
+        "--server",
+        f"127.0.0.1:{triton.ports.grpc}",
+        "--tokenizer",
+        store.put_folder("genai/tokenizer", home),
+    ]
+    given += ["--candidate", "story", "--candidate-version", "1", "--backend", "tensorrtllm", "--streaming"]
+    given += ["--requests", "10", "--rounds", "1", "--input-tokens-mean", "5", "--output-tokens-mean", "8"]
+    done = genai.run("benchmark_genai_perf.py", *given, prefix="genai/out")
+    assert done.exit_code == 0, done.stderr
+    assert done.result is not None
+    (measured,) = BenchmarkResult.from_json(done.result).measurements
+    assert (measured.requests, measured.errors) == (10, 0)
+    assert measured.ttft_ms is not None
+    ran("genai-perf", f"10 texts of a tritonserver, first token after {measured.ttft_ms.p50_ms:.1f} ms")
 
 
 def test_the_mirror_comparison_image_compares_two_tritons(

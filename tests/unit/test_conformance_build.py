@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.conformance import build
 
+ALL = (*build.WRAPPER_MODULES, build.NODE)
+
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -38,12 +40,12 @@ def test_what_is_built_does_not_lie_in_the_checkout(monkeypatch: pytest.MonkeyPa
     """Without XDG_CACHE_HOME the cache is below the home folder, and each module has a folder by its digest."""
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", "/home/somebody")
-    folders = [module.cache for module in build.WRAPPER_MODULES]
+    folders = [module.cache for module in ALL]
     assert all(str(folder).startswith("/home/somebody/.cache/slipway/conformance/") for folder in folders)
-    assert len(set(folders)) == len(build.WRAPPER_MODULES)
+    assert len(set(folders)) == len(ALL)
 
 
-@pytest.mark.parametrize("module", build.WRAPPER_MODULES, ids=lambda module: module.name)
+@pytest.mark.parametrize("module", ALL, ids=lambda module: module.name)
 def test_every_program_is_named_by_its_wrapper_module(module: build.WrapperModule) -> None:
     """go.sum covers what tools.go imports, so each program must be there."""
     tools = (module.folder / "tools.go").read_text(encoding="utf-8")

@@ -23,6 +23,8 @@ _NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", 
 # For instance, a variable from a Secret that does not exist.
 _NOT_CONFIGURED = frozenset({"CreateContainerConfigError", "CreateContainerError"})
 _REFUSED = frozenset({400, 403, 413, 422})
+# The condition of a pod that is ended for another's sake: its node is drained, or needed for a pod of higher priority.
+_DISRUPTED = "DisruptionTarget"
 # A quota is free again when another pod has ended.
 _QUOTA = "exceeded quota"
 
@@ -128,7 +130,9 @@ def _statuses(pod: k8s.V1Pod | None) -> tuple[Any, list[Any]]:
 def _reasons(pod: k8s.V1Pod | None) -> set[str]:
     """Return why the cluster says that a pod and its containers have ended."""
     status, states = _statuses(pod)
-    ended = (status, *(state.terminated for state in states))
+    conditions = () if status is None else status.conditions or ()
+    disrupted = (one for one in conditions if one.type == _DISRUPTED and one.status == "True")
+    ended = (status, *disrupted, *(state.terminated for state in states))
     return {one.reason for one in ended if one is not None and one.reason} - {"Completed", "Error"}
 
 

@@ -12,18 +12,10 @@ import pytest
 from include.model_release.gates.benchmark import BenchmarkResult
 from include.sandbox.services.triton import TritonServer
 from tests.support.pods.support import ObjectStore, Pod, PodRun
+from tests.support.pods.tokenizer import MAKE_TOKENIZER, TOKENIZER_CONFIG
 
 pytestmark = [pytest.mark.genai, pytest.mark.slow]
 TOKENS = 8
-WORDS = "the quick brown fox jumps over a lazy dog"
-MAKE_TOKENIZER = f"""
-import sys
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-tokenizer = Tokenizer(models.WordLevel(unk_token="[UNK]"))
-tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-tokenizer.train_from_iterator([{WORDS!r}], trainers.WordLevelTrainer(special_tokens=["[UNK]"]))
-tokenizer.save(sys.argv[1])
-"""
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +25,7 @@ def tokenizer(genai_pod: Pod, store: ObjectStore, tmp_path_factory: pytest.TempP
     python = str(genai_pod.image / "bin" / "python")
     subprocess.run([python, "-c", MAKE_TOKENIZER, str(path)], check=True, timeout=60)
     store.put("genai/tokenizer/tokenizer.json", Path(path).read_bytes())
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
-    store.put("genai/tokenizer/tokenizer_config.json", json.dumps(config).encode())
+    store.put("genai/tokenizer/tokenizer_config.json", json.dumps(TOKENIZER_CONFIG).encode())
     return store.url("genai/tokenizer")
 
 

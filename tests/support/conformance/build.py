@@ -1,6 +1,6 @@
 """Build the programs of the real control plane from Go modules, once, into a cache outside of the checkout.
 
-    python -m tests.support.conformance.build
+    python -m tests.support.conformance.build [MODULE …]
 
 Each folder of `tests/conformance/modules/` is a Go module that names programs of others. Its go.mod and go.sum are
 complete, so nothing is resolved here: `-mod=readonly` refuses whatever they do not name. The manifests that lie in the
@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +91,12 @@ KUBE = WrapperModule(
     "k8s.io/kubernetes",
     {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager")},
 )
+# What runs pods as containers: another lane's (tests/containers/test_node.py).
+NODE = WrapperModule(
+    "node",
+    "k8s.io/kubernetes",
+    {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-scheduler", "kubelet")},
+)
 KSERVE = WrapperModule(
     "kserve",
     "github.com/kserve/kserve",
@@ -124,6 +130,7 @@ KNATIVE = WrapperModule(
     ),
 )
 WRAPPER_MODULES = (ETCD, KUBE, KSERVE, KNATIVE)
+NODE_MODULES = (ETCD, KUBE, NODE)
 
 
 @dataclass(frozen=True)
@@ -195,7 +202,7 @@ def require_go(wrapper: WrapperModule) -> None:
 
 def _build_program(wrapper: WrapperModule, package: str, target: Path, version: str) -> None:
     linker_flags = list(LINKER_FLAGS)
-    if wrapper is KUBE:
+    if wrapper.main == KUBE.main:
         # The API server ends at once where these are empty, and clients compare them.
         minor = version.split(".")[1]
         for name, value in (
@@ -255,16 +262,18 @@ def _timed(what: str, say: Callable[[str], None]) -> Iterator[None]:
     say(f"  built {what} in {time.monotonic() - began_s:.0f} s")
 
 
-def main() -> int:
-    """Build what is missing; return an exit code."""
+def main(names: Sequence[str] = ()) -> int:
+    """Build what is missing of the modules with these names, or of the conformance lane's; return an exit code."""
     began_s = time.monotonic()
+    known = {wrapper.name: wrapper for wrapper in (*WRAPPER_MODULES, NODE)}
+    wrappers = [known[name] for name in names] or WRAPPER_MODULES
     try:
-        missing = [wrapper.name for wrapper in WRAPPER_MODULES if built(wrapper) is None]
+        missing = [wrapper.name for wrapper in wrappers if built(wrapper) is None]
         if missing:
             print(
                 f"Building {', '.join(missing)} (minutes at the first time) into {cache_folder()}", flush=True
             )
-        for wrapper in WRAPPER_MODULES:
+        for wrapper in wrappers:
             build(wrapper, lambda line: print(line, flush=True))
     except BuildError as error:
         print(f"The real control plane cannot be built. {error}", file=sys.stderr)
@@ -274,4 +283,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

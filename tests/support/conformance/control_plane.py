@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,12 @@ _CONTROLLERS = (
     "namespace-controller",
     "serviceaccount-controller",
     "root-ca-certificate-publisher-controller",
+)
+# What gives nodes their taints, and pods their end where a node is gone.
+_NODE_CONTROLLERS = (
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "pod-garbage-collector-controller",
 )
 # 15 s by default: each step of a test would wait for it.
 _AUTOSCALER_PERIOD_S = 2
@@ -71,11 +78,14 @@ class ControlPlane:
         return path
 
 
-def start_control_plane(programs: dict[str, Path], processes: Processes, folder: Path) -> ControlPlane:
+def start_control_plane(
+    programs: dict[str, Path], processes: Processes, folder: Path, *, has_kubelets: bool = False
+) -> ControlPlane:
     """Start the three programs over an empty etcd, and wait until the API serves.
 
     :param programs: their files, by name.
     :param folder: gets everything that they keep.
+    :param has_kubelets: nodes are real: the API asks their kubelets for logs, and what becomes of nodes is seen to.
     """
     plane = ControlPlane(
         f"https://{LOOPBACK}:{free_port()}",
@@ -84,8 +94,11 @@ def start_control_plane(programs: dict[str, Path], processes: Processes, folder:
         {name: secrets.token_hex(16) for name in _GROUPS},
     )
     etcd_url = _start_etcd(programs["etcd"], processes, folder)
-    _start_api_server(programs["kube-apiserver"], processes, plane, etcd_url)
-    _start_controllers(programs["kube-controller-manager"], processes, plane)
+    _start_api_server(
+        programs["kube-apiserver"], processes, plane, etcd_url, _to_kubelets(plane) if has_kubelets else ()
+    )
+    controllers = (*_CONTROLLERS, *(_NODE_CONTROLLERS if has_kubelets else ()))
+    _start_controllers(programs["kube-controller-manager"], processes, plane, controllers)
     return plane
 
 
@@ -113,7 +126,18 @@ def _start_etcd(program: Path, processes: Processes, folder: Path) -> str:
     return client
 
 
-def _start_api_server(program: Path, processes: Processes, plane: ControlPlane, etcd_url: str) -> None:
+def _to_kubelets(plane: ControlPlane) -> tuple[str, ...]:
+    """Return how the API server finds kubelets, and who it is to them."""
+    return (
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-client-certificate={plane.certificates.certificate}",
+        f"--kubelet-client-key={plane.certificates.key}",
+    )
+
+
+def _start_api_server(
+    program: Path, processes: Processes, plane: ControlPlane, etcd_url: str, flags: Sequence[str]
+) -> None:
     tokens = plane.folder / "tokens.csv"
     tokens.write_text(
         "".join(f'{token},{user},{user},"{_GROUPS[user]}"\n' for user, token in plane.tokens.items()),
@@ -141,11 +165,14 @@ def _start_api_server(program: Path, processes: Processes, plane: ControlPlane, 
         "--authorization-mode=RBAC",
         "--enable-priority-and-fairness=false",
         "--v=1",
+        *flags,
         ready=lambda: api.ask("GET", "/readyz").code == requests.codes.ok,
     )
 
 
-def _start_controllers(program: Path, processes: Processes, plane: ControlPlane) -> None:
+def _start_controllers(
+    program: Path, processes: Processes, plane: ControlPlane, controllers: Sequence[str]
+) -> None:
     port, files, api = free_port(), plane.certificates, plane.api()
     processes.start(
         "kube-controller-manager",
@@ -159,7 +186,7 @@ def _start_controllers(program: Path, processes: Processes, plane: ControlPlane)
         f"--service-account-private-key-file={files.token_key}",
         f"--root-ca-file={files.authority}",
         f"--horizontal-pod-autoscaler-sync-period={_AUTOSCALER_PERIOD_S}s",
-        f"--controllers={','.join(_CONTROLLERS)}",
+        f"--controllers={','.join(controllers)}",
         "--v=1",
         ready=lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
     )

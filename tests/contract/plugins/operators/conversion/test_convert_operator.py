@@ -166,7 +166,7 @@ def test_an_unreachable_store_leaves_nothing_out(bucket: str, pods: Pods) -> Non
 def pod_that_ended(reason: str | None, container_reason: str | None, message: str = "") -> Any:
     terminated = SimpleNamespace(reason=container_reason)
     container = SimpleNamespace(state=SimpleNamespace(terminated=terminated, waiting=None))
-    status = SimpleNamespace(reason=reason, message=message, container_statuses=[container])
+    status = SimpleNamespace(reason=reason, message=message, conditions=None, container_statuses=[container])
     return SimpleNamespace(status=status)
 
 
