@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from typing import Any
@@ -26,7 +27,7 @@ def on_starting(component: Any) -> None:
 
 
 class Routes:
-    """The project's routes, as an ASGI application; what they need is imported by the first request."""
+    """The project's routes, as an ASGI application; what they need is imported by the first request, in a thread."""
 
     def __init__(self) -> None:
         self._app: Any = None
@@ -34,10 +35,15 @@ class Routes:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
         if self._app is None:
-            from slipway.web.app import make_app
-
-            self._app = make_app()
+            # It takes seconds, in which the API server serves others.
+            self._app = await asyncio.to_thread(_make_app)
         await self._app(scope, receive, send)
+
+
+def _make_app() -> Any:
+    from slipway.web.app import make_app
+
+    return make_app()
 
 
 class SlipwayPlugin(AirflowPlugin):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from slipway.web import app as routes
 from slipway.web.app import WEBHOOK_PATH, make_app
 
 from include.model_release.operations.registry_webhook import BODY_LIMIT_BYTES
@@ -87,6 +90,30 @@ def test_a_body_that_is_too_large(client: TestClient, starter: Starter, is_told:
 
     answer = client.post(WEBHOOK_PATH, content=body if is_told else pieces(), headers=signed(body))
     assert answer.status_code == 413
+    assert starter.started == []
+
+
+async def test_a_body_that_does_not_come(starter: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """408 after the limit: who only holds the connection holds nothing up."""
+    monkeypatch.setattr(routes, "BODY_LIMIT_S", 0.05)
+    sent: list[dict[str, Any]] = []
+
+    async def never() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": WEBHOOK_PATH,
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in signed(BODY).items()],
+    }
+    await make_app(lambda: SECRET, starter)(scope, never, send)
+    assert sent[0]["status"] == 408
     assert starter.started == []
 
 
