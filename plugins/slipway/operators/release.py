@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -26,14 +25,11 @@ from include.model_release.intake import IncomingVersion, parse_ready, require_f
 from include.model_release.operations.notices.of_release import held_notice, outcome_notice, started_notice
 from include.model_release.operations.rejection import rejection_due
 from include.model_release.record.conclusion import concluded
-from include.model_release.record.events import Event, Outcome, RecordError
-from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, WindowJudged
+from include.model_release.record.events import Outcome, RecordError
+from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted
 from include.model_release.record.requirements import requirements_of
 from include.model_release.record.state import ReleaseState
-from include.model_release.reports.canary.document import DOCUMENT_FILE
-from include.model_release.reports.canary.evidence import canary_evidence
-from include.model_release.reports.canary.page import render_canary_html
-from include.model_release.reports.canary.recording import recordings
+from include.model_release.reports.canary.files import canary_files
 from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.renamed_keys import renamed_keys_told
@@ -333,6 +329,8 @@ class ConcludeReleaseOperator(ReleaseOperator):
 
     def _tell(self, ended: ReleaseState, dag_id: str) -> None:
         """Tell people how the release ended; before the last event, so that a kill between tells it twice at most."""
+        if ended.release_id != self.release_run.release_id:
+            return
         evidence = self.release_run.uri(self.release_run.evidence_prefix)
         now, events = datetime.now(UTC), self.record.events()
         self.parts.outbox.tell(outcome_notice(ended, events, at=now, evidence=evidence, dag_id=dag_id))
@@ -340,7 +338,8 @@ class ConcludeReleaseOperator(ReleaseOperator):
     def _write_canary_evidence(self) -> None:
         """Write the canary's page, its data and the windows to judge again. It holds no release up."""
         try:
-            files = canary_files(self.release_run, self.record.events())
+            release_run = self.release_run
+            files = canary_files(release_run.release_id, release_run.spec.rollout, self.record.events())
         except SlipwayError as error:
             self.log.warning("the canary's evidence cannot be made of the record: %s", error)
             return
@@ -353,28 +352,6 @@ class ConcludeReleaseOperator(ReleaseOperator):
 def triggered_by(context: Context) -> str | None:
     """Return the name of the person who started the run; None where an event or a schedule did."""
     return getattr(context.get("dag_run"), "triggering_user_name", None)
-
-
-def canary_files(release_run: ReleaseRun, events: Sequence[Event]) -> dict[str, tuple[str, str]]:
-    """Return the evidence of a release's canary: content and content type by file name; empty without a canary."""
-    if not any(
-        isinstance(event.data, WindowJudged) and event.release_id == release_run.release_id
-        for event in events
-    ):
-        return {}
-    rollout = release_run.spec.rollout
-    evidence = canary_evidence(
-        events,
-        rollout.analysis,
-        release_id=release_run.release_id,
-        planned=rollout.plan.steps,
-    )
-    lines = {name: (content, "application/jsonl") for name, content in recordings(evidence).items()}
-    return {
-        DOCUMENT_FILE: (json.dumps(evidence.to_document(), indent=1), "application/json"),
-        "canary.html": (render_canary_html(evidence), "text/html; charset=utf-8"),
-        **lines,
-    }
 
 
 def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:

@@ -83,7 +83,7 @@ def write_release_files(folder: Path) -> None:
         digits,
         {
             **_variant(digits, ONE_AT_A_TIME, rollout={**LONG_CANARY, **refuse}),
-            "notify": [{"on": ENDS_AND_BEGINNINGS, "to": to} for to in (HANGING, TOLD)],
+            "notify": [{"on": [*ENDS_AND_BEGINNINGS], "to": to} for to in (HANGING, TOLD)],
         },
         _variant(digits, ON_CALL, conversion=TWO_PRECISIONS, rollout={**SHORT_CANARY, "preview": {}}),
         _variant(digits, ON_GPU, serving=gpu),

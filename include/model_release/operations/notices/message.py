@@ -54,7 +54,7 @@ _MEANINGS: dict[NoticeEvent, str] = {
     "waiting_for_approval": "Nothing goes on until a person answers in Airflow.",
     "held": "It goes on by itself when this ends. A rollback is never held.",
     "refused": "No user is on it; what was live stays live.",
-    "failed": "The release has ended and leads no user to it.",
+    "failed": "It was not promoted.",
     "rolled_back": "No user is on it any more.",
     "promoted": "It has all traffic.",
     "inconclusive": "The weight stays as it is meanwhile.",

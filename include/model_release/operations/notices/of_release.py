@@ -58,6 +58,9 @@ def outcome_notice(
     reason = "" if event == "promoted" else state.reason or ""
     if state.refused_by:
         facts.insert(0, Fact(name="refused by", value=state.refused_by))
+    if state.rolling_back:
+        unfinished = "a rollback has begun and has not ended: look at the InferenceService"
+        facts.insert(0, Fact(name="attention", value=unfinished))
     if state.outcome == "cancelled":
         facts.insert(0, Fact(name="outcome", value="cancelled"))
     return Notice(
@@ -125,8 +128,13 @@ def approval_notice(
 
 def held_notice(
     model: str, version: int, hold: Hold, *, at: datetime, release_id: str, weight: int | None = None
-) -> Notice:
-    """Return the notice that a freeze or a closed window holds a start, or the raise to `weight`."""
+) -> Notice | None:
+    """Return the notice that a freeze or a closed window holds a start, or the raise to `weight`.
+
+    None while nobody knows whether there is a freeze: that is waited for, and comes and goes with the store.
+    """
+    if hold.is_unknown:
+        return None
     what = "the start" if weight is None else f"the raise to {weight} %"
     facts = [Fact(name="held", value=what)]
     if hold.until is not None:

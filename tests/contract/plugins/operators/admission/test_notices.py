@@ -12,8 +12,16 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import AdmitReleaseOperator
 from slipway.release_record import outbox
 
+from include.model_release.operations.freezes import freezes_prefix
 from include.model_release.operations.layout import OUTBOX_PREFIX
-from include.model_release.record.kinds import EventData, Promoted, RolledBack, StageFinished, WeightIntended
+from include.model_release.record.kinds import (
+    EventData,
+    Promoted,
+    ReleaseStarted,
+    RolledBack,
+    StageFinished,
+    WeightIntended,
+)
 from tests.support.notifications.outbox import everybody_is_told, facts, told
 from tests.support.release.admission import FORM, RELEASE_FILE, Admit, conclude, context, record
 from tests.support.release.freezing import asks, frozen
@@ -93,6 +101,18 @@ def test_an_end_that_was_told_and_not_written_is_told_again_under_its_name(
     assert {notice.id for notice in told(landed)} == {first.id}
 
 
+def test_a_late_conclusion_tells_nothing_of_another_release(
+    landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is concluded when the version is being released again says nothing about that."""
+    late = admit()
+    everybody_is_told(monkeypatch)
+    record(landed, "digits-2-again").append(ReleaseStarted())
+    record(landed, "digits-2-again").append(Promoted(storage_uri="s3://b/m"))
+    conclude(late)
+    assert told(landed) == []
+
+
 def test_a_release_without_receivers_puts_nothing_into_the_bucket(
     landed: ModelStoreHook, admit: Admit
 ) -> None:
@@ -124,6 +144,17 @@ def test_a_hold_is_told_once_however_often_it_is_looked_at(
     assert len({notice.id for notice in told(landed)}) == 2
     for model in ("digits", None):
         asks(landed, tmp_path, "thaw", model=model)
+
+
+def test_a_freeze_that_cannot_be_read_is_waited_for_and_not_told(
+    landed: ModelStoreHook, admit: Admit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes and goes with the store; the log has it."""
+    everybody_is_told(monkeypatch)
+    landed.write(f"{freezes_prefix(None)}20991228T080000Z-0123456789abcdef.json", b"no freeze")
+    with pytest.raises(TaskDeferred):
+        admit()
+    assert told(landed) == []
 
 
 def test_a_release_that_a_freeze_refuses_is_told_as_held(

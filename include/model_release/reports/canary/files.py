@@ -1,0 +1,31 @@
+"""The files of a canary's evidence: its page, its data, and the windows to judge again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from include.model_release.record.events import Event
+from include.model_release.record.kinds import WindowJudged
+from include.model_release.reports.canary.document import DOCUMENT_FILE
+from include.model_release.reports.canary.evidence import canary_evidence
+from include.model_release.reports.canary.page import render_canary_html
+from include.model_release.reports.canary.recording import recordings
+from include.model_release.spec.rollout.rollout import Rollout
+
+
+def canary_files(release_id: str, rollout: Rollout, events: Sequence[Event]) -> dict[str, tuple[str, str]]:
+    """Return content and content type by file name; empty without a canary.
+
+    :param release_id: the release whose canary it was.
+    :param events: of the version's record.
+    """
+    if not any(isinstance(event.data, WindowJudged) and event.release_id == release_id for event in events):
+        return {}
+    evidence = canary_evidence(events, rollout.analysis, release_id=release_id, planned=rollout.plan.steps)
+    lines = {name: (content, "application/jsonl") for name, content in recordings(evidence).items()}
+    return {
+        DOCUMENT_FILE: (json.dumps(evidence.to_document(), indent=1), "application/json"),
+        "canary.html": (render_canary_html(evidence), "text/html; charset=utf-8"),
+        **lines,
+    }
