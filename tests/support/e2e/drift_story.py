@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import Any
-
-import psutil
 
 from include.model_release.operations.layout import revalidation_prefix, revalidation_report_key
 from include.model_release.operations.revalidation.findings import Finding, finding_key
@@ -18,18 +14,16 @@ from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.host.settings import LOOPBACK
 from tests.support.e2e.release_files import DRIFTING
 from tests.support.e2e.running_sandbox import NAMESPACE, Ended, RunningSandbox, finished
+from tests.support.serving.edited_server import BY_HAND, edit_configuration
 
 REVALIDATION_DAG = "model_revalidation"
-BY_HAND = 'parameters { key: "changed" value { string_value: "by hand" } }'
-_REPOSITORY = re.compile(rf"--model-repository=(?P<folder>.*/{DRIFTING}-predictor-\d+/repository)")
 
 
 @dataclass(frozen=True)
 class DriftStory:
     """Version 1 is released; a byte of it is changed in the bucket, and the configuration of its server by hand.
 
-    KServe's Triton takes no loads over its API. So somebody edits the file in the pod and ends the server, which comes
-    up again with what lies there. `page` is the model's, `run_page` the run's.
+    `page` is the model's, `run_page` the run's.
     """
 
     first: Ended
@@ -50,7 +44,7 @@ def drift_story(sandbox: RunningSandbox) -> DriftStory:
         Bucket=sandbox.settings.bucket, Key=key, Body=content[:-1] + bytes([content[-1] ^ 1])
     )
     sandbox.wait(lambda: _is_live(sandbox), "version 1 is live")
-    _change_configuration()
+    edit_configuration(sandbox.settings.root, DRIFTING, DRIFTING)
     sandbox.wait(lambda: _serves_by_hand(sandbox), "the server is back with the other configuration")
     run_id = sandbox.airflow.start_run(REVALIDATION_DAG, {"model": DRIFTING}).run_id
     looked = sandbox.wait(
@@ -79,25 +73,13 @@ def _is_live(sandbox: RunningSandbox) -> bool | None:
     return (service is not None and service.ready and service.alone(service.stable_revision)) or None
 
 
-def _change_configuration() -> None:
-    """Edit the configuration in the pod of the live revision, and end its server."""
-    for process in psutil.process_iter(["cmdline"]):
-        found = _REPOSITORY.search(" ".join(process.info["cmdline"] or ()))
-        if found is not None:
-            file = Path(found["folder"]) / DRIFTING / "config.pbtxt"
-            file.write_text(f"{file.read_text()}\n{BY_HAND}\n")
-            process.terminate()
-            return
-    raise AssertionError(f"no server of {DRIFTING} runs")
-
-
 def _serves_by_hand(sandbox: RunningSandbox) -> bool | None:
     """True once users' way leads to a server with the other configuration, and the cluster says that it is ready."""
     try:
         config = _ask(sandbox, f"/v2/models/{DRIFTING}/config")
     except (OSError, HTTPException, ValueError):
         return None
-    return ("changed" in config.get("parameters", {}) and _is_live(sandbox)) or None
+    return (BY_HAND in config.get("parameters", {}) and _is_live(sandbox)) or None
 
 
 def _ask(sandbox: RunningSandbox, path: str) -> dict[str, Any]:

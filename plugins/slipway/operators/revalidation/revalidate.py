@@ -23,7 +23,6 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
 from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.operators.revalidation.live_look import Live, LiveLook
-from slipway.operators.revalidation.model_checks import ModelChecks
 from slipway.release_context import make_outbox
 
 if TYPE_CHECKING:
@@ -105,6 +104,9 @@ class RevalidateModelOperator(RevalidationOperator):
             live = look.live()
             if live.standing != "checked":
                 return report(live.standing, live.why)
+            # Late: an HTTP client comes with the checks, and reading the DAG files needs none.
+            from slipway.operators.revalidation.model_checks import ModelChecks
+
             made = ModelChecks(store, spec, look, live, run_id=context["run_id"])
             checks = list(made.results())
             after = look.live()

@@ -13,8 +13,10 @@ from slipway.hooks.live_server import LiveServerHook
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.live_look import LiveLook
 
+from include.model_release.errors import ServerUnavailableError
 from include.model_release.rollout.next_action import FirstDeploy, Promote, StartCanary
 from include.model_release.spec.release_file import parse_release_spec
+from tests.support.serving.edited_server import BY_HAND, edit_configuration
 from tests.support.serving.published import BETTER, GOOD
 from tests.support.serving.serving_stack import NAME, ServingStack, manifest
 
@@ -50,3 +52,28 @@ async def test_what_is_live_is_told_and_can_be_asked(
         assert (await asyncio.to_thread(server.metadata, NAME))["versions"] == ["1"]
         marks.add(live.mark)
     assert len(marks) == 2
+
+
+async def test_a_server_that_was_edited_in_its_pod_tells_it(
+    serving_stack: ServingStack, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies in the pod is served after a restart, while the InferenceService is the same."""
+    ingress = {"conn_type": "http", "host": "127.0.0.1", "port": serving_stack.envoy.ingress_port}
+    monkeypatch.setenv("AIRFLOW_CONN_SLIPWAY_INGRESS", json.dumps(ingress))
+    service = manifest(GOOD)
+    service["metadata"]["annotations"] = {"serving.kserve.io/deploymentMode": "Knative"}
+    await serving_stack.reach(FirstDeploy(service))
+    context: Any = {"run_id": "revalidation-1", "ti": SimpleNamespace()}
+    look = LiveLook(store, SPEC, context, kubernetes_conn_id="kubernetes_default")
+    live = await asyncio.to_thread(look.live)
+    edit_configuration(serving_stack.emulator.folder, NAME, NAME)
+    server = LiveServerHook(IngressHook().endpoint(live.url), 10)
+    await serving_stack.until(lambda: _serves_by_hand(server), "the server is back as somebody has made it")
+    await serving_stack.until(lambda: look.live().mark == live.mark, "the service is live as before")
+
+
+def _serves_by_hand(server: LiveServerHook) -> bool:
+    try:
+        return BY_HAND in server.config(NAME).get("parameters", {})
+    except ServerUnavailableError:
+        return False
