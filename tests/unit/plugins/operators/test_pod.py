@@ -250,7 +250,9 @@ def test_what_a_pod_waits_for_is_known_when_it_is_gone() -> None:
     execution = operator.execution_of(operator.describe(operator.release_run), operator.release_run)
     waiting = V1ContainerStateWaiting(reason="ImagePullBackOff", message="no such image")
     status = SimpleNamespace(name="base", state=SimpleNamespace(terminated=None, waiting=waiting))
-    seen = SimpleNamespace(status=SimpleNamespace(reason=None, message=None, conditions=None, container_statuses=[status]))
+    seen = SimpleNamespace(
+        status=SimpleNamespace(reason=None, message=None, conditions=None, container_statuses=[status])
+    )
 
     async def fail(**_: Any) -> None:
         raise AirflowException("it did not begin")
