@@ -130,7 +130,6 @@ KNATIVE = WrapperModule(
     ),
 )
 WRAPPER_MODULES = (ETCD, KUBE, KSERVE, KNATIVE)
-NODE_MODULES = (ETCD, KUBE, NODE)
 
 
 @dataclass(frozen=True)
