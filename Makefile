@@ -28,6 +28,8 @@ TEST_FOLDERS := unit dags contract e2e
 COMMA := ,
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
+# Without bytecode each process compiles all that it imports: seconds for each of the many that tests and sandbox start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup images images-test compose-test node-test demo up down status test conformance chaos fuzz bench bench-judge lint \
 	format ci nightly requirements clean
