@@ -114,15 +114,18 @@ class Cluster:
             await asyncio.sleep(0.05)
 
     async def until_answered(self) -> None:
-        """Wait until the router's answer is a model's."""
+        """Wait until ten answers of the router in a row are a model's: two revisions may share its users."""
 
         async def answered() -> bool:
             return (await asyncio.to_thread(ask_http, self.envoy.ingress_port))[0] == 200
 
+        in_a_row = 0
         for _ in range(200):
-            if await answered():
+            in_a_row = in_a_row + 1 if await answered() else 0
+            if in_a_row == 10:
                 return
-            await asyncio.sleep(0.05)
+            if not in_a_row:
+                await asyncio.sleep(0.05)
         raise AssertionError("the router did not answer for the model")
 
     def run_of(self, revision: str) -> Any:
