@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+import botocore.hooks
 import botocore.session
 import pytest
 from airflow.providers.amazon.aws.hooks.base_aws import AwsGenericHook
@@ -12,6 +13,8 @@ from airflow.providers.amazon.aws.hooks.base_aws import AwsGenericHook
 # A client of boto's reads its service's description, 100 ms of computing for S3, and a test makes several clients. The
 # descriptions are files of the installed package: read once, they serve all sessions of a process.
 botocore.session.create_loader = functools.cache(botocore.session.create_loader)
+# A session asks each of some hundred handlers for its signature, which are the same for all sessions.
+botocore.hooks.accepts_kwargs = functools.lru_cache(maxsize=1000)(botocore.hooks.accepts_kwargs)
 # A client of Airflow's tells AWS which operator has made it, for which it reads the source of all its callers. Below
 # pytest these are many.
 AwsGenericHook._get_caller = lambda *_: "Unknown"  # type: ignore[method-assign]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,7 +118,7 @@ def digits_story(sandbox: RunningSandbox) -> DigitsStory:
         service=service,
         intake_log=sandbox.task_logs(INTAKE_DAG, "find_new_versions"),
         releases=[
-            run.run_id for run in sandbox.airflow.runs(RELEASE_DAG) if run.run_id.startswith("digits-")
+            run.run_id for run in sandbox.airflow.runs(RELEASE_DAG) if re.match(rf"{DIGITS}-\d+-", run.run_id)
         ],
         by_hand=by_hand,
         by_hand_events=sandbox.events(DIGITS, 2),
