@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 from collections.abc import AsyncIterator
@@ -11,6 +12,8 @@ from pathlib import Path
 
 from include.sandbox.services.router import Router, envoy_argv
 from include.sandbox.services.triton import end_with_parent
+
+_ATTEMPTS = 3
 
 
 @dataclass
@@ -30,16 +33,42 @@ def _started(argv: list[str], log_path: Path) -> subprocess.Popen[bytes]:
 @asynccontextmanager
 async def running_envoy(folder: Path) -> AsyncIterator[Envoy]:
     """A fresh Envoy that routes nothing yet, while the context lasts."""
+    process, envoy = await _live_envoy(folder)
+    try:
+        yield envoy
+    finally:
+        _end(process)
+
+
+async def _live_envoy(folder: Path) -> tuple[subprocess.Popen[bytes], Envoy]:
+    """Start Envoy until one lives: a port that was free may be another process's by the time that Envoy listens."""
+    for _ in range(_ATTEMPTS):
+        ingress, admin = _free_ports(2)
+        router = Router(folder / "router", f"http://127.0.0.1:{admin}")
+        process = _started(envoy_argv(folder / "router", ingress, admin), folder / "envoy.log")
+        ready = asyncio.create_task(router.wait_ready())
+        try:
+            while not ready.done() and process.poll() is None:
+                await asyncio.wait({ready}, timeout=0.05)
+            if ready.done():
+                await ready
+                return process, Envoy(router, ingress, admin)
+        except BaseException:
+            _end(process)
+            raise
+        finally:
+            ready.cancel()
+    raise AssertionError(f"Envoy ended {_ATTEMPTS} times:\n{(folder / 'envoy.log').read_text()[-2000:]}")
+
+
+def _free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(2)]
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
             one.bind(("127.0.0.1", 0))
-        ingress, admin = (one.getsockname()[1] for one in sockets)
-    process = _started(envoy_argv(folder / "router", ingress, admin), folder / "envoy.log")
-    try:
-        router = Router(folder / "router", f"http://127.0.0.1:{admin}")
-        await router.wait_ready()
-        yield Envoy(router, ingress, admin)
-    finally:
-        process.terminate()
-        process.wait(10)
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait(10)
