@@ -11,6 +11,7 @@ from include.model_release.canary.latency import quantile_ms
 from include.model_release.canary.verdict import Verdict
 from include.model_release.canary.verdict_text import duration, number
 from include.model_release.errors import UserError
+from include.model_release.identifiers import VERSION_LIMIT
 from include.model_release.metrics.samples import Sample
 from include.model_release.operations.freezes import utc_text
 from include.model_release.operations.holds import Hold
@@ -186,7 +187,9 @@ def lease_lost_notice(model: str, version: int, lease: Lease, *, at: datetime) -
     if lease.ended_by != GUARD:
         return None
     with suppress(UserError):
-        version = parse_storage_uri(lease.candidate_uri)[1]
+        told = parse_storage_uri(lease.candidate_uri)[1]
+        # The lease is read on the way back: whatever it names must not end that with an error.
+        version = told if told <= VERSION_LIMIT else version
     ended = [] if lease.ended_at is None else [Fact(name="ended", value=utc_text(lease.ended_at))]
     return Notice(
         event="lease_lost",

@@ -10,14 +10,17 @@ import pytest
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.metrics.samples import Sample, Window
 from include.model_release.operations.notices.of_release import (
+    GUARD,
     inconclusive_after_s,
     last_verdict,
+    lease_lost_notice,
     outcome_notice,
     verdict_facts,
 )
 from include.model_release.record.events import Event
 from include.model_release.record.kinds import WindowJudged
 from include.model_release.record.state import ReleaseState
+from include.model_release.rollout.lease import Lease
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
 from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
 
@@ -97,3 +100,15 @@ def test_a_step_is_long_when_it_outlasts_its_bake(bake_s: int, max_bake_s: int, 
     """And never only when it is over."""
     plan = CanaryPlan(steps=(RolloutStep(weight=20, bake_s=bake_s),), window_s=10, max_bake_s=max_bake_s)
     assert inconclusive_after_s(bake_s, plan) == expected_s
+
+
+@pytest.mark.parametrize(
+    ("candidate_uri", "version"),
+    [("s3://b/models/digits/7/repository", 7), (f"s3://b/models/digits/{10**30}/repository", 3), ("none", 3)],
+)
+def test_a_lease_that_names_nonsense_ends_no_rollback(candidate_uri: str, version: int) -> None:
+    """The notice of a lost lease names the lease's version, or, where that can be none, the release's own."""
+    lease = Lease("digits", "serving", "digits", "somebody", 60, candidate_uri=candidate_uri, ended_by=GUARD)
+    notice = lease_lost_notice("digits", 3, lease, at=AT)
+    assert notice is not None
+    assert notice.version == version
