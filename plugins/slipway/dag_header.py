@@ -145,6 +145,4 @@ def _described(what: str) -> str:
     Its fields are made when the DAG file is read, and that asks no object store. The form shows the Markdown only where
     there is no plain description.
     """
-    return {
-        "description_md": f"{what} [What there is, what is live and what is under way]({overview_page()})"
-    }
+    return f"{what} [What there is, what is live and what is under way]({overview_page()})"
