@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
+from slipway.web.run_requests.middleware import RunRequests
 
 log = logging.getLogger(__name__)
 
@@ -55,4 +56,7 @@ class SlipwayPlugin(AirflowPlugin):
 
     name = "slipway"
     listeners = [sys.modules[__name__]]  # noqa: RUF012 - as Airflow declares it
+    fastapi_root_middlewares = [  # noqa: RUF012
+        {"middleware": RunRequests, "name": "slipway: names and notes of runs"}
+    ]
     fastapi_apps = [{"app": Routes(), "name": "slipway", "url_prefix": "/slipway"}]  # noqa: RUF012
