@@ -6,7 +6,10 @@ its place; every other paragraph is a person's, and stays.
 
 from __future__ import annotations
 
-from include.model_release.record.state import ReleaseState
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from include.model_release.record.state import ReleaseState
 
 NOTE_LIMIT = 1000
 """How many characters Airflow keeps of a note."""
@@ -27,7 +30,7 @@ def release_note(model: object, version: object, told: str, page: str = "") -> s
 def note_of(subject: str, told: str, page: str = "") -> str:
     """Return a note: what it is about, then a sentence, on one line."""
     words = " ".join(f"{subject}: {told}".split())
-    link = f" [Release page]({page})" if page else ""
+    link = f" [Page]({page})" if page else ""
     return _cut(words, _OWN_LIMIT - len(link)) + link
 
 

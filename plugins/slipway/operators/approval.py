@@ -20,6 +20,7 @@ from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.release_record.shown import shown_of
 from slipway.release_run import RELEASE_RUN_TEMPLATE
+from slipway.run_note import tell_release
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -96,6 +97,8 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
                     dag_id=self.dag_id,
                 )
             )
+            asked = f"waits for a person before the {self.before}"
+            tell_release(context, self.release_run.model, self.release_run.version, asked)
             return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

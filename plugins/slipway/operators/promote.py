@@ -16,6 +16,7 @@ from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseOperator, attempt_of, recorded_stage
 from slipway.operators.canary_watch import CanaryWatch
+from slipway.run_note import tell_release
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.raise_permit import RaisePermit
@@ -77,6 +78,8 @@ class PromoteOperator(ReleaseOperator):
             RaisePermit(self.store, release_run, self.parts.outbox).require(100)
         except ReleaseHeldError as held:
             self.log.info("the promotion waits: %s", held)
+            told = f"waits before the promotion. {held.found or held.what}"
+            tell_release(context, release_run.model, release_run.version, told)
             self._watch.go_on(self, context, judge, last, elapsed_s, hold=True)
         state = self.record.state()
         lease_holder = LeaseHolder(self.parts.lease, release_run, _STAGE, attempt_of(context))
@@ -87,6 +90,8 @@ class PromoteOperator(ReleaseOperator):
                 reached = live.reach(Promote(release_run.storage_uri), lease_holder=lease_holder)
         except CanaryPausedError as paused:
             self.log.info("the promotion waits: %s", paused.in_short())
+            told = "the promotion waits: a person has paused the canary"
+            tell_release(context, release_run.model, release_run.version, told)
             self._watch.go_on(self, context, judge, last, 0.0, hold=True, until_resumed=True)
             return
         traffic = dict(reached.observed.traffic) if reached.observed else {}

@@ -22,7 +22,7 @@ def test_a_note_begins_with_what_it_is_about() -> None:
         "digits 2: release started by alice: a better recall"
     )
     assert release_note("digits", 2, started_text(None, None), "https://airflow/slipway/x") == (
-        "digits 2: release started by an upload [Release page](https://airflow/slipway/x)"
+        "digits 2: release started by an upload [Page](https://airflow/slipway/x)"
     )
 
 
@@ -30,7 +30,7 @@ def test_a_long_or_broken_reason_is_one_short_line() -> None:
     """Whoever wrote it; the link is whole."""
     note = note_of("digits 2", "line\n\n  another line " + "x" * 5000, "https://airflow/slipway/x")
     assert note.startswith("digits 2: line another line xxx")
-    assert note.endswith("… [Release page](https://airflow/slipway/x)")
+    assert note.endswith("… [Page](https://airflow/slipway/x)")
     assert len(note) == 700
     assert "\n" not in note
 
