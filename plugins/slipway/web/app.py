@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from slipway.web import static_files
+from slipway.web import json_api, static_files
 from slipway.web.access import may_read, signed_in
 from slipway.web.acts import router as acts
 from slipway.web.answers import add_error_answers
 from slipway.web.headers import SecurityHeaders
-from slipway.web.pages import overview
+from slipway.web.pages import diff, evidence, model, overview
 from slipway.web.prompt import start_syncs, webhook_secret
 from slipway.web.webhook import make_webhook_router
 
@@ -25,6 +25,10 @@ def routers() -> Sequence[APIRouter]:
     return (
         acts.router,
         overview.router,
+        model.router,
+        diff.router,
+        evidence.router,
+        json_api.router,
     )
 
 
