@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import Request
 
-from include.model_release.acts.availability import Refused, Situation, availability
+from include.model_release.acts.availability import Available, Refused, Situation, availability
 from include.model_release.acts.table import ACTS, Act, ActName
 from slipway.web.acts.airflow_api import AirflowApi
 from slipway.web.acts.cross_site import make_token
@@ -65,17 +65,17 @@ def button(
     if not may(request, user, name, dag_id):
         return None
     offer = availability(name, situation)
-    is_refused = isinstance(offer, Refused)
+    refused = offer if isinstance(offer, Refused) else None
     fields = {"model": situation.model} if "model" in act.fields else {}
     if "version" in act.fields and situation.version is not None:
         fields["version"] = str(situation.version)
     return Button(
         act,
         f"act-{name}" + ("" if situation.version is None else f"-{situation.version}"),
-        act.told if is_refused or not offer.told else offer.told,
+        offer.told or act.told if isinstance(offer, Available) else act.told,
         make_token(AirflowApi(request).secret, str(user.get_id())),
         label or act.title,
-        offer if is_refused else None,
+        refused,
         {**fields, **(hidden or {})},
     )
 

@@ -57,8 +57,12 @@ def headline(line: VersionLine, now: OpenRelease | None, live: LiveDocument | No
     if now.is_rollback:
         to = "an earlier version" if now.stable_version is None else f"version {now.stable_version}"
         if now.waits_for_approval:
-            return Headline("warn", "needs a person", f"The way back to {to} waits for another person's approval.")
-        return Headline("busy", "rollback", f"All users are being led back from version {now.version} to {to}.")
+            return Headline(
+                "warn", "needs a person", f"The way back to {to} waits for another person's approval."
+            )
+        return Headline(
+            "busy", "rollback", f"All users are being led back from version {now.version} to {to}."
+        )
     if now.waits_for_approval:
         before = "its first users" if now.waits_for_approval == "canary" else "all users"
         return Headline("warn", "needs a person", f"{name} waits for an approval before it gets {before}.")
@@ -86,7 +90,9 @@ def _why(live: LiveDocument | None) -> str:
 def _ended(line: VersionLine) -> Headline:
     name = f"Version {line.version}"
     if line.unreadable:
-        return Headline("bad", "cannot be read", f"The record of version {line.version} cannot be read.", line.unreadable)
+        return Headline(
+            "bad", "cannot be read", f"The record of version {line.version} cannot be read.", line.unreadable
+        )
     if line.rejected_only:
         told = "" if line.rejection is None else line.rejection.told
         return Headline("warn", "rejected", f"{name} was rejected before any release of it.", told)
@@ -101,11 +107,19 @@ def _ended(line: VersionLine) -> Headline:
         gate = f" by the stage {stage(line.refused_by)}" if line.refused_by else ""
         return Headline("warn", "refused", f"{name} was refused{gate}. {_met(line)}", line.reason)
     if line.outcome == "cancelled":
-        return Headline("", "stopped", f"The release of version {line.version} was stopped. {_met(line)}", line.reason)
+        return Headline(
+            "", "stopped", f"The release of version {line.version} was stopped. {_met(line)}", line.reason
+        )
     if line.outcome == "failed":
-        return Headline("bad", "failed", f"The release of version {line.version} failed. {_met(line)}", line.reason)
+        return Headline(
+            "bad", "failed", f"The release of version {line.version} failed. {_met(line)}", line.reason
+        )
     return Headline("busy", "under way", f"The release of version {line.version} is under way.", line.reason)
 
 
 def _met(line: VersionLine) -> str:
-    return "No user met it." if not line.candidate_requests else f"It answered {line.candidate_requests:,} requests."
+    return (
+        "No user met it."
+        if not line.candidate_requests
+        else f"It answered {line.candidate_requests:,} requests."
+    )

@@ -46,11 +46,18 @@ class Followed:
     def stamp(self) -> str:
         """What is another where the page would show something else."""
         live = None if self.live is None else (self.live.release_id, self.live.written_at)
-        return hashlib.sha256(repr((self.line, self.open, live, self.document.live_version)).encode()).hexdigest()[:16]
+        return hashlib.sha256(
+            repr((self.line, self.open, live, self.document.live_version)).encode()
+        ).hexdigest()[:16]
 
     def silent_s(self, now: datetime) -> float | None:
         """Return for how long the watch of the canary has written nothing; None where it does, or need not."""
-        if self.open is None or self.live is None or self.live.decision or self.open.stage not in ("canary", "hold"):
+        if (
+            self.open is None
+            or self.live is None
+            or self.live.decision
+            or self.open.stage not in ("canary", "hold")
+        ):
             return None
         age_s = (now - self.live.written_at).total_seconds()
         return age_s if age_s > max(_SILENT_WINDOWS * self.live.window_s, _SILENT_AT_LEAST_S) else None
