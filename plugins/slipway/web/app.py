@@ -13,6 +13,7 @@ from slipway.web.answers import add_error_answers
 from slipway.web.headers import SecurityHeaders
 from slipway.web.pages import diff, evidence, model, overview
 from slipway.web.prompt import start_syncs, webhook_secret
+from slipway.web.release import page as release_pages
 from slipway.web.webhook import make_webhook_router
 
 
@@ -24,6 +25,7 @@ def routers() -> Sequence[APIRouter]:
     """
     return (
         acts.router,
+        release_pages.router,
         overview.router,
         model.router,
         diff.router,
