@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Any
 
 from include.model_release.errors import SlipwayError
 from include.model_release.identifiers import parse_version, validate_model_name
 
 EVERY_MODEL = "all"
+RELEASE_DAG_ID = "model_release"
 _RUN_NAME_LIMIT = 200
 _FINDING = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _NUMBERS = range(2, 10_000)
@@ -30,6 +32,14 @@ def run_name(dag_id: str, conf: Mapping[str, Any]) -> str | None:
     except SlipwayError:
         return None
     return None if name is None or len(name) > _RUN_NAME_LIMIT else name
+
+
+def timed(dag_id: str, name: str, at: datetime) -> str:
+    """Return the name of a run that starts now: all but a release have the time behind it.
+
+    What they write is found again by their run id, in the bucket, where it stays longer than Airflow keeps its runs.
+    """
+    return name if dag_id == RELEASE_DAG_ID else f"{name}-{at:%Y%m%dT%H%M%S}"
 
 
 def free_run_id(name: str, taken: Collection[str]) -> str:
@@ -48,7 +58,7 @@ def free_run_id(name: str, taken: Collection[str]) -> str:
 
 def _name(dag_id: str, conf: Mapping[str, Any]) -> str | None:
     match dag_id:
-        case "model_release":
+        case _ if dag_id == RELEASE_DAG_ID:
             return _version(conf)
         case "model_rollback":
             to = conf.get("version")

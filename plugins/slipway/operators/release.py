@@ -223,6 +223,8 @@ class AdmitReleaseOperator(BaseOperator):
         record = ReleaseRecord(store, spec.model, version, release_id)
         state = record.state() if record.started() else None
         require_not_rejected(state)
+        if state is not None:
+            record.require_own(getattr(context.get("dag_run"), "run_after", None))
         stable = self._stable(spec)
         if not params.get("force"):
             require_unreleased(spec.model, version, state)

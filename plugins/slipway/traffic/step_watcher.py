@@ -132,7 +132,8 @@ class StepWatch:
         self._reader.begin(self._stable, self._candidate)
         if self.elapsed_s == 0:
             plan, step = self._plan, self._step
-            log.info(step_line(self._number, len(plan.steps), step.weight, step.bake_s, plan.window_s))
+            steps, seen = len(plan.steps), self._seen_weight
+            log.info(step_line(self._number, steps, step.weight, seen, step.bake_s, plan.window_s))
             self._tell(WeightObserved(weight=self._step.weight, traffic=dict(observed.traffic)))
         self._show(self.judge.standing())
         decision, verdict = await self._watch()
@@ -292,7 +293,7 @@ class StepWatch:
             )
         )
         self._live.judged(verdict)
-        log.info(window_line(verdict, elapsed_s=self.elapsed_s, seen_weight=self._seen_weight))
+        log.info(window_line(verdict, self.events[-1].at))
         if verdict.status != self._told:
             self._told = verdict.status
             log.info("%s: %s", verdict.status, verdict.reason)

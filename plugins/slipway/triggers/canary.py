@@ -23,6 +23,13 @@ from slipway.triggers.timing import Pace
 STORE_TIMEOUT_S = 2.0
 
 
+class _Seen(dict[str, Any]):
+    """What the trigger saw; Airflow logs it when it fires, and a person reads on in that log."""
+
+    def __repr__(self) -> str:
+        return f"{self['decision']}, {len(self['events'])} events for the record"
+
+
 class CanaryStepTrigger(BaseTrigger):
     """Brings the candidate to one weight, watches it there and judges each window.
 
@@ -105,13 +112,13 @@ class CanaryStepTrigger(BaseTrigger):
             failure = error.to_dict()
         await pace.until_due()
         yield TriggerEvent(
-            {
-                "decision": decision,
-                "judge": watch.judge.to_json(),
-                "elapsed_s": watch.elapsed_s,
-                "events": [seen.to_document() for seen in watch.events],
-                "error": failure,
-            }
+            _Seen(
+                decision=decision,
+                judge=watch.judge.to_json(),
+                elapsed_s=watch.elapsed_s,
+                events=[seen.to_document() for seen in watch.events],
+                error=failure,
+            )
         )
 
     async def on_kill(self) -> None:

@@ -10,10 +10,11 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.operations.run_names import run_name
+from include.model_release.operations.run_names import run_name, timed
 from slipway.run_note import NOTE_KEY
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class RunRequests:
             name = None if asked.get("dag_run_id") else run_name(dag_id, conf)
             if name is None:
                 return None
+            name = timed(dag_id, name, datetime.now(UTC))
             return json.dumps({**asked, "dag_run_id": await self._free(dag_id, name)}).encode()
         except Exception as error:  # the run has the name that Airflow makes, or Airflow says what is wrong
             log.info("the run of %s is not named: %s: %s", dag_id, type(error).__name__, error)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from include.model_release.operations.run_names import free_run_id, run_name
+from include.model_release.operations.run_names import free_run_id, run_name, timed
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,13 @@ def test_a_run_is_named_after_what_it_is_about(dag_id: str, conf: dict[str, Any]
 def test_what_names_nothing_leaves_the_name_to_airflow(dag_id: str, conf: dict[str, Any]) -> None:
     """A form that the DAG will refuse, hostile values and other people's DAGs are not named here."""
     assert run_name(dag_id, conf) is None
+
+
+def test_what_a_person_does_once_more_has_another_name() -> None:
+    """Its run id stays in the bucket for longer than Airflow keeps the run; a release's is held against its record."""
+    at = datetime(2026, 11, 22, 15, 45, 12, tzinfo=UTC)
+    assert timed("canary_pause", "digits-pause", at) == "digits-pause-20261122T154512"
+    assert timed("model_release", "digits-2", at) == "digits-2"
 
 
 def test_another_attempt_has_the_next_number() -> None:

@@ -322,10 +322,10 @@ async def test_the_log_has_one_line_a_window(
     watched, _, _ = watch(release_run, live(), HEALTHY)
     await watched.run()
     lines = caplog.messages
-    assert lines[0].startswith("step 1 of 2: the candidate has 20 % of the users")
-    windows = [line for line in lines if line.startswith(" ")]
+    assert lines[0].startswith("step 1 of 2: weight 20 % is set, 20 % is seen in the traffic; ")
+    windows = [line for line in lines if "| evidence" in line]
     assert len(windows) == kinds(watched).count("window_judged")
-    assert all("weight  20 %, seen  20 %" in line for line in windows)
+    assert all("|  20 % |" in line for line in windows)
     assert lines[-1].startswith("the step at 20 % is over: pass. ")
     changes = [line for line in lines[1:-1] if line not in windows]
     assert len(changes) == len({change.split(":")[0] for change in changes})
