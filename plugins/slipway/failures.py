@@ -7,6 +7,7 @@ that was refused; a traceback is kept for what nobody has foreseen.
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
@@ -30,18 +31,19 @@ _HEADINGS: tuple[tuple[type[SlipwayError], str], ...] = (
     (UserError, "NOT POSSIBLE"),
     (TransientError, "NOT NOW"),
 )
-_LABEL_WIDTH = 10
+_LABEL_WIDTH, _LINE_WIDTH = 10, 90
 
 
 class PlainFailure(AirflowFailException):
     """A failure whose message says all: it is not tried again, and the log shows it without a traceback.
 
+    :param why: the reason, where the message does not tell it.
     :param page: the address of the page that shows why; "": there is none.
     """
 
-    def __init__(self, told: str, *, page: str = "") -> None:
-        super().__init__(told)
-        self.page = page
+    def __init__(self, told: str, *, why: str = "", page: str = "") -> None:
+        super().__init__(f"{told} {why}".strip())
+        self.told, self.why, self.page = told, why, page
 
 
 @contextmanager
@@ -68,7 +70,7 @@ def block_of(error: BaseException | None) -> str | None:
         lines = [("expected", told.expected), ("found", told.found), ("to do", told.remedy)]
         what = told.what
     elif isinstance(told, PlainFailure):
-        heading, what, lines = "FAILED", str(told), []
+        heading, what, lines = "FAILED", told.told, [("why", told.why or None)]
     else:
         return None
     lines.append(("see", page or None))
@@ -106,5 +108,10 @@ def _without_traceback(
 
 
 def _indented(text: str) -> str:
-    """Return the text, with its further lines below the first one's words."""
-    return ("\n" + " " * (2 + _LABEL_WIDTH)).join(text.strip().splitlines())
+    """Return the text in lines that a screen shows whole, each further one below the first one's words."""
+    lines = (
+        part
+        for line in text.strip().splitlines()
+        for part in textwrap.wrap(line, _LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
+    )
+    return ("\n" + " " * (2 + _LABEL_WIDTH)).join(lines)

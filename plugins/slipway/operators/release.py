@@ -310,11 +310,11 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise
         self._write_canary_evidence()
         lock.release(owner)
-        told = f"{release_run.model} version {release_run.version}: {state.outcome}. {state.reason or ''}".strip()
+        told, why = f"{release_run.model} version {release_run.version}: {state.outcome}.", state.reason or ""
         tell_release(context, release_run.model, release_run.version, outcome_text(state))
         if state.outcome != self.wanted:
-            raise PlainFailure(told, page=self.page())
-        self.log.info(told)
+            raise PlainFailure(told, why=why, page=self.page())
+        self.log.info("%s", f"{told} {why}".strip())
 
     def _concluded(self, who: str | None, dag_id: str) -> ReleaseState:
         """Return what became of the release, after its last event was written.
@@ -370,7 +370,8 @@ class ConcludeReleaseOperator(ReleaseOperator):
         for name, (content, content_type) in files.items():
             key = f"{self.release_run.evidence_prefix}{name}"
             self.store.write(key, content.encode(), content_type=content_type)
-            self.log.info("evidence: %s", self.release_run.uri(key))
+        if files:
+            self.log.info("evidence: %s", self.page())
 
 
 def triggered_by(context: Context) -> str | None:

@@ -141,7 +141,7 @@ class ValidateModelOperator(ReleaseOperator):
         self.store.write_json(f"{prefix}validation.json", report)
         page = render_report_html(report).encode()
         self.store.write(f"{prefix}validation.html", page, content_type="text/html; charset=utf-8")
-        self.log.info("report: %s", release_run.uri(f"{prefix}validation.html"))
+        self.log.info("report: %s", self.page())
 
     def _keep_answers(self, release_run: ReleaseRun, answers: np.ndarray) -> None:
         """Keeps what `model_revalidation` holds the live version's answers against, for as long as it is live."""

@@ -151,7 +151,7 @@ class StepWatch:
         tries on; it makes no other decision of this one.
         """
         stable_uri = "" if self._release_run.stable is None else self._release_run.stable.storage_uri
-        log.warning("the users are taken back, by %s: %s", by, reason)
+        log.warning("the users are taken back, by %s%s", by, "" if by == "judge" else f": {reason}")
         self._tell(RollbackStarted(reason=reason, by=by, stable_storage_uri=stable_uri))
         try:
             observed = await self._shield.take_to_zero()
@@ -322,7 +322,8 @@ class StepWatch:
         )
 
     def _tell_step(self, verdict: Verdict, reason: str) -> None:
-        log.info("the step at %s %% is over: %s. %s", self._step.weight, verdict.status, reason)
+        why = "" if reason == verdict.reason else f". {reason}"  # the verdict's own was told with it
+        log.info("the step at %s %% is over: %s%s", self._step.weight, verdict.status, why)
         totals = verdict.statistics.step
         self._tell(
             StepFinished(

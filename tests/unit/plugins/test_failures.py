@@ -83,6 +83,10 @@ for step in (refused, bug, unreachable):
             PlainFailure("digits version 2: rolled_back.", page="/a"),
             "FAILED: digits version 2: rolled_back.\n  see       /a",
         ),
+        (
+            PlainFailure("digits 2: rolled_back.", why=f"{'word ' * 18}x last", page="/a"),
+            f"FAILED: digits 2: rolled_back.\n  why       {'word ' * 17}word\n            x last\n  see       /a",
+        ),
         (ValueError("a bug"), None),
         (AirflowFailException("somebody else's"), None),
         (None, None),
@@ -134,3 +138,11 @@ def test_a_tasks_log_has_no_traceback_of_a_refusal(tmp_path: Path) -> None:
     assert "exception" not in unreachable
     assert bug["event"] == "Task failed with exception"
     assert [one["exc_type"] for one in bug["exception"]] == ["KeyError"]
+
+
+def test_a_plain_failure_tells_its_reason() -> None:
+    """Where Airflow shows the error itself, it is one sentence after the other."""
+    assert (
+        str(PlainFailure("digits 2: rolled_back.", why="It was slower.", page="/a"))
+        == "digits 2: rolled_back. It was slower."
+    )

@@ -326,7 +326,7 @@ async def test_the_log_has_one_line_a_window(
     windows = [line for line in lines if "| evidence" in line]
     assert len(windows) == kinds(watched).count("window_judged")
     assert all("|  20 % |" in line for line in windows)
-    assert lines[-1].startswith("the step at 20 % is over: pass. ")
+    assert lines[-1] == "the step at 20 % is over: pass"
     changes = [line for line in lines[1:-1] if line not in windows]
     assert len(changes) == len({change.split(":")[0] for change in changes})
 
@@ -338,5 +338,6 @@ async def test_the_log_says_why_users_are_taken_back(
     caplog.set_level(logging.INFO, logger=step_watcher.__name__)
     watched, _, _ = watch(release_run, live(), FAILING)
     await watched.run()
-    assert any(line.startswith("the users are taken back, by judge: ") for line in caplog.messages)
+    assert any(line.startswith("fail: The candidate fails: ") for line in caplog.messages)
+    assert "the users are taken back, by judge" in caplog.messages
     assert caplog.messages[-1] == "the candidate has no users any more: weight 0 is seen in the traffic"
