@@ -22,6 +22,7 @@ from slipway.operators.release import triggered_by
 from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
+from slipway.run_note import tell_act
 from slipway.traffic.reconciler import observe_service
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class PauseCanaryOperator(BaseOperator):
                 noted = lease.pause(reason[:TEXT_LIMIT])
                 told = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
         self.log.info(told)
+        tell_act(context, params["model"], told)
         return told
 
     def _held(self, spec: ReleaseSpec) -> str:

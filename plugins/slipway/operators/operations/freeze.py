@@ -23,6 +23,7 @@ from slipway.release_context import make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_record.shown import shown_by_name, shown_object, shown_of, shown_under_way
+from slipway.run_note import tell_act
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,6 +53,7 @@ class FreezeReleasesOperator(FormOperator):
             require_known(params, FREEZE_PARAMETERS)
             told = acts[str(params["action"])](context, params)
         self.log.info(told)
+        tell_act(context, params.get("model"), told)
         return told
 
     def _store(self, model: str | None) -> ModelStoreHook:

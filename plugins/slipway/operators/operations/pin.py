@@ -19,6 +19,7 @@ from slipway.operators.operations.form import FormOperator
 from slipway.operators.release import triggered_by
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_store
+from slipway.run_note import tell_act
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -74,4 +75,5 @@ class PinVersionOperator(FormOperator):
                 store.delete(key)
             told = f"version {version} of {spec.model} is {'pinned' if is_pin else 'not pinned any more'}"
         self.log.info(told)
+        tell_act(context, spec.model, told)
         return told

@@ -20,6 +20,7 @@ from slipway.operators.release import triggered_by
 from slipway.release_context import make_store
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_record.shown import shown_by_name, shown_of
+from slipway.run_note import tell_act
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,6 +54,7 @@ class RejectVersionOperator(FormOperator):
             record = ReleaseRecord(store, spec.model, version, context["run_id"])
             told = self._write(context, store, spec, record)
         self.log.info(told)
+        tell_act(context, spec.model, told)
         return told
 
     def _write(

@@ -10,6 +10,7 @@ from include.model_release.spec.run_overrides import FINDING_PARAMETERS, require
 from slipway.operators.release import triggered_by
 from slipway.operators.revalidation.base import RevalidationOperator
 from slipway.operators.revalidation.finding_book import FindingBook
+from slipway.run_note import tell_act
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,4 +46,5 @@ class CloseFindingOperator(RevalidationOperator):
         )
         told = f"the finding {name} of {spec.model} is {told_of(after[name])}"
         self.log.info(told)
+        tell_act(context, spec.model, told)
         return told
