@@ -10,8 +10,9 @@ from slipway.web import json_api, static_files
 from slipway.web.access import may_read, signed_in
 from slipway.web.acts import router as acts
 from slipway.web.answers import add_error_answers
+from slipway.web.audit import routes as audit
 from slipway.web.headers import SecurityHeaders
-from slipway.web.pages import diff, evidence, model, overview
+from slipway.web.pages import calendar, diff, evidence, model, overview
 from slipway.web.prompt import start_syncs, webhook_secret
 from slipway.web.release import page as release_pages
 from slipway.web.webhook import make_webhook_router
@@ -30,6 +31,8 @@ def routers() -> Sequence[APIRouter]:
         model.router,
         diff.router,
         evidence.router,
+        calendar.router,
+        audit.router,
         json_api.router,
     )
 
