@@ -75,10 +75,10 @@ def _buttons(request: Request, user: BaseUser, page: ReleasePage) -> tuple[Butto
     )
     dag_id = "model_release" if question is None else question.dag_id
     answers: tuple[ActName, ...] = ("approve", "decline")
-    made = [button(request, user, name, now, hidden=asked, dag_id=dag_id) for name in answers]
+    answering = [button(request, user, name, now, hidden=asked, dag_id=dag_id) for name in answers]
     # Without a version: off the canary, to whatever has the other users.
-    of_the_model = now.about(None)
-    made += buttons(request, user, _WHILE_OPEN, of_the_model, hidden=about)
+    steering = buttons(request, user, _WHILE_OPEN, now.about(None), hidden=about)
+    made = [*answering, *steering] if question is not None else [*steering, *answering]
     return tuple(one for one in made if one is not None)
 
 
