@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import conf
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowRuntimeError
 
 from include.model_release.admission import (
     require_newer,
@@ -35,16 +33,18 @@ from include.model_release.rollout.lease_terms import require_lease_outlasts_tak
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
+from slipway.airflow_run import model_lock, triggered_by
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.page_addresses import release_page
+from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_outbox, make_service, make_store
 from slipway.release_record.history import ModelHistory, is_taken_back
 from slipway.release_record.holds import HoldReader
-from slipway.release_record.lock import LockOwner, ReleaseLock
+from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
 from slipway.run_note import tell_release
@@ -121,10 +121,12 @@ class AdmitReleaseOperator(BaseOperator):
             if holder != owner:
                 return self._wait_or_refuse(spec, version, holder, context)
             try:
-                return self._admit(store, spec, version, context)
+                admitted = self._admit(store, spec, version, context)
             except BaseException:
                 lock.release(owner)
                 raise
+            keep_current(store.with_answer_limit, spec.model, [version])
+            return admitted
 
     def _spec(self, params: Mapping[str, Any], who: str | None) -> ReleaseSpec:
         """Return the release file with what the form changed in it.
@@ -310,6 +312,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise
         self._write_canary_evidence()
         lock.release(owner)
+        keep_current(self.store.with_answer_limit, release_run.model, [release_run.version])
         told, why = f"{release_run.model} version {release_run.version}: {state.outcome}.", state.reason or ""
         tell_release(context, release_run.model, release_run.version, outcome_text(state))
         if state.outcome != self.wanted:
@@ -372,29 +375,3 @@ class ConcludeReleaseOperator(ReleaseOperator):
             self.store.write(key, content.encode(), content_type=content_type)
         if files:
             self.log.info("evidence: %s", self.page())
-
-
-def triggered_by(context: Context) -> str | None:
-    """Return the name of the person who started the run; None where an event or a schedule did."""
-    return getattr(context.get("dag_run"), "triggering_user_name", None)
-
-
-def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:
-    """Return the model's lock; an owner is alive while its DAG run is."""
-
-    def is_running(owner: LockOwner) -> bool:
-        try:
-            return context["ti"].get_dagrun_state(owner.dag_id, owner.release_id) in ("queued", "running")
-        except AirflowRuntimeError as error:
-            if is_missing_run(error):
-                return False
-            raise
-
-    return ReleaseLock(store, model, is_running)
-
-
-def is_missing_run(error: AirflowRuntimeError) -> bool:
-    """Return whether Airflow's API said that there is no such run: it was deleted, so it cannot be under way."""
-    return (
-        isinstance(error.error.detail, dict) and error.error.detail.get("status_code") == HTTPStatus.NOT_FOUND
-    )

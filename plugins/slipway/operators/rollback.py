@@ -23,10 +23,10 @@ from include.model_release.rollout.next_action import RollBack
 from include.model_release.rollout.observation import STABLE_URI, Observed
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
+from slipway.airflow_run import model_lock, triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
-from slipway.operators.release import model_lock, triggered_by
 from slipway.operators.revalidation.live_look import LiveLook
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import signing_key_of

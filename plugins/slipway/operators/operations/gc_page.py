@@ -13,9 +13,9 @@ from include.model_release.operations.layout import gc_prefix, plan_key, result_
 from include.model_release.operations.retention import ModelPlan
 from include.model_release.record.shown import Shown
 from include.model_release.reports.retention_page import render_retention_html, size_text
+from slipway.airflow_run import triggered_by
 from slipway.failures import PlainFailure
 from slipway.operators.operations.gc import GcOperator, read_plan
-from slipway.operators.release import triggered_by
 from slipway.release_record.shown import shown_content
 
 if TYPE_CHECKING:

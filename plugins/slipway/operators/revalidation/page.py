@@ -11,9 +11,9 @@ from include.model_release.operations.layout import revalidation_prefix, revalid
 from include.model_release.operations.revalidation.findings import Finding
 from include.model_release.operations.revalidation.report import ModelReport, RunReport
 from include.model_release.reports.revalidation_page import render_run_html
+from slipway.airflow_run import triggered_by
 from slipway.failures import PlainFailure
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import triggered_by
 from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
 from slipway.operators.revalidation.finding_book import FindingBook
 
