@@ -14,6 +14,7 @@ from tests.support.web.live_canary import LiveCanary
 from tests.support.web.workflows import airflow_client, ask, start_run
 
 RUN = "digits-51"
+WHY_NOT = "You have started this run: another person must agree. You may decline it."
 QUESTION = "Release digits version 51 to live traffic?"
 
 
@@ -38,9 +39,7 @@ def test_a_question_is_declined_with_a_reason_and_is_gone(
     own = come_in("operator", dark=True).go("/approvals")
     approve = own.get_by_role("button", name="Approve", exact=True)
     expect(approve).to_have_attribute("aria-disabled", "true")
-    expect(
-        own.get_by_text("You have started this run: another person must agree. You may decline it.")
-    ).to_be_visible()
+    expect(own.get_by_text(WHY_NOT, exact=True)).to_be_visible()
 
     visit = come_in("colleague", screen="narrow")
     page = visit.go("/approvals")
