@@ -200,15 +200,17 @@ class Catalogue:
 
     def _read_live(self) -> None:
         entries = {entry.key: entry.etag for entry in self._store.entries(LIVE_PREFIX)}
-        for model, document in self._open().items():
-            etag = entries.get(live_key(model))
-            known = self._live.get(model)
-            if etag is None:
-                self._live.pop(model, None)
-            elif known is None or known.etag != etag:
-                self._live[model] = _Live(etag, read_live(self._store, document.model))
-        for model in set(self._live) - set(self._open()):
+        wanted = {model: etag for model in self._open() if (etag := entries.get(live_key(model))) is not None}
+        for model in set(self._live) - set(wanted):
             self._live.pop(model, None)
+
+        def read(model: str) -> None:
+            self._live[model] = _Live(wanted[model], read_live(self._store, model))
+
+        changed = [
+            model for model in wanted if model not in self._live or self._live[model].etag != wanted[model]
+        ]
+        each(read, changed, _READERS)
 
     def _open(self) -> dict[str, ModelDocument]:
         return {
