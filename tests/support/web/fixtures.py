@@ -42,6 +42,22 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
 
 
 @pytest.fixture(scope="session")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
+    """Airflow's API server with the workflows in its database; tests act in it, each on a model of its own."""
+    from tests.support.web.house import release_files
+    from tests.support.web.workflows import write_workflows
+
+    releases = tmp_path_factory.mktemp("releases")
+    release_files(releases)
+    with moto_server() as endpoint:
+        bucket = make_bucket(endpoint, "slipway-workplace")
+        folder = tmp_path_factory.mktemp("airflow-workplace")
+        with airflow_site(folder, endpoint, bucket, SLIPWAY_RELEASES_DIR=str(releases)) as running:
+            write_workflows(running)
+            yield running
+
+
+@pytest.fixture(scope="session")
 def client_of(site: AirflowSite) -> Iterator[Callable[[str], httpx.Client]]:
     """Return a client of the dashboard for a role; see `AirflowSite.client`."""
     made: dict[str, httpx.Client] = {}

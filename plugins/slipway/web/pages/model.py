@@ -55,7 +55,7 @@ def model_page(
         model=document.model,
         document=document,
         line=line,
-        acts=model_acts(request, user, sources, document, line.freezes),
+        acts=model_acts(request, user, document, line.freezes),
         closing=closing_buttons(request, user, document),
         live=None if document.live_version is None else document.line(document.live_version),
         previous=None if document.previous_version is None else document.line(document.previous_version),

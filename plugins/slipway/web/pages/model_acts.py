@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import Request
 
-from include.model_release.acts.availability import Situation
-from include.model_release.acts.table import ActName
-from include.model_release.errors import SlipwayError
-from include.model_release.read_model.documents import FreezeLine, ModelDocument
+from include.model_release.acts.availability import Available, Situation, availability
+from include.model_release.acts.table import ACTS, ActName
+from include.model_release.read_model.documents import FreezeLine, ModelDocument, VersionLine
 from slipway.web.acts.buttons import Button, button
-from slipway.web.landed import LandedVersion, landed_versions
-from slipway.web.sources import Sources
-
-log = logging.getLogger(__name__)
 
 CHOICES = 50
 """Versions that a form offers, the newest ones."""
@@ -33,29 +27,33 @@ class Choice:
 
 @dataclass(frozen=True)
 class ModelAct:
-    """A button, the versions that its form offers, and whether it asks for a moment."""
+    """A button, the versions that its form offers, and what else it asks for.
+
+    :param lists_landed: the form asks for what has landed when it opens: a page costs no listing of the bucket.
+    """
 
     button: Button
     choices: tuple[Choice, ...] = ()
     asks_until: bool = False
+    lists_landed: bool = False
 
 
 def model_acts(
-    request: Request,
-    user: BaseUser,
-    sources: Sources,
-    document: ModelDocument,
-    freezes: Sequence[FreezeLine],
+    request: Request, user: BaseUser, document: ModelDocument, freezes: Sequence[FreezeLine]
 ) -> list[ModelAct]:
     """Return what this person may do with a model."""
-    person = str(user.get_name())
-    now = Situation(document, person=person, freezes=[one for one in document.freezes if one in freezes])
-    acts = [
-        _release(request, user, sources, now),
-        _rollback(request, user, now),
-        _plain(request, user, "freeze", now, asks_until=True),
-        _plain(request, user, "thaw", now),
-    ]
+    own = [one for one in document.freezes if one in freezes]
+    now = Situation(document, person=str(user.get_name()), freezes=own)
+
+    def act(name: ActName, choices: tuple[Choice, ...] = (), **asked: bool) -> ModelAct | None:
+        made = button(request, user, name, now, label=f"{ACTS[name].title}…")
+        return None if made is None else ModelAct(made, choices, **asked)
+
+    acts = [act("release", lists_landed=True), act("rollback", _to_go_back_to(now))]
+    for name, choices in _about_versions(document):
+        acts += [act(name, choices)] if choices else []
+    acts += [act("freeze", asks_until=True)]
+    acts += [act("thaw")] if own else []
     return [one for one in acts if one is not None]
 
 
@@ -73,53 +71,39 @@ def closing_buttons(request: Request, user: BaseUser, document: ModelDocument) -
     }
 
 
-def _plain(
-    request: Request, user: BaseUser, name: ActName, now: Situation, *, asks_until: bool = False
-) -> ModelAct | None:
-    made = button(request, user, name, now)
-    return None if made is None else ModelAct(made, asks_until=asks_until)
+def _about_versions(document: ModelDocument) -> tuple[tuple[ActName, tuple[Choice, ...]], ...]:
+    """Return the acts about one version of several, each with those that it makes sense for."""
 
+    def those(fits: Callable[[VersionLine], bool]) -> tuple[Choice, ...]:
+        chosen = [line for line in document.versions if fits(line)][:CHOICES]
+        return tuple(Choice(line.version, _stands(line, document)) for line in chosen)
 
-def _release(request: Request, user: BaseUser, sources: Sources, now: Situation) -> ModelAct | None:
-    made = button(request, user, "release", now)
-    if made is None:
-        return None
-    try:
-        landed = landed_versions(sources, now.model).versions
-    except SlipwayError as error:
-        log.info("the form of %s offers no version: %s", now.model, error)
-        landed = ()
-    offered = [
-        one for one in landed if one.is_complete is not False and not one.standing and not one.is_rejected
-    ]
-    return ModelAct(made, tuple(Choice(one.version, _stands(one, now)) for one in offered[:CHOICES]))
-
-
-def _rollback(request: Request, user: BaseUser, now: Situation) -> ModelAct | None:
-    made = button(request, user, "rollback", now)
-    if made is None:
-        return None
-    document = now.document
-    there = [
-        line
-        for line in document.versions
-        if line.standing == "promoted"
-        and line.version != document.live_version
-        and line.rejection is None
-        and not line.files_gone
-    ]
-    # The one that was live before comes first.
-    there.sort(key=lambda line: (line.version != document.previous_version, -line.version))
-    choices = tuple(
-        Choice(line.version, "live before" if line.version == document.previous_version else "was promoted")
-        for line in there[:CHOICES]
+    return (
+        ("reject", those(lambda line: line.rejection is None)),
+        ("unreject", those(lambda line: line.rejection is not None)),
+        ("pin", those(lambda line: not line.pinned and not line.files_gone)),
+        ("unpin", those(lambda line: line.pinned)),
     )
-    return ModelAct(made, choices)
 
 
-def _stands(one: LandedVersion, now: Situation) -> str:
-    if now.open is not None and now.open.version == one.version:
-        return "under way"
-    if one.version == now.document.live_version:
+def _to_go_back_to(now: Situation) -> tuple[Choice, ...]:
+    """Return the older versions that users can be led back to, the one that was live before first."""
+    document, live = now.document, now.document.live_version
+    there = [
+        line.version
+        for line in document.versions
+        if live is not None
+        and line.version < live
+        and isinstance(availability("rollback", now.about(line.version)), Available)
+    ]
+    there.sort(key=lambda version: (version != document.previous_version, -version))
+    return tuple(
+        Choice(version, "live before" if version == document.previous_version else "was promoted")
+        for version in there[:CHOICES]
+    )
+
+
+def _stands(line: VersionLine, document: ModelDocument) -> str:
+    if line.version == document.live_version:
         return "live"
-    return "new" if one.outcome is None else one.outcome.replace("_", " ")
+    return "under way" if line.outcome == "open" else line.outcome.replace("_", " ")

@@ -15,8 +15,8 @@ from starlette.concurrency import run_in_threadpool
 
 from include.model_release.acts.availability import Refused
 from include.model_release.acts.table import ACTS, ActName
-from slipway.web.access import SignedIn
-from slipway.web.acts.airflow_api import AirflowApi
+from slipway.web.access import NotPermittedError, SignedIn
+from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
 from slipway.web.acts.buttons import Button
 from slipway.web.acts.cross_site import make_token
 from slipway.web.acts.rights import may
@@ -76,7 +76,10 @@ async def approvals_json(sources: Read, user: SignedIn, api: Api) -> dict[str, A
 
 
 async def _questions(sources: Sources, api: AirflowApi) -> list[OpenQuestion]:
-    details = await open_questions(api)
+    try:
+        details = await open_questions(api)
+    except AirflowRefusedError as error:
+        raise NotPermittedError("read what waits for a person") from error
     runs = await asyncio.gather(*(run_of(api, detail) for detail in details))
     return [
         await run_in_threadpool(question_shown, sources, detail, run)
