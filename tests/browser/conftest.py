@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser
 from slipway.hooks.s3_store import ModelStoreHook
 
+from tests.support.store.connections import own_connection
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.browser import Visitor, chromium, visitors
-from tests.support.store.connections import own_connection
 from tests.support.web.fixtures import house, workplace
 
 __all__ = ["house", "workplace"]
