@@ -1,0 +1,6 @@
+"""The entry point."""
+
+
+def main() -> None:
+    """Run the command."""
+    print("x")
