@@ -1,0 +1,130 @@
+"""What the command reads of a server: the documents of the read model, by the project's JSON API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from include.airflow_api.errors import NotThereError
+from include.airflow_api.session import Session
+from include.model_release.errors import ServerUnavailableError, UserError
+from slipway.cli.failures import CommandError
+
+if TYPE_CHECKING:
+    from include.model_release.read_model.documents import ModelDocument
+    from include.model_release.read_model.live import LiveDocument
+    from include.model_release.read_model.release_view import ReleaseView
+
+API = "/slipway/api"
+
+
+@dataclass(frozen=True)
+class VersionDocuments:
+    """One version: its release as a page shows it, and the watch of its canary while there is one."""
+
+    view: ReleaseView
+    live: LiveDocument | None
+
+
+class Server:
+    """Reads one server's documents; each is parsed before anything of it is shown."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def models(self) -> dict[str, ModelDocument | str]:
+        """Return the document of each model, by name; a text says why a model's cannot be read."""
+        from include.model_release.read_model.documents import ModelDocument
+
+        found: dict[str, ModelDocument | str] = {}
+        for entry in self._json("/models").get("models", ()):
+            if "reason" in entry and "versions" not in entry:
+                found[str(entry.get("model"))] = str(entry["reason"])
+            else:
+                document = _parsed(ModelDocument, entry, "/models")
+                found[document.model] = document
+        return found
+
+    def model(self, name: str) -> ModelDocument:
+        """Return what is known of a model.
+
+        :raises CommandError: there is no such model.
+        """
+        from include.model_release.read_model.documents import ModelDocument
+
+        path = f"/models/{quote(name, safe='')}"
+        try:
+            return _parsed(ModelDocument, self._json(path), path)
+        except NotThereError as error:
+            raise CommandError(
+                f"there is no model {name!r}",
+                expected="a model with a release file or a record",
+                found=error.found,
+                remedy="slipway list",
+            ) from None
+
+    def version(self, model: str, version: int) -> VersionDocuments:
+        """Return what is known of a version, and of its canary.
+
+        :raises CommandError: there is no record of it.
+        """
+        from include.model_release.read_model.live import LiveDocument
+        from include.model_release.read_model.release_view import ReleaseView
+
+        path = f"/models/{quote(model, safe='')}/versions/{version}"
+        try:
+            document = self._json(path)
+        except NotThereError as error:
+            raise CommandError(
+                f"nothing is known of {model} version {version}",
+                expected="a version that was released, or was tried",
+                found=error.found,
+                remedy=f"slipway get {model}",
+            ) from None
+        live = document.get("live")
+        return VersionDocuments(
+            _parsed(ReleaseView, document.get("release"), path),
+            None if live is None else _parsed(LiveDocument, live, path),
+        )
+
+    def _json(self, path: str) -> dict[str, Any]:
+        try:
+            document = json.loads(self._session.get(API + path))
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise self._foreign(path)
+        return document
+
+    def _foreign(self, path: str) -> ServerUnavailableError:
+        return ServerUnavailableError(
+            f"what answers {API}{path} is not Slipway",
+            expected="a JSON document",
+            found="something else",
+            remedy="see whether this Airflow has Slipway's plugin, and whether the address is right",
+        )
+
+
+def _parsed(kind: Any, value: Any, path: str) -> Any:
+    from pydantic import ValidationError
+
+    from include.model_release.document_form import first_problem
+
+    if not isinstance(value, Mapping):
+        raise _strange(path, "no document")
+    try:
+        return kind.model_validate_json(json.dumps(value))
+    except ValidationError as error:
+        raise _strange(path, first_problem(error)) from None
+
+
+def _strange(path: str, found: str) -> UserError:
+    return UserError(
+        f"the answer to {API}{path} cannot be used",
+        expected="a document of this version of Slipway",
+        found=found,
+        remedy="install the version of this command that the server runs",
+    )
