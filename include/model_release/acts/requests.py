@@ -114,11 +114,6 @@ def request_of(name: ActName, asked: Asked, *, run_id: str | None = None) -> Req
     return StartRun(act.dag_id, _conf(act, asked), run_id, note=asked.reason.strip())
 
 
-def release_run_id(model: str, version: int, attempt: int) -> str:
-    """Return the name of a release run: model and version, and from the second attempt on its number."""
-    return f"{model}-{version}" if attempt <= 1 else f"{model}-{version}-{attempt}"
-
-
 def _conf(act: Act, asked: Asked) -> dict[str, Value]:
     """Return the run's parameters; what was not filled in is left to the form's defaults."""
     given: dict[str, Value] = {

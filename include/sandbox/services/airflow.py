@@ -254,6 +254,14 @@ def _migrate(database: Path) -> None:
         )
 
 
+def access_token(base_url: str, user: str, password: str, timeout_s: float = 10.0) -> str:
+    """Return an access token for the REST API at `base_url`.
+
+    :raises SlipwayError: the user is refused, or the API does not answer.
+    """
+    return Session(Access(base_url, user, password, timeout_s=timeout_s)).token
+
+
 def read_health(settings: SandboxSettings, timeout_s: float = 10.0) -> Health | None:
     """Return how Airflow is, or None while its API does not answer."""
     session = Session(

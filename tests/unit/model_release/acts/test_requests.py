@@ -13,7 +13,6 @@ from include.model_release.acts.requests import (
     FailRun,
     Question,
     StartRun,
-    release_run_id,
     request_of,
 )
 from include.model_release.acts.table import ACT_NAMES, ACTS, ActName
@@ -112,12 +111,3 @@ def test_a_name_that_cannot_be_a_models_is_refused(model: str) -> None:
     for name in ("pause", "freeze"):
         with pytest.raises(SlipwayError):
             request_of(name, replace(FULL, model=model))
-
-
-def test_a_release_run_is_named_by_model_and_version() -> None:
-    """The first attempt has the plain name, each later one its number."""
-    assert [release_run_id("digits", 3, attempt) for attempt in (1, 2, 10)] == [
-        "digits-3",
-        "digits-3-2",
-        "digits-3-10",
-    ]
