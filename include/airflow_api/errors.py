@@ -22,6 +22,10 @@ class NotAllowedError(SignInRefusedError):
     """The API knows who we are, and does not let us do it (403)."""
 
 
+class ConflictError(UserError):
+    """What was asked for is there already, or was done already (409)."""
+
+
 def error_for(what: str, status: int, content: str) -> SlipwayError:
     """Return the error that an answer stands for.
 
@@ -32,6 +36,8 @@ def error_for(what: str, status: int, content: str) -> SlipwayError:
     found = f"{status} {_detail(content)}"
     if status == http.client.NOT_FOUND:
         return NotThereError(refused, found=found)
+    if status == http.client.CONFLICT:
+        return ConflictError(refused, found=found)
     if status == http.client.UNAUTHORIZED:
         return SignInRefusedError(refused, found=found, remedy="Check user name and password.")
     if status == http.client.FORBIDDEN:
