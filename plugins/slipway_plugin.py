@@ -16,10 +16,14 @@ log = logging.getLogger(__name__)
 @hookimpl
 def on_starting(component: Any) -> None:
     """Called by whatever starts: the scheduler and its like, which are jobs and have the database, and every task."""
+    # Airflow reads this file in every process: only here is more needed.
+    if type(component).__name__ == "TaskRunnerMarker":
+        from slipway.failures import show_failures_as_blocks
+
+        show_failures_as_blocks()
     job = sys.modules.get("airflow.jobs.job")
     if job is None or not isinstance(component, job.Job):
         return
-    # Airflow reads this file in every process: only here is more needed.
     from slipway.pools import make_missing_pools
 
     for name in make_missing_pools():
@@ -37,7 +41,8 @@ class Routes:
         if self._app is None:
             # It takes seconds, in which the API server serves others.
             self._app = await asyncio.to_thread(_make_app)
-        await self._app(scope, receive, send)
+        # Acts are asked of Airflow's own API: the application that this one is mounted in.
+        await self._app({**scope, "slipway.airflow_app": scope.get("app")}, receive, send)
 
 
 def _make_app() -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import conf
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowRuntimeError
 
 from include.model_release.admission import (
     require_newer,
@@ -29,12 +29,13 @@ from include.model_release.record.events import Outcome, RecordError
 from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted
 from include.model_release.record.requirements import requirements_of
 from include.model_release.record.state import ReleaseState
-from include.model_release.reports.canary.files import canary_files
+from include.model_release.reports.canary.files import CANARY_PAGE, canary_files
 from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
-from slipway.failures import airflow_failures
+from slipway.extra_links import EVIDENCE_LINKS
+from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.registry.deletion import require_not_deleted
@@ -268,6 +269,9 @@ class ConcludeReleaseOperator(ReleaseOperator):
     :param wanted: the outcome that makes a green run.
     """
 
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
+
     def __init__(self, *, wanted: Outcome = "promoted", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.wanted = wanted
@@ -289,7 +293,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
         lock.release(owner)
         told = f"{release_run.model} version {release_run.version}: {state.outcome}. {state.reason or ''}".strip()
         if state.outcome != self.wanted:
-            raise AirflowFailException(told)
+            raise PlainFailure(told, page=self.page())
         self.log.info(told)
 
     def _concluded(self, who: str | None, dag_id: str) -> ReleaseState:

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.log_lines import step_line, window_line
 from include.model_release.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
 from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
@@ -77,7 +78,7 @@ class StepWatch:
         until_resumed: bool = False,
     ) -> None:
         self._release_run = release_run
-        self._plan, self._step = plan, plan.steps[step]
+        self._plan, self._step, self._number = plan, plan.steps[step], step
         self._cluster, self._shield, self._journal, self._replay = cluster, shield, journal, replay
         self._hold, self._until_resumed = hold, until_resumed
         self._reader = WindowReader(
@@ -88,6 +89,8 @@ class StepWatch:
             on_unwatched=lambda window: self.judge.count_unjudged(window),
         )
         self._stable = self._candidate = ""
+        self._seen_weight: int | None = None
+        self._told = self._told_pause = ""
         self._take_over(state)
 
     async def run(self) -> StepEnd:
@@ -120,8 +123,11 @@ class StepWatch:
         observed = await self._cluster.reach_weight()
         self._stable = observed.stable_revision
         self._candidate = observed.revision_of(self._release_run.storage_uri)
+        self._seen_weight = observed.traffic.get(self._candidate)
         self._reader.begin(self._stable, self._candidate)
         if self.elapsed_s == 0:
+            plan, step = self._plan, self._step
+            log.info(step_line(self._number, len(plan.steps), step.weight, step.bake_s, plan.window_s))
             self._tell(WeightObserved(weight=self._step.weight, traffic=dict(observed.traffic)))
         decision, verdict = await self._watch()
         reason = exposure_spent(verdict, self._plan, self.judge.unjudged) or verdict.reason
@@ -136,6 +142,7 @@ class StepWatch:
         tries on; it makes no other decision of this one.
         """
         stable_uri = "" if self._release_run.stable is None else self._release_run.stable.storage_uri
+        log.warning("the users are taken back, by %s: %s", by, reason)
         self._tell(RollbackStarted(reason=reason, by=by, stable_storage_uri=stable_uri))
         try:
             observed = await self._shield.take_to_zero()
@@ -143,6 +150,7 @@ class StepWatch:
             log.error("the candidate could not be taken to weight 0: %s", error)
         else:
             if observed is not None:
+                log.info("the candidate has no users any more: weight 0 is seen in the traffic")
                 self._tell(WeightObserved(weight=0, traffic=dict(observed.traffic)))
         self._journal.save(self._state())
         await self._journal.is_saved(SAVE_LIMIT_AFTER_ROLLBACK_S)
@@ -221,8 +229,12 @@ class StepWatch:
 
     def _decide(self, verdict: Verdict) -> Decision:
         """Return what the plan says."""
-        if self._cluster.paused:
-            log.info("the canary is paused: %s", self._cluster.paused)
+        if self._cluster.paused != self._told_pause:
+            self._told_pause = self._cluster.paused
+            log.info(
+                "%s",
+                f"the canary is paused: {self._told_pause}" if self._told_pause else "the canary goes on",
+            )
         return decide(
             verdict, self.elapsed_s, self._step, self._plan, self.judge.unjudged, held=self._is_held
         )
@@ -268,9 +280,14 @@ class StepWatch:
                 first_bad_at=first_bad_at,
             )
         )
+        log.info(window_line(verdict, elapsed_s=self.elapsed_s, seen_weight=self._seen_weight))
+        if verdict.status != self._told:
+            self._told = verdict.status
+            log.info("%s: %s", verdict.status, verdict.reason)
         return verdict
 
     def _tell_step(self, verdict: Verdict, reason: str) -> None:
+        log.info("the step at %s %% is over: %s. %s", self._step.weight, verdict.status, reason)
         totals = verdict.statistics.step
         self._tell(
             StepFinished(

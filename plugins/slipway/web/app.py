@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, FastAPI
 
 from slipway.web import static_files
 from slipway.web.access import may_read, signed_in
+from slipway.web.acts import router as acts
 from slipway.web.answers import add_error_answers
 from slipway.web.headers import SecurityHeaders
 from slipway.web.pages import overview
@@ -21,7 +22,10 @@ def routers() -> Sequence[APIRouter]:
     Each of them asks `may_read` before anything else, so no route can forget it. What a route asks beyond that (an
     act, the audit), it names itself.
     """
-    return (overview.router,)
+    return (
+        acts.router,
+        overview.router,
+    )
 
 
 def make_app(

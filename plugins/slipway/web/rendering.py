@@ -70,6 +70,8 @@ def environment() -> Environment:
         "in_time": wording.in_time,
         "percent": wording.percent,
         "segment": lambda text: quote(str(text), safe=""),
+        "size": wording.size,
+        "stage": wording.stage,
         "utc": wording.utc,
         "iso": wording.iso,
     }

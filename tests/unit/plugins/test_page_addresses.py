@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -71,6 +72,11 @@ def test_the_module_is_cheap_to_import() -> None:
         "import sys, slipway.page_addresses; print([m for m in ('airflow', 'pydantic') if m in sys.modules])"
     )
     told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert told.stdout.strip() == "[]"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 from fastapi import Request
@@ -16,6 +16,8 @@ AIRFLOW_APP = "slipway.airflow_app"
 """Under which key of a request's scope the application lies that this one is mounted in."""
 _CREDENTIALS = ("authorization", "cookie")
 _LIMIT_S = 30.0
+# What Airflow's own names are made of: nothing that could lead to another address.
+_NAME = re.compile(r"(?!\.+$)[\w.~:+-]{1,250}", re.ASCII)
 
 
 class AirflowRefusedError(SlipwayError):
@@ -79,13 +81,16 @@ class AirflowApi:
         params: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
+        strange = next((part for part in path if not _NAME.fullmatch(part)), None)
+        if strange is not None:
+            raise AirflowRefusedError(404, f"Airflow has nothing named {strange[:60]!r}")
         shown = {name: value for name in _CREDENTIALS if (value := self.request.headers.get(name))}
         transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
         base_url = f"{self.request.url.scheme}://{self.request.url.netloc}"
         async with httpx.AsyncClient(transport=transport, base_url=base_url, timeout=_LIMIT_S) as client:
             answer = await client.request(
                 method,
-                "/api/v2/" + "/".join(quote(part, safe="~") for part in path),
+                f"/api/v2/{'/'.join(path)}",
                 params=params,
                 json=body,
                 headers=shown,
