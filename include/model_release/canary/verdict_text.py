@@ -99,7 +99,9 @@ def against_words(evidence: Mapping[_Name, float], total: float, threshold: floa
     parts = ", ".join(
         f"{HYPOTHESIS_WORDS.get(name, name)} {number(value)}" for name, value in by_hypothesis(evidence)
     )
-    return f"Evidence against the candidate: {number(total)} of {number(threshold)}" + (f" ({parts})" if parts else "")
+    return f"Evidence against the candidate: {number(total)} of {number(threshold)}" + (
+        f" ({parts})" if parts else ""
+    )
 
 
 def by_hypothesis(evidence: Mapping[_Name, float]) -> list[tuple[_Name, float]]:

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from include.airflow_api.errors import ConflictError, NotThereError
-from include.model_release.acts.requests import COMMENT, Answer, Asked, FailRun, Question, StartRun, request_of
+from include.model_release.acts.requests import (
+    COMMENT,
+    Answer,
+    Asked,
+    FailRun,
+    Question,
+    StartRun,
+    request_of,
+)
 from include.model_release.acts.table import ACTS, ActName
 from include.model_release.errors import TransientError
 from include.model_release.operations.run_names import free_run_id, run_name
@@ -97,7 +105,9 @@ def _start(desk: Desk, name: ActName, request: StartRun) -> Done:
             run = airflow.ask(airflow.dag_runs.trigger_dag_run, request.dag_id, body)
         except ConflictError:
             continue  # somebody has taken that name meanwhile
-        return Done(request.dag_id, run.dag_run_id, f"{ACTS[name].title}: started as the run {run.dag_run_id}.")
+        return Done(
+            request.dag_id, run.dag_run_id, f"{ACTS[name].title}: started as the run {run.dag_run_id}."
+        )
     raise CommandError(
         f"{ACTS[name].title}: others start the same at this moment",
         expected=f"a name for the run that is free, such as {named}",
@@ -182,4 +192,6 @@ def _answer(desk: Desk, request: Answer) -> Done:
         raise CommandError(
             "somebody has answered this already", remedy=f"slipway get {asked.run_id.split('-')[0]}"
         ) from None
-    return Done(asked.dag_id, asked.run_id, f"{request.chosen}: your answer was taken by the run {asked.run_id}.")
+    return Done(
+        asked.dag_id, asked.run_id, f"{request.chosen}: your answer was taken by the run {asked.run_id}."
+    )

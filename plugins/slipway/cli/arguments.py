@@ -9,15 +9,22 @@ import typer
 
 from slipway.cli.failures import CommandError, ExitCode
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model's name, as its release file has it.")]
+ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="The model's name, as its release file has it.")
+]
 VersionArgument = Annotated[int, typer.Argument(metavar="VERSION", help="The version's number.", min=1)]
 ReasonOption = Annotated[
     str, typer.Option("--reason", "-m", help="Why; others read it under your name. 3 to 500 characters.")
 ]
 EvidenceOption = Annotated[
-    str, typer.Option("--evidence", help="The page that you have looked at: its address, or its key in the bucket.")
+    str,
+    typer.Option(
+        "--evidence", help="The page that you have looked at: its address, or its key in the bucket."
+    ),
 ]
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and say how it ended.")]
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait until it is done, and say how it ended.")
+]
 TimeoutOption = Annotated[
     str, typer.Option("--timeout", help="How long to wait, such as 90s, 30m or 2h; 0: as long as it takes.")
 ]

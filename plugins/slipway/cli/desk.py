@@ -72,14 +72,22 @@ _COMMON: dict[str, tuple[Any, Any]] = {
     "profile": (
         Annotated[
             str | None,
-            typer.Option("--profile", help="A profile of the configuration file, or `sandbox`.", rich_help_panel=CONNECTION),
+            typer.Option(
+                "--profile",
+                help="A profile of the configuration file, or `sandbox`.",
+                rich_help_panel=CONNECTION,
+            ),
         ],
         None,
     ),
     "url": (
         Annotated[
             str | None,
-            typer.Option("--url", help="Where Airflow is, such as https://airflow.example.com.", rich_help_panel=CONNECTION),
+            typer.Option(
+                "--url",
+                help="Where Airflow is, such as https://airflow.example.com.",
+                rich_help_panel=CONNECTION,
+            ),
         ],
         None,
     ),
@@ -97,7 +105,7 @@ def command(
 ) -> Callable[[_Command], _Command]:
     """Declare a command: a function of a `Desk` and of its own arguments and options.
 
-    The options that all commands have (`-o` where it has an `output`, the connection's, `--no-color`) are put to its own.
+    The options that all commands have (the connection's, and `--no-color`) are put to its own.
 
     :param panel: under which heading `slipway --help` lists it.
     :param examples: what `--help` shows after the text.

@@ -74,7 +74,12 @@ def _summary(line: VersionLine, now: datetime) -> Iterator[str]:
 
 def _steps(view: ReleaseView) -> RenderableType:
     rows = [
-        [_name(step), styled(_colour(step), (step.outcome or step.state).replace("_", " ")), _took(step), step.reason]
+        [
+            _name(step),
+            styled(_colour(step), (step.outcome or step.state).replace("_", " ")),
+            _took(step),
+            step.reason,
+        ]
         for step in view.steps
         if step.state != "skipped"
     ]
@@ -101,7 +106,9 @@ def _verdict(live: LiveDocument | None, view: ReleaseView) -> Iterator[str]:
         yield meaning(status)
         yield plain(against_words(window.evidence, window.total_evidence, window.threshold)) + "."
         return
-    said = [line for line in view.log if line.kind == "window_judged" and line.release_id == view.line.release_id]
+    said = [
+        line for line in view.log if line.kind == "window_judged" and line.release_id == view.line.release_id
+    ]
     if said:
         yield plain(said[-1].told)
 
@@ -120,5 +127,7 @@ def _next(view: ReleaseView) -> str:
     if line.rejection is not None:
         return f'Next: slipway unreject {model} {version} --reason "…" lets it be released again'
     if line.outcome in ("failed", "cancelled"):
-        return f"Next: slipway release {model} {version}, once the cause is gone; slipway logs {model} {version}"
+        return (
+            f"Next: slipway release {model} {version}, once the cause is gone; slipway logs {model} {version}"
+        )
     return f"Next: slipway get {model}"

@@ -23,7 +23,7 @@ Exit codes: {_CODES}.
 
 def make_app() -> typer.Typer:
     """Return the application with every command."""
-    from slipway.cli import act_commands, local_commands, logs, reading, status
+    from slipway.cli.commands import acts, local, logs, reading, status
 
     app = typer.Typer(
         name="slipway",
@@ -34,7 +34,7 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_nothing)
-    for module in (reading, status, logs, act_commands, local_commands):
+    for module in (reading, status, logs, acts, local):
         module.add_to(app)
     return app
 
@@ -49,7 +49,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = make_app()(args=None if arguments is None else list(arguments), standalone_mode=True)
         return int(code or ExitCode.FINE)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else ExitCode.FINE if end.code is None else ExitCode.USAGE
+        return (
+            end.code if isinstance(end.code, int) else ExitCode.FINE if end.code is None else ExitCode.USAGE
+        )
     except SlipwayError as error:
         print(told(error), file=sys.stderr)
         return exit_code_of(error)

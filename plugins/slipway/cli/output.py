@@ -71,7 +71,9 @@ def formatted(document: object, format_: Format) -> str:
     return json.dumps(document, indent=2)
 
 
-def table_of(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> RenderableType:
+def table_of(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()
+) -> RenderableType:
     """Return a table without lines; a cell that is no text already styled is made safe.
 
     :param right: columns of numbers.
@@ -81,7 +83,9 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right:
 
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", no_wrap=name != "reason", overflow="fold")
+        table.add_column(
+            name, justify="right" if name in right else "left", no_wrap=name != "reason", overflow="fold"
+        )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(plain(str(cell))) for cell in row))
     return table
@@ -95,7 +99,9 @@ def fields_of(values: Mapping[str, object]) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     for name, value in values.items():
         if value not in (None, ""):
-            table.add_row(Text(name, style="bold"), value if isinstance(value, Text) else Text(plain(str(value))))
+            table.add_row(
+                Text(name, style="bold"), value if isinstance(value, Text) else Text(plain(str(value)))
+            )
     return table
 
 

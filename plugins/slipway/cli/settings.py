@@ -82,7 +82,11 @@ def load_settings(flags: Flags, environment: Mapping[str, str] = os.environ) -> 
 def config_file(environment: Mapping[str, str] = os.environ) -> Path:
     """Return where the configuration file of this person lies."""
     home = environment.get("XDG_CONFIG_HOME") or ""
-    base = Path(home) if Path(home).is_absolute() else Path(environment.get("HOME") or "~").expanduser() / ".config"
+    base = (
+        Path(home)
+        if Path(home).is_absolute()
+        else Path(environment.get("HOME") or "~").expanduser() / ".config"
+    )
     return base / "slipway" / "config.toml"
 
 
@@ -136,7 +140,9 @@ def _from_file(profile: str, environment: Mapping[str, str]) -> _Chosen:
         profiles = document.pop("profiles", {})
         if profile:
             if not isinstance(profiles, dict) or not isinstance(profiles.get(profile), dict):
-                raise _wrong(path, f"there is no profile {profile!r}", f"[profiles.{profile}]", _names(profiles))
+                raise _wrong(
+                    path, f"there is no profile {profile!r}", f"[profiles.{profile}]", _names(profiles)
+                )
             return _checked(path, profiles[profile], f"the profile {profile} of {path}")
         if document:
             return _checked(path, document, str(path))
@@ -189,10 +195,14 @@ def _checked(path: Path, values: Mapping[str, Any], origin: str) -> _Chosen:
     for key, value in values.items():
         if key not in KEYS:
             near = nearest(key, KEYS)
-            raise _wrong(path, f"there is no key {key!r}", ", ".join(KEYS), f"did you mean {near}?" if near else "")
+            raise _wrong(
+                path, f"there is no key {key!r}", ", ".join(KEYS), f"did you mean {near}?" if near else ""
+            )
         number = key == "timeout_s"
         if isinstance(value, bool) or not isinstance(value, (int, float) if number else str):
-            raise _wrong(path, f"{key} cannot be used", "a number" if number else "a text", repr(type(value).__name__))
+            raise _wrong(
+                path, f"{key} cannot be used", "a number" if number else "a text", repr(type(value).__name__)
+            )
     if "password" in values and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise CommandError(
             f"{path} holds a password and may be read by others",
@@ -235,7 +245,9 @@ def _secret(name: object, key: str) -> str:
     path = Path(str(name)).expanduser()
     try:
         if path.stat().st_size > _SECRET_LIMIT_BYTES:
-            raise _wrong(path, f"{key} is too large for a secret", f"{_SECRET_LIMIT_BYTES} bytes at most", "more")
+            raise _wrong(
+                path, f"{key} is too large for a secret", f"{_SECRET_LIMIT_BYTES} bytes at most", "more"
+            )
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"

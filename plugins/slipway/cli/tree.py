@@ -17,12 +17,22 @@ from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
 from slipway.cli.words import age, in_flight, percent, span, styled
 
-_SIGNS = {"done": ("✔", "green"), "here": ("▶", "cyan"), "ahead": ("○", "dim"), "skipped": ("–", "dim"), "failed": ("✖", "red")}
+_SIGNS = {
+    "done": ("✔", "green"),
+    "here": ("▶", "cyan"),
+    "ahead": ("○", "dim"),
+    "skipped": ("–", "dim"),
+    "failed": ("✖", "red"),
+}
 _VERSIONS_SHOWN = 5
 
 
 def tree_of(
-    document: ModelDocument, release: VersionDocuments | None, now: datetime, *, versions: int = _VERSIONS_SHOWN
+    document: ModelDocument,
+    release: VersionDocuments | None,
+    now: datetime,
+    *,
+    versions: int = _VERSIONS_SHOWN,
 ) -> RenderableType:
     """Return the tree.
 
@@ -42,7 +52,9 @@ def _head(document: ModelDocument, now: datetime) -> RenderableType:
     return fields_of(
         {
             "Model": document.model,
-            "Live": "no version" if live is None else f"version {live}" + (f", since {since}" if since else ""),
+            "Live": "no version"
+            if live is None
+            else f"version {live}" + (f", since {since}" if since else ""),
             "Promoted for": document.live_promoted_for,
             "Before": "" if document.previous_version is None else f"version {document.previous_version}",
             "In flight": in_flight(document.open_release) or "nothing",
@@ -56,7 +68,13 @@ def _add_release(root: Tree, document: ModelDocument, release: VersionDocuments,
         ("● " if view.open_now else "  ", "cyan"),
         (f"version {line.version}  ", "bold"),
         styled(line.outcome, "releasing" if line.outcome == "open" else None),
-        (plain(f"  run {line.release_id}" + (f", started by {line.triggered_by}" if line.triggered_by else "")), "dim"),
+        (
+            plain(
+                f"  run {line.release_id}"
+                + (f", started by {line.triggered_by}" if line.triggered_by else "")
+            ),
+            "dim",
+        ),
         (f", {age(line.started_at, now)} ago" if line.started_at else "", "dim"),
     )
     branch = root.add(title)
@@ -81,16 +99,22 @@ def _of_this(live: LiveDocument | None, release: OpenRelease | None) -> LiveDocu
     return live
 
 
-def _add_revisions(branch: Tree, document: ModelDocument, release: OpenRelease, live: LiveDocument | None) -> None:
+def _add_revisions(
+    branch: Tree, document: ModelDocument, release: OpenRelease, live: LiveDocument | None
+) -> None:
     intended, observed = release.weight_intended, release.weight_observed
     if live is not None and live.weight_observed is not None:
         intended, observed = live.weight_intended, live.weight_observed
     window = live.windows[-1] if live is not None and live.windows else None
     node = branch.add(Text("revisions"))
-    node.add(_revision("candidate", release.version, intended, observed, window.candidate if window else None))
+    node.add(
+        _revision("candidate", release.version, intended, observed, window.candidate if window else None)
+    )
     stable = release.stable_version or document.live_version
     if stable is not None:
-        node.add(_revision("stable", stable, _rest(intended), _rest(observed), window.stable if window else None))
+        node.add(
+            _revision("stable", stable, _rest(intended), _rest(observed), window.stable if window else None)
+        )
 
 
 def _rest(weight: int | None) -> int | None:
@@ -133,13 +157,17 @@ def _step(step: StepView, live: LiveDocument | None) -> Text:
 
 
 def _add_verdict(branch: Tree, live: LiveDocument, now: datetime) -> None:
-    node = branch.add(Text.assemble("verdict  ", styled(live.verdict or "inconclusive"), f"  {plain(live.reason)}"))
+    node = branch.add(
+        Text.assemble("verdict  ", styled(live.verdict or "inconclusive"), f"  {plain(live.reason)}")
+    )
     if live.windows:
         window = live.windows[-1]
         node.add(Text(plain(against_words(window.evidence, window.total_evidence, window.threshold))))
         if window.no_worse_threshold:
             node.add(
-                Text(f"Evidence that it is no worse: {number(window.no_worse)} of {number(window.no_worse_threshold)}")
+                Text(
+                    f"Evidence that it is no worse: {number(window.no_worse)} of {number(window.no_worse_threshold)}"
+                )
             )
         if window.no_data:
             node.add(Text(f"no data in the last window, {age(window.at, now)} ago", style="yellow"))
@@ -148,7 +176,9 @@ def _add_verdict(branch: Tree, live: LiveDocument, now: datetime) -> None:
 
 def _exposure(live: LiveDocument) -> str:
     used = live.exposure
-    requests = f"{used.requests:,}" + ("" if used.max_requests is None else f" of at most {used.max_requests:,}")
+    requests = f"{used.requests:,}" + (
+        "" if used.max_requests is None else f" of at most {used.max_requests:,}"
+    )
     errors = f"{used.errors:,}" + ("" if used.max_errors is None else f" of at most {used.max_errors:,}")
     return f"Users have sent the candidate {requests} requests; {errors} ended with an error"
 
@@ -180,7 +210,9 @@ def _add_versions(root: Tree, document: ModelDocument, now: datetime, most: int)
     if not shown:
         return
     more = len(document.versions) - len(shown)
-    node = root.add(Text("versions" + (f" (the newest {len(shown)} of {len(document.versions)})" if more else "")))
+    node = root.add(
+        Text("versions" + (f" (the newest {len(shown)} of {len(document.versions)})" if more else ""))
+    )
     for line in shown:
         node.add(_version(line, document, now))
 

@@ -149,7 +149,9 @@ def wait_for_rollback(desk: Desk, model: str, run_id: str, started: datetime, de
         line = None if is_safe else _taken_back(document, started)
         if line is not None:
             is_safe = True
-            told.say(f"0 % observed on version {line.version} at {moment(line.weight_0_at)}: no user meets it any more")
+            told.say(
+                f"0 % observed on version {line.version} at {moment(line.weight_0_at)}: no user meets it any more"
+            )
         elif not is_safe:
             told.say(plain(in_flight(document.open_release)) or "the roll back begins")
         if run.state == "success":
@@ -157,7 +159,8 @@ def wait_for_rollback(desk: Desk, model: str, run_id: str, started: datetime, de
             return
         if run.is_over:
             raise CommandError(
-                f"the roll back {run_id} failed" + (", but no user meets the version any more" if is_safe else ""),
+                f"the roll back {run_id} failed"
+                + (", but no user meets the version any more" if is_safe else ""),
                 expected="the run to end well",
                 found=run.note or "no note; its log says more",
                 remedy=f"slipway logs {model} {run_id} --dag model_rollback",
@@ -167,7 +170,11 @@ def wait_for_rollback(desk: Desk, model: str, run_id: str, started: datetime, de
 def _taken_back(document: ModelDocument, started: datetime) -> VersionLine | None:
     """Return the version whose weight 0 was observed since then."""
     margin = timedelta(seconds=5)  # two clocks
-    since = (line for line in document.versions if line.weight_0_at is not None and line.weight_0_at >= started - margin)
+    since = (
+        line
+        for line in document.versions
+        if line.weight_0_at is not None and line.weight_0_at >= started - margin
+    )
     return max(since, key=lambda line: line.weight_0_at or started, default=None)
 
 

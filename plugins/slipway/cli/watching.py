@@ -53,7 +53,9 @@ def shown(look: Look) -> RenderableType:
     return tree_of(look.document, look.release, look.at)
 
 
-def watch_model(desk: Desk, model: str, version: int | None, interval: float, *, looks: int | None = None) -> None:
+def watch_model(
+    desk: Desk, model: str, version: int | None, interval: float, *, looks: int | None = None
+) -> None:
     """Show a model until the person ends it.
 
     A server that does not answer for a while ends nothing: the last tree stays, with a line that says so.

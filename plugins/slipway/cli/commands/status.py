@@ -35,7 +35,9 @@ def add_to(app: typer.Typer) -> None:
 def status(
     desk: Desk,
     model: ModelArgument,
-    version: Annotated[int | None, typer.Option("--version", min=1, help="Of this version's newest release.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="Of this version's newest release.")
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the release is over.")] = True,
     timeout: TimeoutOption = "0",
     output: OutputOption = Format.TABLE,
@@ -49,7 +51,9 @@ def status(
         document = desk.server.model(model)
         release = document.open_release
         if release is not None and version in (None, release.version):
-            desk.printer.show({"model": model, "outcome": "open", "release": as_json(release)}, in_flight(release))
+            desk.printer.show(
+                {"model": model, "outcome": "open", "release": as_json(release)}, in_flight(release)
+            )
             return
     line = wait_for_release(
         desk, model, Deadline.after(desk.clock.now(), seconds_of(timeout)), version=version
@@ -63,7 +67,9 @@ def end_with(desk: Desk, line: VersionLine | None, model: str) -> None:
     :raises CommandError: not as who started it wished, or there was none.
     """
     if line is None:
-        raise CommandError(f"no version of {model} was ever released", remedy=f"slipway release {model} VERSION")
+        raise CommandError(
+            f"no version of {model} was ever released", remedy=f"slipway release {model} VERSION"
+        )
     told = f"{model} version {line.version}: {line.outcome.replace('_', ' ')}"
     if desk.printer.format is not Format.TABLE:
         desk.printer.show(_outcome(line))

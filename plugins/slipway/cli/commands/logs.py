@@ -35,7 +35,8 @@ def logs(
     desk: Desk,
     model: ModelArgument,
     run: Annotated[
-        str, typer.Argument(metavar="[VERSION|RUN]", help="A version, or a run's id; else the newest release.")
+        str,
+        typer.Argument(metavar="[VERSION|RUN]", help="A version, or a run's id; else the newest release."),
     ] = "",
     task: Annotated[str, typer.Option("--task", help="Of this task alone, such as staging.validate.")] = "",
     dag: Annotated[str, typer.Option("--dag", help="The workflow that the run is of.")] = "model_release",
@@ -45,7 +46,9 @@ def logs(
     run_id = _run_id(desk, model, run)
     airflow = desk.airflow
     try:
-        found = airflow.ask(airflow.tasks.get_task_instances, dag, run_id, limit=_TASKS_MOST, order_by=["start_date"])
+        found = airflow.ask(
+            airflow.tasks.get_task_instances, dag, run_id, limit=_TASKS_MOST, order_by=["start_date"]
+        )
     except NotThereError as error:
         raise CommandError(
             f"there is no run {run_id} of {dag}", found=error.found, remedy=f"slipway get {model}"
@@ -53,7 +56,9 @@ def logs(
     tasks = [one for one in found.task_instances if one.try_number and task in ("", one.task_id)]
     if task and not tasks:
         names = ", ".join(sorted(one.task_id for one in found.task_instances))
-        raise CommandError(f"no task {task!r} of {run_id} has run", expected=names, remedy=f"slipway logs {model} {run}")
+        raise CommandError(
+            f"no task {task!r} of {run_id} has run", expected=names, remedy=f"slipway logs {model} {run}"
+        )
     documents = []
     for one in tasks:
         state = one.state.value if one.state is not None else "none"
@@ -75,7 +80,9 @@ def _run_id(desk: Desk, model: str, run: str) -> str:
     if document.open_release is not None:
         return document.open_release.release_id
     if document.last is None:
-        raise CommandError(f"no version of {model} was ever released", remedy=f"slipway release {model} VERSION")
+        raise CommandError(
+            f"no version of {model} was ever released", remedy=f"slipway release {model} VERSION"
+        )
     return document.last.release_id
 
 

@@ -24,7 +24,9 @@ from slipway.cli.output import Format
 from slipway.cli.waiting import Deadline, wait_for_release, wait_for_rollback, wait_for_run
 
 ACT, GUARD = "Act", "Hold and keep"
-OptionalModel = Annotated[str | None, typer.Option("--model", help="Of one model alone; without it, of every one.")]
+OptionalModel = Annotated[
+    str | None, typer.Option("--model", help="Of one model alone; without it, of every one.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,35 +35,51 @@ def add_to(app: typer.Typer) -> None:
         app,
         "release",
         ACT,
-        examples=("slipway release digits 3", "slipway release digits 3 --wait --timeout 1h && ./tell-the-team"),
+        examples=(
+            "slipway release digits 3",
+            "slipway release digits 3 --wait --timeout 1h && ./tell-the-team",
+        ),
     )(release)
     command(
         app,
         "rollback",
         ACT,
-        examples=('slipway rollback digits --reason "wrong labels"', 'slipway rollback digits --to 2 -m "slow answers"'),
+        examples=(
+            'slipway rollback digits --reason "wrong labels"',
+            'slipway rollback digits --to 2 -m "slow answers"',
+        ),
     )(rollback)
     command(app, "pause", ACT, examples=('slipway pause digits --reason "looking at the errors"',))(pause)
     command(app, "resume", ACT, examples=("slipway resume digits",))(resume)
     command(app, "approve", ACT, examples=('slipway approve digits --reason "seen the report"',))(approve)
     command(app, "decline", ACT, examples=('slipway decline digits --reason "accuracy of class 7"',))(decline)
     command(app, "abort", ACT, examples=('slipway abort digits --reason "wrong data set"',))(abort)
-    command(app, "reject", GUARD, examples=('slipway reject digits 3 --reason "trained on test data"',))(reject)
-    command(app, "unreject", GUARD, examples=('slipway unreject digits 3 --reason "it was the benchmark\'s fault"',))(
-        unreject
+    command(app, "reject", GUARD, examples=('slipway reject digits 3 --reason "trained on test data"',))(
+        reject
     )
+    command(
+        app,
+        "unreject",
+        GUARD,
+        examples=('slipway unreject digits 3 --reason "it was the benchmark\'s fault"',),
+    )(unreject)
     command(
         app,
         "freeze",
         GUARD,
-        examples=('slipway freeze --until 4h --reason "incident 12"', 'slipway freeze --model digits --until 2026-12-28T08:00Z -m "holidays"'),
+        examples=(
+            'slipway freeze --until 4h --reason "incident 12"',
+            'slipway freeze --model digits --until 2026-12-28T08:00Z -m "holidays"',
+        ),
     )(freeze)
     command(app, "thaw", GUARD, examples=('slipway thaw --reason "incident 12 is over"',))(thaw)
-    command(app, "override", GUARD, examples=('slipway override digits 3 --reason "fixes incident 12"',))(override)
-    command(app, "pin", GUARD, examples=('slipway pin digits 3 --reason "the audit\'s reference"',))(pin)
-    command(app, "close-finding", GUARD, examples=('slipway close-finding digits 3-latency -m "new hardware"',))(
-        close_finding
+    command(app, "override", GUARD, examples=('slipway override digits 3 --reason "fixes incident 12"',))(
+        override
     )
+    command(app, "pin", GUARD, examples=('slipway pin digits 3 --reason "the audit\'s reference"',))(pin)
+    command(
+        app, "close-finding", GUARD, examples=('slipway close-finding digits 3-latency -m "new hardware"',)
+    )(close_finding)
     command(app, "unpin", GUARD, examples=('slipway unpin digits 3 --reason "audit is over"',))(unpin)
 
 
@@ -70,7 +88,9 @@ def release(
     model: ModelArgument,
     version: VersionArgument,
     reason: ReasonOption = "",
-    force: Annotated[bool, typer.Option("--force", help="Release a version again that users have met before.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Release a version again that users have met before.")
+    ] = False,
     wait_for_approval: Annotated[
         bool, typer.Option("--ask", help="Ask a person before the canary, whatever the release file says.")
     ] = False,
@@ -82,11 +102,17 @@ def release(
 
     Exit code with --wait: 0 promoted; 1 refused, rolled back, failed or stopped; 5 not over in time.
     """
-    from slipway.cli.status import end_with
+    from slipway.cli.commands.status import end_with
 
     limit = seconds_of(timeout)
     done = _act(
-        desk, "release", model=model, version=version, reason=reason, force=force, wait_for_approval=wait_for_approval
+        desk,
+        "release",
+        model=model,
+        version=version,
+        reason=reason,
+        force=force,
+        wait_for_approval=wait_for_approval,
     )
     if not wait:
         _show(desk, "release", done, f"Next: slipway get {model} -w")
@@ -99,8 +125,12 @@ def rollback(
     desk: Desk,
     model: ModelArgument,
     reason: ReasonOption,
-    to: Annotated[int | None, typer.Option("--to", min=1, help="The version to go back to; else the one before.")] = None,
-    newer: Annotated[bool, typer.Option("--newer", help="That version may be newer; another person approves it.")] = False,
+    to: Annotated[
+        int | None, typer.Option("--to", min=1, help="The version to go back to; else the one before.")
+    ] = None,
+    newer: Annotated[
+        bool, typer.Option("--newer", help="That version may be newer; another person approves it.")
+    ] = False,
     emergency: Annotated[
         bool, typer.Option("--emergency", help="Ask nothing first: neither the read model nor staging.")
     ] = False,
@@ -151,7 +181,9 @@ def approve(
     _show(desk, "approve", done, f"Next: slipway get {model} -w")
 
 
-def decline(desk: Desk, model: ModelArgument, reason: ReasonOption, output: OutputOption = Format.TABLE) -> None:
+def decline(
+    desk: Desk, model: ModelArgument, reason: ReasonOption, output: OutputOption = Format.TABLE
+) -> None:
     """Say no to what the model's release waits for: the version is taken back where users met it, and rejected."""
     done = _act(desk, "decline", model=model, reason=reason)
     _show(desk, "decline", done, f"Next: slipway get {model}")
@@ -207,7 +239,9 @@ def unreject(
 def freeze(
     desk: Desk,
     reason: ReasonOption,
-    until: Annotated[str, typer.Option("--until", help="When it ends: 4h, 2d, or 2026-12-28T08:00Z; a year at most.")],
+    until: Annotated[
+        str, typer.Option("--until", help="When it ends: 4h, 2d, or 2026-12-28T08:00Z; a year at most.")
+    ],
     model: OptionalModel = None,
     evidence: EvidenceOption = "",
     wait: WaitOption = True,
@@ -283,7 +317,9 @@ def close_finding(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Close a finding about what is live, under your name, until something else is seen."""
-    _short(desk, "close_finding", model, wait, timeout, f"slipway get {model}", finding=finding, reason=reason)
+    _short(
+        desk, "close_finding", model, wait, timeout, f"slipway get {model}", finding=finding, reason=reason
+    )
 
 
 def _short(

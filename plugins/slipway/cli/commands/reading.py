@@ -16,14 +16,19 @@ PANEL = "Look"
 
 def add_to(app: typer.Typer) -> None:
     """Declare the commands."""
-    command(app, "list", PANEL, examples=("slipway list", "slipway list -o json | jq '.models[].live_version'"))(
-        list_models
-    )
+    command(
+        app, "list", PANEL, examples=("slipway list", "slipway list -o json | jq '.models[].live_version'")
+    )(list_models)
     command(
         app,
         "get",
         PANEL,
-        examples=("slipway get digits", "slipway get digits -w", "slipway get digits -o yaml", "slipway get digits 3"),
+        examples=(
+            "slipway get digits",
+            "slipway get digits -w",
+            "slipway get digits -o yaml",
+            "slipway get digits 3",
+        ),
     )(get)
     command(
         app,
@@ -47,7 +52,9 @@ def list_models(desk: Desk, *, output: OutputOption = Format.TABLE) -> None:
             rows.append([name, "?", styled("failed", f"cannot be read: {found}"), ""])
         else:
             outcome = found.last.outcome if found.last is not None else ""
-            rows.append([name, live(found, now), in_flight(found.open_release), styled(outcome, ended(found.last))])
+            rows.append(
+                [name, live(found, now), in_flight(found.open_release), styled(outcome, ended(found.last))]
+            )
     if not rows:
         desk.printer.say("No model has a release file or a record yet. Next: slipway init MODEL --onnx FILE")
         return
@@ -66,8 +73,12 @@ def _listed(name: str, found: Any) -> dict[str, Any]:
 def get(
     desk: Desk,
     model: ModelArgument,
-    version: Annotated[int | None, typer.Argument(metavar="[VERSION]", help="Another version than the newest.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show what changes. Ctrl-C ends it.")] = False,
+    version: Annotated[
+        int | None, typer.Argument(metavar="[VERSION]", help="Another version than the newest.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Stay, and show what changes. Ctrl-C ends it.")
+    ] = False,
     interval: IntervalOption = 2.0,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -116,5 +127,3 @@ def dashboard(
         print(address)
     else:
         desk.printer.show({"address": address})
-
-
