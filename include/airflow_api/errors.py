@@ -30,31 +30,34 @@ def error_for(what: str, status: int, content: str) -> SlipwayError:
     """Return the error that an answer stands for.
 
     :param what: what was asked, for the message.
-    :param content: the answer's body; of JSON the field `detail` is shown.
+    :param content: the answer's body; of JSON the fields `detail` and `remedy` are shown.
     """
     refused = f"Airflow refused {what}"
-    found = f"{status} {_detail(content)}"
+    told, remedy = _told(content)
+    found = f"{status} {told}"
     if status == http.client.NOT_FOUND:
-        return NotThereError(refused, found=found)
+        return NotThereError(refused, found=found, remedy=remedy)
     if status == http.client.CONFLICT:
-        return ConflictError(refused, found=found)
+        return ConflictError(refused, found=found, remedy=remedy)
     if status == http.client.UNAUTHORIZED:
         return SignInRefusedError(refused, found=found, remedy="Check user name and password.")
     if status == http.client.FORBIDDEN:
-        return NotAllowedError(
-            refused, found=found, remedy="Ask for the right, or do it as somebody who has it."
-        )
+        otherwise = "Ask for the right, or do it as somebody who has it."
+        return NotAllowedError(refused, found=found, remedy=remedy or otherwise)
     if status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS:
-        return ServerUnavailableError(
-            refused, found=found, remedy="Try again; then look at the API server's log."
-        )
-    return UserError(refused, found=found, remedy="Compare the request with the DAG's Params.")
+        otherwise = "Try again; then look at the API server's log."
+        return ServerUnavailableError(refused, found=found, remedy=remedy or otherwise)
+    return UserError(refused, found=found, remedy=remedy or "Compare the request with the DAG's Params.")
 
 
-def _detail(content: str) -> str:
+def _told(content: str) -> tuple[str, str | None]:
+    """Return what an answer says is wrong, and what to do about it where it says that."""
     try:
         document = json.loads(content)
     except ValueError:
-        return content[:_SHOWN]
-    detail = document.get("detail", document) if isinstance(document, dict) else document
-    return (detail if isinstance(detail, str) else json.dumps(detail))[:_SHOWN]
+        return content[:_SHOWN], None
+    if not isinstance(document, dict):
+        return json.dumps(document)[:_SHOWN], None
+    detail, remedy = document.get("detail", document), document.get("remedy")
+    told = detail if isinstance(detail, str) else json.dumps(detail)
+    return told[:_SHOWN], remedy[:_SHOWN] if isinstance(remedy, str) and remedy else None

@@ -47,11 +47,11 @@ def lint_file(path: Path) -> Linted:
     except SpecError as error:
         return Linted(path, error=error)
     if spec.model != path.stem:
-        error = SpecError(
+        misnamed = SpecError(
             f"{path.name} is about another model",
             expected=f"`model: {path.stem}`, or the file {spec.model}{path.suffix}",
             found=f"`model: {spec.model}`",
             remedy="Rename the file or correct the key: they must agree.",
         )
-        return Linted(path, error=error)
+        return Linted(path, error=misnamed)
     return Linted(path, spec.model, len(spec.rollout.steps), tuple(map(str, told)))

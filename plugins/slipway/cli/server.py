@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from include.airflow_api.errors import NotThereError
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from include.model_release.read_model.documents import ModelDocument
     from include.model_release.read_model.live import LiveDocument
     from include.model_release.read_model.release_view import ReleaseView
+    from include.model_release.read_model.stored import ReadModelDocument
 
 API = "/slipway/api"
+Document = TypeVar("Document", bound="ReadModelDocument")
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Server:
         )
 
 
-def _parsed(kind: Any, value: Any, path: str) -> Any:
+def _parsed(kind: type[Document], value: object, path: str) -> Document:
     from pydantic import ValidationError
 
     from include.model_release.document_form import first_problem

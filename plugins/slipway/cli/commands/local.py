@@ -83,17 +83,25 @@ def init(
         typer.Option("--golden", help="Where the golden set goes; else MODEL-golden.npz beside the model."),
     ] = None,
     rows: Annotated[int, typer.Option("--rows", min=1, max=10_000, help="Rows of the golden set.")] = 32,
+    labels_from_model: Annotated[
+        bool,
+        typer.Option(
+            "--labels-from-model", help="Let the model answer its own golden set, to try everything out."
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Begin a model of your own: a release file and a skeleton of its golden set, from the model's own signature.
 
     The release file passes `slipway lint`, and its comments say what to decide. The golden set has the right names,
-    types and shapes; put held-out data and their true answers in it before the first release.
+    types and shapes; put held-out data and their true answers in it before the first release. Its labels are 0, which
+    the accuracy gate refuses; --labels-from-model makes them the model's own answers, to try everything out.
     """
     from slipway.cli.beginning.begin import begin
 
-    begun = begin(model, onnx, into, golden or onnx.with_name(f"{model}-golden.npz"), rows, force=force)
+    golden = golden or onnx.with_name(f"{model}-golden.npz")
+    begun = begin(model, onnx, into, golden, rows, force=force, from_model=labels_from_model)
     if output is not Format.TABLE:
         desk.printer.show(begun.as_json())
         return
