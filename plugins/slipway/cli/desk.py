@@ -37,8 +37,8 @@ class Clock:
 class Desk:
     """What one call of the command works with; the server is asked at the first need, and signed in to once."""
 
-    def __init__(self, flags: Flags, printer: Printer, clock: Clock | None = None) -> None:
-        self.flags, self.printer, self.clock = flags, printer, clock or Clock()
+    def __init__(self, flags: Flags, printer: Printer, clock: Clock) -> None:
+        self.flags, self.printer, self.clock = flags, printer, clock
 
     @cached_property
     def settings(self) -> Settings:
@@ -128,7 +128,7 @@ def command(
         def run(**given: Any) -> None:
             flags = Flags(*(given.pop(key, None) for key in ("url", "user", "profile")))
             printer = Printer(given.get("output", Format.TABLE), no_color=given.pop("no_color"))
-            function(Desk(flags, printer), **given)
+            function(Desk(flags, printer, Clock()), **given)
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -67,8 +67,8 @@ def exit_code_of(error: SlipwayError) -> ExitCode:
 
 def told(error: SlipwayError) -> str:
     """Return an error as it is printed: what, expected, found, and what to do next, each on a line."""
-    what = plain(error.what)
-    lines = [f"Error: {what[:1].upper()}{what[1:]}"]
+    # As it is: it may begin with a file's or a model's name.
+    lines = [f"Error: {plain(error.what)}"]
     for label, text in (("expected", error.expected), ("found", error.found), ("next", error.remedy)):
         if text:
             lines.append(f"  {label + ':':<10}{plain(text)}")

@@ -15,7 +15,7 @@ from include.model_release.read_model.release_view import StepView
 from slipway.cli.output import fields_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
-from slipway.cli.words import age, in_flight, percent, span, styled
+from slipway.cli.words import age, counted, in_flight, percent, span, styled
 
 _SIGNS = {
     "done": ("✔", "green"),
@@ -68,14 +68,8 @@ def _add_release(root: Tree, document: ModelDocument, release: VersionDocuments,
         ("● " if view.open_now else "  ", "cyan"),
         (f"version {line.version}  ", "bold"),
         styled(line.outcome, "releasing" if line.outcome == "open" else None),
-        (
-            plain(
-                f"  run {line.release_id}"
-                + (f", started by {line.triggered_by}" if line.triggered_by else "")
-            ),
-            "dim",
-        ),
-        (f", {age(line.started_at, now)} ago" if line.started_at else "", "dim"),
+        "  ",
+        (_run(line, now), "dim"),
     )
     branch = root.add(title)
     if line.reason and line.outcome != "open":
@@ -90,6 +84,12 @@ def _add_release(root: Tree, document: ModelDocument, release: VersionDocuments,
         _add_verdict(branch, live, now)
     if view.open_now is not None:
         _add_waits(branch, view.open_now, live, now)
+
+
+def _run(line: VersionLine, now: datetime) -> str:
+    by = f", started by {line.triggered_by}" if line.triggered_by else ""
+    since = f", {age(line.started_at, now)} ago" if line.started_at else ""
+    return plain(f"run {line.release_id}{by}{since}")
 
 
 def _of_this(live: LiveDocument | None, release: OpenRelease | None) -> LiveDocument | None:
@@ -134,7 +134,7 @@ def _revision(
 
 
 def _sample(sample: LiveSample) -> str:
-    parts = [f"{sample.requests:,} requests, {sample.errors:,} errors in the last window"]
+    parts = [f"in the last window {counted(sample.requests, 'request')}, {counted(sample.errors, 'error')}"]
     if sample.p99_ms is not None:
         parts.append(f"p99 {'above ' if sample.p99_is_above else ''}{number(sample.p99_ms)} ms")
     return ", ".join(parts)
@@ -231,7 +231,8 @@ def _version(line: VersionLine, document: ModelDocument, now: datetime) -> Text:
     ended = line.finished_at or line.started_at
     return Text.assemble(
         f"{line.version:<5}",
-        styled(line.outcome, f"{line.outcome.replace('_', ' '):<12}"),
+        styled(line.outcome),
+        " " * max(12 - len(line.outcome), 1),
         (f"{', '.join(marks)}  " if marks else "", "bold"),
         (f"{age(ended, now)} ago  " if ended else "", "dim"),
         plain(line.reason),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from slipway.cli.desk import Desk
 
 POLL_S = 2.0
+_LOOKS_AFTER_END = 5
+"""How often a run that is over is looked at again: the read model may be some seconds behind."""
 _GOOD = {"promoted"}
 _FINAL_RUNS = ("success", "failed")
 
@@ -99,7 +101,7 @@ def wait_for_release(
     :param release_id: the run; "": that of the release under way, or of the version.
     :return: None where nothing was ever released.
     """
-    told = Told(desk)
+    told, after_end = Told(desk), 0
     for _ in looks(desk, deadline, f"the end of the release of {model}", f"slipway get {model} -w"):
         try:
             document = desk.server.model(model)
@@ -111,10 +113,12 @@ def wait_for_release(
         told.say(plain(in_flight(document.open_release)))
         if line is not None and line.outcome != "open" and (run is None or run.is_over):
             return line
-        if run is not None and run.is_over and line is None:
-            # It was not admitted: no record of it was begun.
+        after_end += run is not None and run.is_over
+        if run is not None and after_end > _LOOKS_AFTER_END:
+            # It was not admitted: no record of it was begun, or none that the read model knows by now.
+            became = "released nothing" if line is None else "is over, but its record says that it goes on"
             raise CommandError(
-                f"the run {release_id} released nothing",
+                f"the run {release_id} {became}",
                 found=run.note or f"the run is {run.state}",
                 remedy=f"slipway logs {model} {release_id}",
             )

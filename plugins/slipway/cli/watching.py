@@ -85,7 +85,7 @@ def _watch_tree(desk: Desk, first: Look, version: int | None, interval: float, l
             except TransientError as error:
                 seconds = (desk.clock.now() - look.at).total_seconds()
                 told = f"No answer for {seconds:.0f} s: {plain(error.in_short())}"
-                live.update(Group(shown(look), Text(), Text(told, style="yellow")), refresh=True)
+                live.update(Group(Text(told, style="yellow"), Text(), shown(look)), refresh=True)
 
 
 def _watch_lines(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:

@@ -81,6 +81,11 @@ def percent(weight: int | None) -> str:
     return "weight unknown" if weight is None else f"{weight} %"
 
 
+def counted(number: int, what: str) -> str:
+    """Write how many there are of something: `1 error`, `1,203 requests`."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
 def ended(line: VersionLine | None) -> str:
     """Write how the newest release that is over has ended; "" for None."""
     if line is None:

@@ -56,7 +56,9 @@ def landed_versions(sources: Sources, model: str) -> Landed:
     complete, is_whole = _landed(sources, model)
     return Landed(
         model=model,
-        versions=tuple(_line(version, complete[version], document) for version in sorted(complete, reverse=True)),
+        versions=tuple(
+            _line(version, complete[version], document) for version in sorted(complete, reverse=True)
+        ),
         is_whole=is_whole,
         live_version=None if document is None else document.live_version,
         previous_version=None if document is None else document.previous_version,

@@ -22,6 +22,21 @@ RUN = {
 }
 
 
+TASK_INSTANCE = {
+    "dag_display_name": "model_release",
+    "dag_id": "model_release",
+    "dag_run_id": "digits-2",
+    "executor_config": "{}",
+    "id": "01998b3c-0000-7000-8000-000000000000",
+    "map_index": -1,
+    "max_tries": 0,
+    "pool": "default_pool",
+    "pool_slots": 1,
+    "run_after": "2026-01-02T03:04:05Z",
+    "task_display_name": "admit",
+    "try_number": 1,
+}
+
 Reply = Callable[[str, str, Any], tuple[int, Any]]
 
 

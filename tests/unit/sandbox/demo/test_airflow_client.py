@@ -9,7 +9,7 @@ import pytest
 from include.airflow_api.errors import SignInRefusedError
 from include.model_release.errors import ServerUnavailableError, TimedOutError, UserError
 from include.sandbox.demo.airflow_client import AirflowClient
-from tests.support.airflow_api.fake_api import RUN, FakeApi, fake_api
+from tests.support.airflow_api.fake_api import RUN, TASK_INSTANCE, FakeApi, fake_api
 
 DAG = {
     "dag_display_name": "model_release",
@@ -27,20 +27,6 @@ DAG = {
     "tags": [],
     "timetable_partitioned": False,
     "timetable_periodic": False,
-}
-TASK = {
-    "dag_display_name": "model_release",
-    "dag_id": "model_release",
-    "dag_run_id": "digits-2",
-    "executor_config": "{}",
-    "id": "01998b3c-0000-7000-8000-000000000000",
-    "map_index": -1,
-    "max_tries": 0,
-    "pool": "default_pool",
-    "pool_slots": 1,
-    "run_after": "2026-01-02T03:04:05Z",
-    "task_display_name": "admit",
-    "try_number": 1,
 }
 
 
@@ -161,8 +147,8 @@ def test_tasks_are_listed_with_their_seconds(api: FakeApi) -> None:
         200,
         {
             "task_instances": [
-                {**TASK, "task_id": "admit", "state": "success", "duration": 1.5},
-                {**TASK, "task_id": "convert", "state": None, "duration": None},
+                {**TASK_INSTANCE, "task_id": "admit", "state": "success", "duration": 1.5},
+                {**TASK_INSTANCE, "task_id": "convert", "state": None, "duration": None},
             ],
             "total_entries": 2,
         },
