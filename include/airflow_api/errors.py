@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
+from http import HTTPStatus
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError, UserError
 
@@ -35,16 +35,16 @@ def error_for(what: str, status: int, content: str) -> SlipwayError:
     refused = f"Airflow refused {what}"
     told, remedy = _told(content)
     found = f"{status} {told}"
-    if status == http.client.NOT_FOUND:
+    if status == HTTPStatus.NOT_FOUND:
         return NotThereError(refused, found=found, remedy=remedy)
-    if status == http.client.CONFLICT:
+    if status == HTTPStatus.CONFLICT:
         return ConflictError(refused, found=found, remedy=remedy)
-    if status == http.client.UNAUTHORIZED:
+    if status == HTTPStatus.UNAUTHORIZED:
         return SignInRefusedError(refused, found=found, remedy="Check user name and password.")
-    if status == http.client.FORBIDDEN:
+    if status == HTTPStatus.FORBIDDEN:
         otherwise = "Ask for the right, or do it as somebody who has it."
         return NotAllowedError(refused, found=found, remedy=remedy or otherwise)
-    if status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
         otherwise = "Try again; then look at the API server's log."
         return ServerUnavailableError(refused, found=found, remedy=remedy or otherwise)
     return UserError(refused, found=found, remedy=remedy or "Compare the request with the DAG's Params.")

@@ -8,8 +8,6 @@ import json
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
@@ -22,30 +20,12 @@ from urllib.request import (
     build_opener,
 )
 
+from include.airflow_api.access import Access
 from include.airflow_api.errors import error_for
 from include.model_release.errors import ServerUnavailableError, UserError
 
 _ANSWER_LIMIT_BYTES = 32 * 2**20
 _ERROR_LIMIT_BYTES = 64 * 2**10
-
-
-@dataclass(frozen=True)
-class Access:
-    """Where Airflow's API is, and who asks.
-
-    :param token: an access token, in place of user and password.
-    :param ca_file: the certificates that are trusted, in place of the system's.
-    :param timeout_s: how long one request may wait.
-    :param if_silent: what a person can do where nothing answers.
-    """
-
-    base_url: str
-    user: str = ""
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    ca_file: Path | None = None
-    timeout_s: float = 30.0
-    if_silent: str = "See whether the server is up, and whether the address is right."
 
 
 class Session:

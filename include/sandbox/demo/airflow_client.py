@@ -14,9 +14,10 @@ from typing import Any
 
 from airflow_client.client import DAGPatchBody, DAGRunResponse, TriggerDAGRunPostBody
 
+from include.airflow_api.access import Access
 from include.airflow_api.client import ClientSession
 from include.airflow_api.errors import NotThereError
-from include.airflow_api.session import Access, Session
+from include.airflow_api.session import Session
 from include.model_release.errors import TimedOutError
 
 FINISHED_STATES = frozenset({"success", "failed"})

@@ -19,7 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from include.airflow_api.session import Access, Session
+from include.airflow_api.access import Access
+from include.airflow_api.session import Session
 from include.model_release.errors import SlipwayError
 from include.sandbox.host.child_process import program_path
 from include.sandbox.host.files import replace_file

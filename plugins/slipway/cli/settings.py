@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.airflow_api.session import Access
+from include.airflow_api.access import Access
 from include.model_release.identifiers import nearest
 from slipway.cli.failures import CommandError, ExitCode
 
@@ -22,9 +22,17 @@ DEFAULT_TIMEOUT_S = 30.0
 _LONGEST_TIMEOUT_S = 3600.0
 _SECRET_LIMIT_BYTES = 64 * 2**10
 _SECRETS = ("password", "password_file", "token_file")
-KEYS = ("airflow_url", "user", *_SECRETS, "ca_file", "timeout_s")
 STORE_KEYS = ("bucket", "endpoint_url", "region", "access_key_id", "secret_access_key")
-VARIABLES = {key: f"SLIPWAY_{key.upper()}" for key in KEYS}
+VARIABLES = {
+    "airflow_url": "SLIPWAY_AIRFLOW_URL",
+    "user": "SLIPWAY_USER",
+    "password": "SLIPWAY_PASSWORD",
+    "password_file": "SLIPWAY_PASSWORD_FILE",
+    "token_file": "SLIPWAY_TOKEN_FILE",
+    "ca_file": "SLIPWAY_CA_FILE",
+    "timeout_s": "SLIPWAY_TIMEOUT_S",
+}
+KEYS = tuple(VARIABLES)
 
 
 @dataclass(frozen=True)

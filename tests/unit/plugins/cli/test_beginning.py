@@ -101,7 +101,9 @@ def test_labels_may_be_the_models_own_answers(name: str, call: Call, home: Path)
     labels = arrays.pop(spec.validation.label)
     if name == "four-rows":
         arrays = {input_name: values[:4] for input_name, values in arrays.items()}
-    inputs = {key: values.astype(object) if values.dtype.kind == "U" else values for key, values in arrays.items()}
+    inputs = {
+        key: values.astype(object) if values.dtype.kind == "U" else values for key, values in arrays.items()
+    }
     told = onnxruntime.InferenceSession(model).run([spec.validation.output], inputs)[0]
     expected = told.argmax(axis=1) if spec.validation.kind == "classification" else told.reshape(-1)
     assert labels[: len(expected)].tolist() == expected.tolist()
