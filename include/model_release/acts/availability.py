@@ -7,11 +7,10 @@ asks again, and what it says counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from include.model_release.acts.table import ActName
-from include.model_release.operations.freezes import Freeze
-from include.model_release.read_model.documents import ModelDocument, OpenRelease, VersionLine
+from include.model_release.read_model.documents import FreezeLine, ModelDocument, OpenRelease, VersionLine
 from include.model_release.read_model.live import LiveDocument
 
 
@@ -56,7 +55,7 @@ class Situation:
     force: bool = False
     live: LiveDocument | None = None
     by_other: bool = False
-    freezes: Sequence[Freeze] | None = None
+    freezes: Sequence[FreezeLine] | None = None
     findings: Sequence[str] | None = None
 
     @property
@@ -73,6 +72,14 @@ class Situation:
     def line(self) -> VersionLine | None:
         """What is known of the version that is meant."""
         return None if self.version is None else self.document.line(self.version)
+
+    def about(self, version: int | None) -> Situation:
+        """Return the same situation, of an act about another version, or about none."""
+        return replace(self, version=version)
+
+    def forced(self, force: bool) -> Situation:
+        """Return the same situation, of a release with or without `force`."""
+        return replace(self, force=force)
 
     @property
     def paused(self) -> str:

@@ -149,7 +149,9 @@ def with_live(document: ModelDocument, live: LiveDocument | None, now: datetime)
         changes |= {
             "step": live.step,
             "weight_intended": live.weight_intended,
-            "weight_observed": live.weight_observed,
+            "weight_observed": stands.weight_observed
+            if live.weight_observed is None
+            else live.weight_observed,
             "verdict": live.verdict,
             "updated_at": live.written_at,
         }

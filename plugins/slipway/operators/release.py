@@ -38,6 +38,7 @@ from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
+from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_outbox, make_service, make_store
 from slipway.release_record.history import ModelHistory, is_taken_back
@@ -110,10 +111,12 @@ class AdmitReleaseOperator(BaseOperator):
             if holder != owner:
                 return self._wait_or_refuse(spec, holder)
             try:
-                return self._admit(store, spec, version, context)
+                admitted = self._admit(store, spec, version, context)
             except BaseException:
                 lock.release(owner)
                 raise
+            keep_current(store.with_answer_limit, spec.model, [version])
+            return admitted
 
     def _spec(self, params: Mapping[str, Any], who: str | None) -> ReleaseSpec:
         """Return the release file with what the form changed in it.
@@ -291,6 +294,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise
         self._write_canary_evidence()
         lock.release(owner)
+        keep_current(self.store.with_answer_limit, release_run.model, [release_run.version])
         told = f"{release_run.model} version {release_run.version}: {state.outcome}. {state.reason or ''}".strip()
         if state.outcome != self.wanted:
             raise PlainFailure(told, page=self.page())

@@ -32,6 +32,7 @@ from include.model_release.read_model.model_fold import beside_of, updated
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.audit import Audits
+from slipway.read_model.live_reader import read_live
 from slipway.read_model.repairs import Repairs
 from slipway.read_model.surroundings import read_freezes
 from slipway.read_model.writer import ViewWriter, read_line, read_view
@@ -293,19 +294,3 @@ class Catalogue:
             return document
         live = self._live.get(document.model)
         return with_live(document, None if live is None else live.document, self._clock())
-
-
-def read_live(store: ModelStoreHook, model: str) -> LiveDocument | None:
-    """Return the live document of a model's canary; None where there is none, or none that can be read.
-
-    :raises TransientError: the store does not answer.
-    """
-    try:
-        content = store.read(live_key(model), most_bytes=LiveDocument.limit_bytes)
-        document = None if content is None else LiveDocument.from_bytes(content, live_key(model))
-    except TransientError:
-        raise
-    except UserError as error:
-        log.info("a live document is not shown: %s", error)
-        return None
-    return document if document is not None and document.model == model else None

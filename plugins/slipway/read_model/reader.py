@@ -17,7 +17,8 @@ from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.release_view import ReleaseView, release_view
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.answers import Answers, Known, Patience
-from slipway.read_model.catalogue import Catalogue, Shown, read_live
+from slipway.read_model.catalogue import Catalogue, Shown
+from slipway.read_model.live_reader import read_live
 from slipway.read_model.surroundings import files_are_gone
 from slipway.release_record.record_reader import RecordReader
 

@@ -64,6 +64,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "age": wording.age,
         "ago": wording.ago,
         "amount": wording.amount,
         "duration": wording.duration,

@@ -48,9 +48,12 @@ def ago(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "–"
     seconds = (now - at).total_seconds()
-    if seconds < 1:
-        return "now"
-    return f"{_largest(seconds)} ago"
+    return "now" if seconds < 1 else f"{_largest(seconds)} ago"
+
+
+def age(at: datetime | None, now: datetime) -> str:
+    """Return how long something has been so, in its largest unit: `3 d`; a dash for never."""
+    return "–" if at is None else _largest(max((now - at).total_seconds(), 0.0))
 
 
 def in_time(at: datetime | None, now: datetime) -> str:

@@ -10,8 +10,8 @@ import pytest
 
 from include.model_release.acts.availability import Available, Refused, Situation, availability
 from include.model_release.acts.table import ACT_NAMES, ActName
-from include.model_release.operations.freezes import Freeze
 from include.model_release.read_model.documents import (
+    FreezeLine,
     ModelDocument,
     OpenRelease,
     RejectionLine,
@@ -53,7 +53,7 @@ PREPARING = Situation(_document(open_release=_open(stage="convert")))
 ASKING = Situation(_document(open_release=_open(stage="approve", waits_for_approval="canary")), by_other=True)
 GOING_BACK = Situation(_document(open_release=_open(weight_intended=0, rolling_back=True)))
 BY_HAND = Situation(_document(open_release=_open(version=2, is_rollback=True)))
-FREEZE = Freeze(None, "anna", NOW, NOW + timedelta(days=1), "holidays", "key", "0" * 64)
+FREEZE = FreezeLine(by="anna", at=NOW, until=NOW + timedelta(days=1), reason="holidays")
 
 REFUSED: list[tuple[ActName, Situation, str]] = [
     ("release", replace(ON_CANARY, version=6), "slipway get digits -w"),
