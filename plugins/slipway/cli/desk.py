@@ -57,7 +57,7 @@ class Desk:
         """The documents of the read model."""
         from slipway.cli.server import Server
 
-        return Server(self.session)
+        return Server(self.session, self.clock.sleep)
 
     @cached_property
     def airflow(self) -> ClientSession:

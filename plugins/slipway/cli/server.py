@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from include.model_release.read_model.stored import ReadModelDocument
 
 API = "/slipway/api"
+_BEING_MADE = "being made again"
+"""What the server says where a model's document is lost and is folded anew."""
+_MADE_SOON = 5
 Document = TypeVar("Document", bound="ReadModelDocument")
 
 
@@ -32,10 +35,13 @@ class VersionDocuments:
 
 
 class Server:
-    """Reads one server's documents; each is parsed before anything of it is shown."""
+    """Reads one server's documents; each is parsed before anything of it is shown.
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    :param sleep: waits so many seconds, while a document is being made.
+    """
+
+    def __init__(self, session: Session, sleep: Callable[[float], None]) -> None:
+        self._session, self._sleep = session, sleep
 
     def models(self) -> dict[str, ModelDocument | str]:
         """Return the document of each model, by name; a text says why a model's cannot be read."""
@@ -94,12 +100,23 @@ class Server:
 
     def _json(self, path: str) -> dict[str, Any]:
         try:
-            document = json.loads(self._session.get(API + path))
+            document = json.loads(self._get(API + path))
         except ValueError:
             document = None
         if not isinstance(document, dict):
             raise self._foreign(path)
         return document
+
+    def _get(self, path: str) -> bytes:
+        """Read a document; one that the server is making at this moment is soon there."""
+        for _ in range(_MADE_SOON):
+            try:
+                return self._session.get(path)
+            except ServerUnavailableError as error:
+                if _BEING_MADE not in (error.found or ""):
+                    raise
+            self._sleep(1.0)
+        return self._session.get(path)
 
     def _foreign(self, path: str) -> ServerUnavailableError:
         return ServerUnavailableError(

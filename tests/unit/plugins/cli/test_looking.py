@@ -9,7 +9,7 @@ import yaml
 
 from tests.support.cli.calls import Call
 from tests.support.cli.documents import document, line, live, refused_view, resting, view
-from tests.support.cli.server import FakeSlipway
+from tests.support.cli.server import FakeClock, FakeSlipway
 
 LIST = """\
 MODEL   LIVE     IN FLIGHT                     LAST RELEASE
@@ -218,6 +218,18 @@ def test_each_fault_of_a_server_has_its_exit_code(
     assert (called.code, called.out) == (code, "")
     assert told in called.err
     assert "Traceback" not in called.err
+
+
+def test_a_document_that_is_being_made_is_waited_for(busy: FakeSlipway, call: Call, clock: FakeClock) -> None:
+    """A server that has just started folds it from the record, which takes seconds."""
+    made = "The model 'digits' cannot be shown: its document is being made again from its records."
+    busy.refusals["/slipway/api/models"] = (503, {"detail": made})
+    clock.then = [lambda: None, busy.refusals.clear]
+    assert call("get", "digits").code == 0
+    busy.refusals["/slipway/api/models"] = (503, {"detail": made, "remedy": "try again in a minute"})
+    called = call("get", "digits")
+    assert called.code == 3
+    assert "next:     try again in a minute" in called.err
 
 
 def test_a_wrong_password_is_said_and_not_shown(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
