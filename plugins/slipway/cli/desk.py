@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from slipway.cli.output import Format, Printer
+from slipway.cli.plain import plain
 from slipway.cli.settings import Flags, Settings, load_settings
 
 if TYPE_CHECKING:
@@ -39,6 +41,11 @@ class Desk:
 
     def __init__(self, flags: Flags, printer: Printer, clock: Clock) -> None:
         self.flags, self.printer, self.clock = flags, printer, clock
+
+    def warn(self, text: str) -> None:
+        """Say on standard error what is wrong with what is shown; nothing for ""."""
+        if text:
+            print(f"Note: {plain(text)}", file=sys.stderr)
 
     @cached_property
     def settings(self) -> Settings:

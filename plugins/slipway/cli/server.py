@@ -14,16 +14,16 @@ from include.model_release.errors import ServerUnavailableError, UserError
 from slipway.cli.failures import CommandError
 
 if TYPE_CHECKING:
-    from include.model_release.read_model.documents import ModelDocument
+    from include.model_release.read_model.documents import FreezeLine, ModelDocument
     from include.model_release.read_model.live import LiveDocument
     from include.model_release.read_model.release_view import ReleaseView
-    from include.model_release.read_model.stored import ReadModelDocument
+    from include.model_release.read_model.stored import Part
 
 API = "/slipway/api"
 _BEING_MADE = "being made again"
 """What the server says where a model's document is lost and is folded anew."""
 _MADE_SOON = 5
-Document = TypeVar("Document", bound="ReadModelDocument")
+Document = TypeVar("Document", bound="Part")
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,18 @@ class Server:
 
     def __init__(self, session: Session, sleep: Callable[[float], None]) -> None:
         self._session, self._sleep = session, sleep
+        self.problem = ""
+        """Why what was read last may be old, in the server's words; "": it is as new as can be."""
+        self.freezes: tuple[FreezeLine, ...] = ()
+        """The freezes of all models at once, as `models` has read them."""
 
     def models(self) -> dict[str, ModelDocument | str]:
         """Return the document of each model, by name; a text says why a model's cannot be read."""
-        from include.model_release.read_model.documents import ModelDocument
+        from include.model_release.read_model.documents import FreezeLine, ModelDocument
 
-        found: dict[str, ModelDocument | str] = {}
-        for entry in self._json("/models").get("models", ()):
+        answer, found = self._json("/models"), dict[str, ModelDocument | str]()
+        self.freezes = tuple(_parsed(FreezeLine, one, "/models") for one in _list(answer.get("freezes")))
+        for entry in _list(answer.get("models")):
             if "reason" in entry and "versions" not in entry:
                 found[str(entry.get("model"))] = str(entry["reason"])
             else:
@@ -105,6 +110,7 @@ class Server:
             document = None
         if not isinstance(document, dict):
             raise self._foreign(path)
+        self.problem = str(document.get("problem") or "")
         return document
 
     def _get(self, path: str) -> bytes:
@@ -125,6 +131,10 @@ class Server:
             found="something else",
             remedy="see whether this Airflow has Slipway's plugin, and whether the address is right",
         )
+
+
+def _list(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _parsed(kind: type[Document], value: object, path: str) -> Document:

@@ -15,7 +15,7 @@ from include.model_release.read_model.release_view import StepView
 from slipway.cli.output import fields_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
-from slipway.cli.words import age, counted, in_flight, percent, span, styled
+from slipway.cli.words import age, counted, in_flight, moment, percent, span, styled
 
 _SIGNS = {
     "done": ("✔", "green"),
@@ -58,6 +58,12 @@ def _head(document: ModelDocument, now: datetime) -> RenderableType:
             "Promoted for": document.live_promoted_for,
             "Before": "" if document.previous_version is None else f"version {document.previous_version}",
             "In flight": in_flight(document.open_release) or "nothing",
+            "Frozen": "; ".join(
+                f"by {one.by} until {moment(one.until)}: {one.reason}"
+                for one in document.freezes
+                if one.until > now
+            ),
+            "Findings": "; ".join(f"{one.name}: {one.told}" for one in document.findings),
         }
     )
 

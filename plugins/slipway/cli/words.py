@@ -94,6 +94,13 @@ def ended(line: VersionLine | None) -> str:
     return f"{told} by {line.refused_by}" if line.outcome == "refused" and line.refused_by else told
 
 
+def notes(document: ModelDocument, now: datetime) -> str:
+    """Write what else is to be known of a model: freezes in force, open findings; "" for nothing."""
+    freezes = [f"frozen by {one.by} until {moment(one.until)}" for one in document.freezes if one.until > now]
+    found = [counted(len(document.findings), "open finding")] if document.findings else []
+    return "; ".join([*freezes, *found])
+
+
 def live(document: ModelDocument, now: datetime) -> str:
     """Write which version is live and since when."""
     if document.live_version is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from slipway.cli.desk import Clock
 
-from include.model_release.read_model.documents import ModelDocument
+from include.model_release.read_model.documents import FreezeLine, ModelDocument
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.release_view import ReleaseView
 from tests.support.airflow_api.fake_api import RUN, FakeApi
@@ -30,6 +30,8 @@ class FakeSlipway:
         self.live: dict[str, LiveDocument] = {}
         self.runs: dict[str, dict[str, Any]] = {}
         self.questions: list[dict[str, Any]] = []
+        self.freezes: list[FreezeLine] = []
+        self.problem = ""
         self.refusals: dict[str, tuple[int, Any]] = {}
         api.reply = self.reply
 
@@ -50,12 +52,14 @@ class FakeSlipway:
 
     def _read(self, parts: list[str]) -> tuple[int, Any]:
         if parts == [""]:
-            return 200, {"models": [_listed(name, one) for name, one in self.models.items()], "freezes": []}
+            listed = [_listed(name, one) for name, one in self.models.items()]
+            freezes = [one.model_dump(mode="json") for one in self.freezes]
+            return 200, {"models": listed, "freezes": freezes, "problem": self.problem}
         found = self.models.get(parts[0])
         if not isinstance(found, ModelDocument):
             return NOT_THERE
         if len(parts) == 1:
-            return 200, {"read_at": NOW.isoformat(), "problem": "", **found.model_dump(mode="json")}
+            return 200, {"read_at": NOW.isoformat(), "problem": self.problem, **found.model_dump(mode="json")}
         view = self.views.get((parts[0], int(parts[2])))
         if view is None:
             return NOT_THERE

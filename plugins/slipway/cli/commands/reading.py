@@ -9,7 +9,7 @@ import typer
 from slipway.cli.arguments import IntervalOption, ModelArgument, VersionArgument
 from slipway.cli.desk import Desk, OutputOption, command
 from slipway.cli.output import Format, as_json, table_of
-from slipway.cli.words import ended, in_flight, live, styled
+from slipway.cli.words import ended, in_flight, live, moment, notes, styled
 
 PANEL = "Look"
 
@@ -42,23 +42,30 @@ def add_to(app: typer.Typer) -> None:
 def list_models(desk: Desk, *, output: OutputOption = Format.TABLE) -> None:
     """List the models: what is live, what is under way, how the last release ended."""
     models, now = desk.server.models(), desk.clock.now()
-    documents = {"models": [_listed(name, found) for name, found in models.items()]}
+    documents = {
+        "models": [_listed(name, found) for name, found in models.items()],
+        "freezes": [as_json(one) for one in desk.server.freezes],
+    }
+    desk.warn(desk.server.problem)
     if output is not Format.TABLE:
         desk.printer.show(documents)
         return
+    for one in desk.server.freezes:
+        desk.printer.say(f"Every model is frozen by {one.by} until {moment(one.until)}: {one.reason}")
     rows: list[list[object]] = []
     for name, found in models.items():
         if isinstance(found, str):
-            rows.append([name, "?", styled("failed", f"cannot be read: {found}"), ""])
+            rows.append([name, "?", styled("failed", f"cannot be read: {found}"), "", ""])
         else:
-            outcome = found.last.outcome if found.last is not None else ""
-            rows.append(
-                [name, live(found, now), in_flight(found.open_release), styled(outcome, ended(found.last))]
-            )
+            last = styled(found.last.outcome if found.last is not None else "", ended(found.last))
+            rows.append([name, live(found, now), in_flight(found.open_release), last, notes(found, now)])
     if not rows:
         desk.printer.say("No model has a release file or a record yet. Next: slipway init MODEL --onnx FILE")
         return
-    desk.printer.show(documents, table_of(("MODEL", "LIVE", "IN FLIGHT", "LAST RELEASE"), rows))
+    columns = ["MODEL", "LIVE", "IN FLIGHT", "LAST RELEASE", "NOTES"]
+    if not any(row[-1] for row in rows):
+        rows, columns = [row[:-1] for row in rows], columns[:-1]
+    desk.printer.show(documents, table_of(columns, rows))
 
 
 def _listed(name: str, found: Any) -> dict[str, Any]:
@@ -92,6 +99,7 @@ def get(
         watch_model(desk, model, version, interval)
         return
     look = look_at(desk.server, model, version, desk.clock.now())
+    desk.warn(desk.server.problem)
     desk.printer.show(look.as_json(), shown(look) if output is Format.TABLE else None)
 
 
@@ -106,6 +114,7 @@ def explain(
     from slipway.cli.explaining import explained
 
     found = desk.server.version(model, version)
+    desk.warn(desk.server.problem)
     document = {"release": as_json(found.view), "live": None if found.live is None else as_json(found.live)}
     if output is not Format.TABLE:
         desk.printer.show(document)

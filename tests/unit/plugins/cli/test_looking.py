@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 import yaml
 
+from include.model_release.read_model.documents import FindingLine, FreezeLine
 from tests.support.cli.calls import Call
-from tests.support.cli.documents import document, line, live, refused_view, resting, view
+from tests.support.cli.documents import NOW, ago, document, line, live, refused_view, resting, view
 from tests.support.cli.server import FakeClock, FakeSlipway
 
 LIST = """\
@@ -91,6 +93,37 @@ def test_an_empty_project_is_told_how_to_begin(server: FakeSlipway, call: Call) 
     """No model: the next command."""
     called = call("list")
     assert (called.code, "slipway init" in called.out) == (0, True)
+
+
+def test_freezes_and_findings_are_told(server: FakeSlipway, call: Call) -> None:
+    """A model's own beside it, one of every model above the table; one that is over is not told."""
+    mine, over = freeze("olga", 4, "the sale"), freeze("ada", -1, "yesterday's")
+    finding = FindingLine(name="2-inputs", check="inputs", version=2, told="the inputs have drifted")
+    server.models = {"digits": resting(freezes=(mine, over), findings=(finding,))}
+    server.freezes = [freeze("ops", 1, "maintenance")]
+    out = call("list").out
+    assert "Every model is frozen by ops until 2026-03-01 13:00:00 UTC: maintenance" in out
+    assert "frozen by olga until 2026-03-01 16:00:00 UTC; 1 open finding" in out
+    assert "ada" not in out
+    server.views["digits", 3] = refused_view()
+    tree = call("get", "digits").out
+    assert "by olga until 2026-03-01 16:00:00 UTC: the sale" in tree
+    assert "2-inputs: the inputs have drifted" in tree
+
+
+def test_what_may_be_old_is_said_to_be(busy: FakeSlipway, call: Call) -> None:
+    """A server that cannot read its store shows what it knew; standard error says so."""
+    busy.problem = "The object store does not answer since 12:00."
+    for arguments in (("list",), ("get", "digits")):
+        called = call(*arguments)
+        assert called.code == 0
+        assert "digits" in called.out
+    assert "Note: The object store does not answer since 12:00." in call("list", "-o", "json").err
+
+
+def freeze(by: str, hours: float, reason: str) -> FreezeLine:
+    """Return a freeze that ends so many hours from now."""
+    return FreezeLine(by=by, at=ago(days=1), until=NOW + timedelta(hours=hours), reason=reason)
 
 
 def test_a_canary_is_shown_as_a_tree(busy: FakeSlipway, call: Call) -> None:
