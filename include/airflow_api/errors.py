@@ -10,6 +10,10 @@ from include.model_release.errors import ServerUnavailableError, SlipwayError, U
 _SHOWN = 300
 
 
+class AddressError(UserError):
+    """What is given as the address of a server is none."""
+
+
 class NotThereError(UserError):
     """The API knows no such thing (404)."""
 

@@ -21,8 +21,8 @@ from urllib.request import (
 )
 
 from include.airflow_api.access import Access
-from include.airflow_api.errors import error_for
-from include.model_release.errors import ServerUnavailableError, UserError
+from include.airflow_api.errors import AddressError, error_for
+from include.model_release.errors import ServerUnavailableError
 
 _ANSWER_LIMIT_BYTES = 32 * 2**20
 _ERROR_LIMIT_BYTES = 64 * 2**10
@@ -32,6 +32,18 @@ class Session:
     """Asks the server as one person; signs in at the first request, and once more where the token is refused."""
 
     def __init__(self, access: Access) -> None:
+        """Take the access as it is; nothing is asked yet.
+
+        :raises AddressError: its address is no server's.
+        """
+        parts = urlsplit(access.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise AddressError(
+                f"{access.base_url!r} is not the address of a server",
+                expected="http://HOST:PORT or https://HOST",
+                found="another text",
+                remedy="Correct the address.",
+            )
         self.access = access
         self._token = access.token
 
@@ -119,15 +131,8 @@ class Session:
 
     def _opener(self) -> OpenerDirector:
         parts = urlsplit(self.access.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(
-                f"{self.access.base_url!r} is not the address of a server",
-                expected="http://HOST:PORT or https://HOST",
-                found="another text",
-                remedy="Correct the address.",
-            )
         handlers: list[Any] = [_NoRedirects()]
-        if is_loopback(parts.hostname):
+        if is_loopback(parts.hostname or ""):
             handlers.append(ProxyHandler({}))  # a proxy cannot know this machine's own servers
         if parts.scheme == "https":
             cafile = str(self.access.ca_file) if self.access.ca_file else None

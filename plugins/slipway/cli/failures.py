@@ -54,10 +54,12 @@ class CommandError(SlipwayError):
 
 def exit_code_of(error: SlipwayError) -> ExitCode:
     """Return the exit code that an error ends a command with."""
-    from include.airflow_api.errors import SignInRefusedError
+    from include.airflow_api.errors import AddressError, SignInRefusedError
 
     if isinstance(error, CommandError):
         return error.code
+    if isinstance(error, AddressError):
+        return ExitCode.USAGE
     if isinstance(error, SignInRefusedError):
         return ExitCode.NOT_ALLOWED
     if isinstance(error, TimedOutError):

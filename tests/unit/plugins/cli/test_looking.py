@@ -282,6 +282,14 @@ def test_a_server_that_is_down_is_code_3(call: Call, monkeypatch: pytest.MonkeyP
     assert "check the address" in called.err
 
 
+def test_an_address_that_is_none_is_code_2(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheme is missing."""
+    monkeypatch.setenv("SLIPWAY_AIRFLOW_URL", "airflow.example.com")
+    called = call("list")
+    assert called.code == 2
+    assert "is not the address of a server" in called.err
+
+
 @pytest.mark.parametrize(
     "arguments", [("get",), ("frobnicate",), ("get", "digits", "--nonsense"), ("list", "-o", "xml")]
 )

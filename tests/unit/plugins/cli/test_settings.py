@@ -8,6 +8,10 @@ import pytest
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.settings import Flags, Settings, load_settings, sandbox_file
 
+from include.sandbox.host.files import replace_file
+from include.sandbox.host.settings import SandboxSettings
+from include.sandbox.lifecycle import cli_configuration
+
 FILE = 'airflow_url = "https://one.example"\nuser = "ada"\npassword = "secret"\ntimeout_s = 5\n'
 
 
@@ -178,3 +182,20 @@ def test_no_secret_is_ever_in_a_printed_form(home: Path) -> None:
     """The settings' own text shows neither password nor keys."""
     write_sandbox(home)
     assert "sand" not in repr(load()).replace("sandbox", "").replace("is_sandbox", "")
+
+
+def test_what_make_up_writes_is_what_the_command_reads(home: Path) -> None:
+    """Address, login and bucket of a sandbox, by the sandbox's own writer."""
+    sandbox = SandboxSettings.prepare(home / ".sandbox", {})
+    replace_file(sandbox.cli_file, cli_configuration(sandbox), private=True)
+    settings = load()
+    assert settings.access.base_url == sandbox.airflow_url
+    assert (settings.access.user, settings.access.password) == ("admin", sandbox.airflow_password)
+    assert dict(settings.store) == {
+        "bucket": "slipway",
+        "endpoint_url": sandbox.object_store_url,
+        "region": "us-east-1",
+        "access_key_id": sandbox.access_key,
+        "secret_access_key": sandbox.secrets.object_store_secret,
+    }
+    assert load(Flags(user="colleague")).access.user == "colleague"
