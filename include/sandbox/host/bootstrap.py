@@ -4,7 +4,8 @@
 
 Preflight first. Then an environment with uv in it (brought by pip, at the version and hashes of
 requirements-dev.txt), and
-from there on everything by `uv pip sync --require-hashes`. What is there and up to date is left alone.
+from there on everything by `uv pip sync --require-hashes`. Last the project itself, in place: that makes the command
+`slipway` and registers the project's entry points. What is there and up to date is left alone.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from include.sandbox.host import preflight
 
 PROJECT_ROOT = preflight.PROJECT_ROOT
 REQUIREMENTS = PROJECT_ROOT / "requirements-dev.txt"
+PROJECT_FILE = PROJECT_ROOT / "pyproject.toml"
 ENVIRONMENT = PROJECT_ROOT / ".venv"
 STAMP = ENVIRONMENT / "slipway.stamp"
 MANAGED_PYTHON = "3.11"
@@ -34,11 +36,12 @@ class BootstrapError(Exception):
 
 def requirements_digest() -> str:
     """Return a digest that changes when anything that is installed changes."""
-    return hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
+    installed = (REQUIREMENTS, PROJECT_FILE)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in installed)).hexdigest()
 
 
 def is_current() -> bool:
-    """Tell whether the environment is there, works, and is what requirements-dev.txt says."""
+    """Tell whether the environment is there, works, and is what requirements-dev.txt and pyproject.toml say."""
     try:
         stamped = STAMP.read_text(encoding="ascii").strip() == requirements_digest()
     except OSError:
@@ -139,6 +142,19 @@ def synchronise() -> None:
     run(command, "Look at the lines above; is the package index reachable?")
 
 
+def install_project() -> None:
+    """Install the project itself where it lies, without its dependencies: they are there, and nothing is downloaded."""
+    python = str(ENVIRONMENT / "bin" / "python")
+    uv = str(ENVIRONMENT / "bin" / "uv")
+    in_place = ["--no-deps", "--no-build-isolation", "--editable", str(PROJECT_ROOT)]
+    run(
+        [uv, "pip", "install", "--quiet", "--offline", "--python", python, *in_place],
+        "Look at the lines above; pyproject.toml must be the project's own.",
+    )
+    # The environment has the metadata now; a second copy beside the source would only grow old.
+    shutil.rmtree(PROJECT_ROOT / "slipway.egg-info", ignore_errors=True)
+
+
 def make_from(interpreter: preflight.Interpreter | None) -> None:
     """Make the whole environment; raises BootstrapError."""
     if interpreter is None:
@@ -151,6 +167,7 @@ def make_from(interpreter: preflight.Interpreter | None) -> None:
         if interpreter.libpython is None:
             bring_python()
     synchronise()
+    install_project()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from include.model_release.errors import (
     InputMissingError,
     SlipwayError,
+    StoreUnavailableError,
     TransientError,
     UnknownModelError,
     UserError,
@@ -73,6 +74,8 @@ def _slipway_error(request: Request, error: Exception) -> Response:
         return problem(request, 404, _sentence(error), error.remedy or "")
     if isinstance(error, UserError):
         return problem(request, 409, _sentence(error), error.remedy or "")
+    if isinstance(error, TransientError) and not isinstance(error, StoreUnavailableError):
+        return problem(request, 503, _sentence(error), error.remedy or "")
     if isinstance(error, TransientError):
         log.warning("a page could not be made: %s", error)
         return problem(
