@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
 from include.model_release.tensors import ModelSignature, TensorSpec
-from include.sandbox.services.object_store import make_conditional_writes_atomic
 from tests.support.store.connections import LOOPBACK, aws_connection, free_port, make_bucket
+from tests.support.store.moto_server import moto_server
 from tests.support.store.publication import Publication
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.
@@ -37,14 +36,8 @@ _bucket_numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """The address of moto's server; its conditional writes are made atomic, as S3's are."""
-    make_conditional_writes_atomic()
-    server = ThreadedMotoServer(LOOPBACK, 0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
+    with moto_server() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture

@@ -1,0 +1,36 @@
+"""Fixtures for tests of the dashboard; a `conftest.py` imports those that it wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.support.store.connections import make_bucket
+from tests.support.store.moto_server import moto_server
+from tests.support.web.airflow_site import AirflowSite, airflow_site
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
+    """Airflow's API server with the dashboard; its bucket is empty when it starts, and all tests share it."""
+    with moto_server() as endpoint:
+        bucket = make_bucket(endpoint, "slipway-dashboard")
+        with airflow_site(tmp_path_factory.mktemp("airflow-site"), endpoint, bucket) as running:
+            yield running
+
+
+@pytest.fixture(scope="session")
+def client_of(site: AirflowSite) -> Iterator[Callable[[str], httpx.Client]]:
+    """Return a client of the dashboard for a role; see `AirflowSite.client`."""
+    made: dict[str, httpx.Client] = {}
+
+    def client(role: str) -> httpx.Client:
+        if role not in made:
+            made[role] = site.client(role)
+        return made[role]
+
+    yield client
+    for one in made.values():
+        one.close()
