@@ -154,6 +154,7 @@ def _begin(state: ReleaseState, event: Event, data: ReleaseStarted, begun: bool)
         version=event.version,
         release_id=event.release_id,
         attempts=state.attempts + 1 if begun else 1,
+        earlier=(*state.earlier, state.outcome) if begun else (),
         landed_at=data.landed_at,
         started_at=event.at,
         stable_storage_uri=data.stable_storage_uri,

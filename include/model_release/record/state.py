@@ -89,6 +89,7 @@ class ReleaseState:
     whether users were to meet this version. `standing` is about all attempts: whether the version was promoted last
     or rolled back last, "" where neither ever happened; `promoted_sha256` is the manifest it was promoted with,
     `promoted_for` the person who started that release.
+    `earlier` are the outcomes of the attempts before this one, `open` for one that never ended.
     `landed_at` is when training had left the version, `rollback_started_at` when it was decided to take it back.
     `rejection` is about all attempts, too: the last one, unless somebody has lifted it. `rolled_back_by` tells whose
     decision the rollback of this attempt was. `overrides` are about all attempts; `held` says what the next raise of
@@ -99,6 +100,7 @@ class ReleaseState:
     version: int
     release_id: str
     attempts: int = 1
+    earlier: tuple[Outcome, ...] = ()
     outcome: Outcome = "open"
     refused_by: str | None = None
     reason: str | None = None

@@ -27,6 +27,7 @@ LATER = {
     "overrides",
     "held",
     "promoted_for",
+    "earlier",
     "landed_at",
     "rollback_started_at",
 }
