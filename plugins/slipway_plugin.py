@@ -16,10 +16,14 @@ log = logging.getLogger(__name__)
 @hookimpl
 def on_starting(component: Any) -> None:
     """Called by whatever starts: the scheduler and its like, which are jobs and have the database, and every task."""
+    # Airflow reads this file in every process: only here is more needed.
+    if type(component).__name__ == "TaskRunnerMarker":
+        from slipway.failures import show_failures_as_blocks
+
+        show_failures_as_blocks()
     job = sys.modules.get("airflow.jobs.job")
     if job is None or not isinstance(component, job.Job):
         return
-    # Airflow reads this file in every process: only here is more needed.
     from slipway.pools import make_missing_pools
 
     for name in make_missing_pools():

@@ -10,10 +10,15 @@ from typing import get_args
 
 from include.model_release.monitoring import families
 from include.model_release.monitoring.families import Sample
-from include.model_release.operations.freezes import Freeze
-from include.model_release.operations.revalidation.findings import Finding
 from include.model_release.operations.revalidation.report import Check
-from include.model_release.read_model.documents import ModelDocument, OpenRelease, Unreadable, VersionLine
+from include.model_release.read_model.documents import (
+    FindingLine,
+    FreezeLine,
+    ModelDocument,
+    OpenRelease,
+    Unreadable,
+    VersionLine,
+)
 from include.model_release.read_model.live import LiveDocument, LiveSample, Status
 from include.model_release.record.events import OUTCOMES
 
@@ -45,17 +50,15 @@ STAGES = (
 class Seen:
     """What there is to count.
 
-    :param live: what the watches of canaries wrote last, by model.
-    :param freezes: those in force.
-    :param findings: those that are open.
     :param read_at: when all of it was read.
+    :param live: what the watches of canaries wrote last, by model.
+    :param freezes: those of every model.
     """
 
     models: Mapping[str, ModelDocument | Unreadable]
     read_at: datetime
     live: Mapping[str, LiveDocument] = field(default_factory=dict)
-    freezes: Sequence[Freeze] = ()
-    findings: Sequence[Finding] = ()
+    freezes: Sequence[FreezeLine] = ()
 
 
 def samples(seen: Seen) -> Iterator[Sample]:
@@ -72,8 +75,9 @@ def samples(seen: Seen) -> Iterator[Sample]:
             yield from _open(model, document.open_release, watch)
             if watch is not None:
                 yield from _watched(model, watch)
-    yield from _freezes(documents, seen.freezes)
-    yield from _findings(documents, seen.findings)
+        yield from _frozen(model, document.freezes, seen.read_at)
+        yield from _found(model, document.findings)
+    yield from _frozen(EVERY_MODEL, seen.freezes, seen.read_at)
 
 
 def _history(model: str, document: ModelDocument) -> Iterator[Sample]:
@@ -196,20 +200,21 @@ def _window(model: str, revision: str, sample: LiveSample) -> Iterator[Sample]:
             )
 
 
-def _freezes(models: Iterable[str], freezes: Sequence[Freeze]) -> Iterator[Sample]:
-    for model in (*models, EVERY_MODEL):
-        in_force = [one for one in freezes if (one.model or EVERY_MODEL) == model]
-        yield families.FREEZES.of(len(in_force), model=model)
-        if in_force:
-            yield families.FREEZE_SINCE.of(min(one.at for one in in_force).timestamp(), model=model)
-            yield families.FREEZE_UNTIL.of(max(one.until for one in in_force).timestamp(), model=model)
+def _frozen(model: str, freezes: Sequence[FreezeLine], now: datetime) -> Iterator[Sample]:
+    # A document may be older than the end of a freeze.
+    in_force = [one for one in freezes if one.until > now]
+    yield families.FREEZES.of(len(in_force), model=model)
+    if in_force:
+        yield families.FREEZE_SINCE.of(min(one.at for one in in_force).timestamp(), model=model)
+        yield families.FREEZE_UNTIL.of(max(one.until for one in in_force).timestamp(), model=model)
 
 
-def _findings(models: Iterable[str], findings: Sequence[Finding]) -> Iterator[Sample]:
-    for model in models:
-        for check in get_args(Check):
-            opened = [one for one in findings if (one.model, one.check) == (model, check) and one.is_open]
+def _found(model: str, findings: Sequence[FindingLine]) -> Iterator[Sample]:
+    known = get_args(Check)
+    for check in (*known, OTHER):
+        opened = [one for one in findings if (one.check if one.check in known else OTHER) == check]
+        if opened or check != OTHER:
             yield families.FINDINGS.of(len(opened), model=model, check=check)
-            times = [one.opened_at for one in opened if one.opened_at is not None]
-            if times:
-                yield families.FINDING_OPENED.of(min(times).timestamp(), model=model, check=check)
+        times = [one.opened_at for one in opened if one.opened_at is not None]
+        if times:
+            yield families.FINDING_OPENED.of(min(times).timestamp(), model=model, check=check)

@@ -28,6 +28,9 @@ from include.model_release.value_types import UtcTime
 VERSIONS_LIMIT = 2000
 """A document holds so many versions, the newest ones, and the live one with the one before it."""
 
+LINES_BESIDE = 200
+"""Freezes, and findings, that a document holds."""
+
 Standing = Literal["", "promoted", "rolled_back"]
 
 
@@ -74,7 +77,8 @@ class VersionLine(Part):
     `triggered_by` is who started it, `started_reason` that person's reason; both are "" where nobody did. `standing`
     is about all attempts. `promoted_for` is who started the release that promoted it. `rejected_only` tells that no
     release of it was ever started. `files_gone` tells that retention has deleted its files. `weights` are the canary's
-    steps, as they were pinned. `live_marks` are what the record tells of who had all users.
+    steps, as they were pinned. `live_marks` are what the record tells of who had all users. `unreadable` says what is
+    wrong with a record that cannot be folded; then nothing else is known of the version.
     """
 
     model: ModelName
@@ -109,6 +113,7 @@ class VersionLine(Part):
     last_at: UtcTime | None = None
     files_gone: bool = False
     live_marks: Annotated[tuple[LiveMark, ...], Field(max_length=100)] = ()
+    unreadable: Line = ""
 
     @property
     def seconds(self) -> float | None:
@@ -116,6 +121,26 @@ class VersionLine(Part):
         if self.started_at is None or self.finished_at is None:
             return None
         return max((self.finished_at - self.started_at).total_seconds(), 0.0)
+
+
+class FreezeLine(Part):
+    """A freeze of the model, in force from `at` until `until` unless it is lifted; `key` is its object's."""
+
+    by: Line
+    at: UtcTime
+    until: UtcTime
+    reason: Line
+    key: Line = ""
+
+
+class FindingLine(Part):
+    """What was seen amiss with the model, and is open; `version` is None where it is not known what is live."""
+
+    name: Line
+    check: Line
+    version: Version | None = None
+    told: Line
+    opened_at: UtcTime | None = None
 
 
 class OpenRelease(Part):
@@ -152,7 +177,8 @@ class ModelDocument(ReadModelDocument):
     """What is known of a model: `versions` newest first, `last` the newest one whose release is over.
 
     `live_version` has all users by the records since `live_since`, `previous_version` had them before; None: none.
-    `live_promoted_for` is who started the release that promoted it, `live_approved_by` who agreed to it.
+    `live_promoted_for` is who started the release that promoted it, `live_approved_by` who agreed to it. `freezes` are
+    those of this model that had not ended when the document was written, `findings` the open ones.
     """
 
     called: ClassVar[str] = "document of a model"
@@ -168,6 +194,8 @@ class ModelDocument(ReadModelDocument):
     versions: Annotated[tuple[VersionLine, ...], Field(max_length=VERSIONS_LIMIT + 2)] = ()
     open_release: OpenRelease | None = None
     last: VersionLine | None = None
+    freezes: Annotated[tuple[FreezeLine, ...], Field(max_length=LINES_BESIDE)] = ()
+    findings: Annotated[tuple[FindingLine, ...], Field(max_length=LINES_BESIDE)] = ()
 
     @model_validator(mode="after")
     def _of_one_model(self) -> ModelDocument:

@@ -7,7 +7,8 @@ after another is what comes of all at once. A line that is newer by its last eve
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from include.model_release.operations.live_history import (
@@ -19,8 +20,11 @@ from include.model_release.operations.live_history import (
     version_of,
 )
 from include.model_release.read_model.documents import (
+    LINES_BESIDE,
     VERSIONS_LIMIT,
     ApprovalLine,
+    FindingLine,
+    FreezeLine,
     GateLine,
     LiveMark,
     ModelDocument,
@@ -37,6 +41,15 @@ from include.model_release.record.state import ReleaseState, Stage
 # More than a version has in practice; of more the last ones are kept.
 _GATES, _APPROVALS, _MARKS, _WEIGHTS = 100, 100, 100, 100
 _ASKED_IN = {"approve": "canary", "approve_promotion": "promotion"}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What lies beside the records of a model: pinned versions, freezes that have not ended, open findings."""
+
+    pinned: frozenset[int] = frozenset()
+    freezes: tuple[FreezeLine, ...] = ()
+    findings: tuple[FindingLine, ...] = ()
 
 
 def version_line(events: Sequence[Event], *, pinned: bool = False, files_gone: bool = False) -> VersionLine:
@@ -127,21 +140,41 @@ def open_release(events: Sequence[Event]) -> OpenRelease | None:
     )
 
 
+def unreadable_line(model: str, version: int, reason: str) -> VersionLine:
+    """Return the line of a version whose record cannot be folded; `reason` says why."""
+    return VersionLine(
+        model=model,
+        version=version,
+        release_id="",
+        outcome="failed",
+        reason=cut(f"its record cannot be read: {reason}"),
+        unreadable=cut(reason) or "it cannot be read",
+    )
+
+
 def model_document(
-    model: str, lines: Iterable[VersionLine], *, open_now: OpenRelease | None, written_at: datetime
+    model: str,
+    lines: Iterable[VersionLine],
+    *,
+    open_now: Iterable[OpenRelease | None],
+    beside: Beside,
+    written_at: datetime,
 ) -> ModelDocument:
     """Return the document that a model's lines come to.
 
     :param lines: of its versions, in any order, one for each.
-    :param open_now: where the release stands that began last; None where it is over.
+    :param open_now: where releases stand of which one may be under way.
     """
     known = sorted(lines, key=lambda line: line.version, reverse=True)
     history = history_of(
         LiveSeen(mark.at, mark.seq, mark.version) for line in known for mark in line.live_marks
     )
-    kept = _kept(known, history)
+    kept = [
+        line.model_copy(update={"pinned": line.version in beside.pinned}) for line in _kept(known, history)
+    ]
     live = next((line for line in kept if line.version == history.live), None)
     over = [line for line in kept if line.finished_at is not None and line.outcome != "open"]
+    newest = open_version(kept)
     return ModelDocument(
         model=model,
         written_at=written_at,
@@ -151,8 +184,10 @@ def model_document(
         live_approved_by=() if live is None else tuple(one.by for one in live.approvals),
         previous_version=history.before,
         versions=tuple(kept),
-        open_release=open_now if open_now is not None and open_now.version == open_version(kept) else None,
+        open_release=next((one for one in open_now if one is not None and one.version == newest), None),
         last=max(over, key=lambda line: (line.finished_at, line.version), default=None),
+        freezes=beside.freezes[:LINES_BESIDE],
+        findings=beside.findings[:LINES_BESIDE],
     )
 
 
@@ -161,7 +196,7 @@ def updated(
     line: VersionLine,
     *,
     open_now: OpenRelease | None,
-    pinned: Collection[int],
+    beside: Beside,
     written_at: datetime,
 ) -> ModelDocument:
     """Return the document with a version's line brought up to date.
@@ -169,7 +204,6 @@ def updated(
     :param document: as it was; None: there was none.
     :param line: of the version, from its whole record; it loses against one that has seen more events.
     :param open_now: where the version's release stands; None where it is over.
-    :param pinned: the versions of the model that are pinned now.
     """
     lines = {} if document is None else {one.version: one for one in document.versions}
     known = lines.get(line.version)
@@ -177,11 +211,16 @@ def updated(
     if known is not None and known.last_seq > line.last_seq:
         line, open_now = known, None
     lines[line.version] = line.model_copy(update={"files_gone": files_gone})
-    newest = open_version(lines.values())
     before = None if document is None else document.open_release
-    stands = next((one for one in (open_now, before) if one is not None and one.version == newest), None)
-    told = [one.model_copy(update={"pinned": one.version in pinned}) for one in lines.values()]
-    return model_document(line.model, told, open_now=stands, written_at=written_at)
+    return model_document(
+        line.model, lines.values(), open_now=(open_now, before), beside=beside, written_at=written_at
+    )
+
+
+def beside_of(document: ModelDocument) -> Beside:
+    """Return what lies beside the records as a document has it."""
+    pinned = frozenset(line.version for line in document.versions if line.pinned)
+    return Beside(pinned, document.freezes, document.findings)
 
 
 def open_version(lines: Iterable[VersionLine]) -> int | None:

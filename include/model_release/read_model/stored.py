@@ -24,7 +24,10 @@ Seconds = Annotated[float, Field(ge=0, le=1e12)]
 class Part(BaseModel):
     """A part of a document. A field that a later version of Slipway has added is ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=(), allow_inf_nan=False)
+    # Built when one is first used: DAG files import them, and are read often.
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", protected_namespaces=(), allow_inf_nan=False, defer_build=True
+    )
 
 
 class ReadModelDocument(Part):

@@ -15,6 +15,7 @@ from include.model_release.four_eyes import is_other_person
 from include.model_release.operations.notices.of_release import approval_notice
 from include.model_release.record.kinds import Approved
 from include.model_release.reports.approval import approval_body
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.release_record.shown import shown_of
@@ -45,6 +46,8 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
     """
 
     template_fields: Sequence[str] = ("release", "candidate_url", *ApprovalOperator.template_fields)
+    evidence_file = "validation.html"
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
 
         :raises GateRefusedError: the person rejected the version.
         """
-        with airflow_failures(), recorded_stage(self.record, _STAGES[self.before], resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, _STAGES[self.before], resumed=True):
             by, comment = person_of(event)
             state = self.record.state()
             try:

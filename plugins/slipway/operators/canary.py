@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import ReleaseHeldError, SlipwayError
 from include.model_release.record.kinds import WeightIntended, WeightObserved
+from include.model_release.reports.canary.files import CANARY_PAGE
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.canary_watch import DEFER_GRACE_S, CanaryWatch
@@ -35,6 +37,8 @@ class ShiftTrafficOperator(ReleaseOperator):
     """
 
     template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "generation")
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(self, *, generation: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -47,12 +51,12 @@ class ShiftTrafficOperator(ReleaseOperator):
 
     def try_again(self, context: Context, event: Any = None) -> None:
         """Ask once more whether the canary may begin, after what held it has changed."""
-        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
             self._start(context)
 
     def resume_held(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Write down what was seen while the next step was held, and ask once more whether it may begin."""
-        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
             judge = self._watch.take_down(event, step, watched_s)
             self._begin(context, judge, step + 1, event["elapsed_s"])
 
@@ -63,7 +67,7 @@ class ShiftTrafficOperator(ReleaseOperator):
 
         :returns: the judge's state at the end, for who watches on until the promotion.
         """
-        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
             judge = self._watch.take_down(event, step, watched_s)
             if event["decision"] == "paused":
                 # Between two steps nobody watches: the users stay where they are, and the step before goes on.
@@ -148,7 +152,7 @@ class ShiftTrafficOperator(ReleaseOperator):
 
     def deployed(self, context: Context, event: dict[str, Any]) -> None:
         """Write down that the first version has all traffic."""
-        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
             if event["error"] is not None:
                 raise SlipwayError.from_dict(event["error"])
             self.record.append(WeightObserved(weight=100, traffic=event["traffic"]))
@@ -163,6 +167,8 @@ class HoldCanaryOperator(ReleaseOperator):
     """
 
     template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "generation", "judge")
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(self, *, until_task_id: str, judge: str, generation: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -184,7 +190,7 @@ class HoldCanaryOperator(ReleaseOperator):
 
     def resume(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Watch on, unless the person has answered."""
-        with airflow_failures(), recorded_stage(self.record, "hold", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "hold", resumed=True):
             judge = self._watch.take_down(event, step, watched_s)
             if not self._is_answered(context):
                 self._watch.go_on(self, context, judge, step, event["elapsed_s"], hold=True)

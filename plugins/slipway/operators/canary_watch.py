@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,6 @@ from slipway.triggers.canary import CanaryStepTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
-
-log = logging.getLogger(__name__)
 
 # What a trigger may take beyond the step's own limits before Airflow gives it up.
 DEFER_GRACE_S = 300
@@ -139,8 +136,6 @@ class CanaryWatch:
     def _write_down(self, seen: PendingEvent) -> None:
         """Append what the trigger saw, under the time at which it saw it."""
         self._parts.record.append(seen.data, at=seen.at)
-        document = seen.data.to_document()
-        log.info("%s: %s", seen.kind, document.get("verdict") or document)
 
 
 def _seen(event: dict[str, Any]) -> list[PendingEvent]:

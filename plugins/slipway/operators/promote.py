@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import CanaryPausedError, ReleaseHeldError
 from include.model_release.record.kinds import Promoted, WeightObserved
+from include.model_release.reports.canary.files import CANARY_PAGE
 from include.model_release.rollout.holder_identity import Stage
 from include.model_release.rollout.next_action import Promote
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseOperator, attempt_of, recorded_stage
 from slipway.operators.canary_watch import CanaryWatch
@@ -39,6 +41,8 @@ class PromoteOperator(ReleaseOperator):
     """
 
     template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "generation", "judge")
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(self, *, judge: str = "", generation: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -59,7 +63,7 @@ class PromoteOperator(ReleaseOperator):
 
     def resume(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Write down what was seen during the pause, and try again."""
-        with airflow_failures(), recorded_stage(self.record, "promote", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "promote", resumed=True):
             self._promote(context, self._watch.take_down(event, step, watched_s), event["elapsed_s"])
 
     @cached_property

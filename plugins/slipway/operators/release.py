@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import conf
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowRuntimeError
 
 from include.model_release.admission import (
     require_newer,
@@ -30,15 +30,17 @@ from include.model_release.record.events import Outcome, RecordError
 from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted
 from include.model_release.record.requirements import requirements_of
 from include.model_release.record.state import ReleaseState
-from include.model_release.reports.canary.files import canary_files
+from include.model_release.reports.canary.files import CANARY_PAGE, canary_files
 from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.airflow_stats import AIRFLOW_STATS
-from slipway.failures import airflow_failures
+from slipway.extra_links import EVIDENCE_LINKS
+from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
+from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_outbox, make_service, make_store
 from slipway.release_record.history import ModelHistory, is_taken_back
@@ -111,10 +113,12 @@ class AdmitReleaseOperator(BaseOperator):
             if holder != owner:
                 return self._wait_or_refuse(spec, holder)
             try:
-                return self._admit(store, spec, version, context, landed_at)
+                admitted = self._admit(store, spec, version, context, landed_at)
             except BaseException:
                 lock.release(owner)
                 raise
+            keep_current(store.with_answer_limit, spec.model, [version])
+            return admitted
 
     def _spec(self, params: Mapping[str, Any], who: str | None) -> ReleaseSpec:
         """Return the release file with what the form changed in it.
@@ -281,6 +285,9 @@ class ConcludeReleaseOperator(ReleaseOperator):
     :param wanted: the outcome that makes a green run.
     """
 
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
+
     def __init__(self, *, wanted: Outcome = "promoted", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.wanted = wanted
@@ -300,9 +307,10 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise
         self._write_canary_evidence()
         lock.release(owner)
+        keep_current(self.store.with_answer_limit, release_run.model, [release_run.version])
         told = f"{release_run.model} version {release_run.version}: {state.outcome}. {state.reason or ''}".strip()
         if state.outcome != self.wanted:
-            raise AirflowFailException(told)
+            raise PlainFailure(told, page=self.page())
         self.log.info(told)
 
     def _concluded(self, who: str | None, dag_id: str) -> ReleaseState:

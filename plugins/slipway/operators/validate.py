@@ -27,6 +27,7 @@ from include.model_release.reports.signature_report import (
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
 from include.model_release.tensors import signature_from_metadata
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.staging import StagedModel, Staging
@@ -47,6 +48,8 @@ class ValidateModelOperator(ReleaseOperator):
     """
 
     template_fields: Sequence[str] = ("staging", *ReleaseOperator.template_fields)
+    evidence_file = "validation.html"
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(
         self, *, staging: str, triton_conn_id: str = TritonHook.default_conn_name, **kwargs: Any

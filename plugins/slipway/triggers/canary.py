@@ -10,6 +10,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.holder_identity import Stage
 from slipway.hooks.ingress import IngressHook
+from slipway.read_model.live_writer import LiveObject, LiveTeller
 from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
 from slipway.traffic.lease_holder import LeaseHolder
@@ -146,6 +147,7 @@ class CanaryStepTrigger(BaseTrigger):
             metrics=parts.make_metrics(),
             journal=JournalKeeper(journal),
             replay=GoldenReplay(release_run, parts.registry, IngressHook()),
+            live=LiveTeller(LiveObject(parts.make_store(STORE_TIMEOUT_S), plan)),
             hold=self.hold,
             until_resumed=self.until_resumed,
         )
