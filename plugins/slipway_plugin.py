@@ -41,7 +41,8 @@ class Routes:
         if self._app is None:
             # It takes seconds, in which the API server serves others.
             self._app = await asyncio.to_thread(_make_app)
-        await self._app(scope, receive, send)
+        # Acts are asked of Airflow's own API: the application that this one is mounted in.
+        await self._app({**scope, "slipway.airflow_app": scope.get("app")}, receive, send)
 
 
 def _make_app() -> Any:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from slipway.web import static_files
+from slipway.web import json_api, static_files
 from slipway.web.access import may_read, signed_in
+from slipway.web.acts import router as acts
 from slipway.web.answers import add_error_answers
+from slipway.web.audit import routes as audit
 from slipway.web.headers import SecurityHeaders
-from slipway.web.pages import overview
+from slipway.web.pages import calendar, diff, evidence, model, overview
 from slipway.web.prompt import start_syncs, webhook_secret
+from slipway.web.release import page as release_pages
 from slipway.web.webhook import make_webhook_router
 
 
@@ -21,7 +24,17 @@ def routers() -> Sequence[APIRouter]:
     Each of them asks `may_read` before anything else, so no route can forget it. What a route asks beyond that (an
     act, the audit), it names itself.
     """
-    return (overview.router,)
+    return (
+        acts.router,
+        release_pages.router,
+        overview.router,
+        model.router,
+        diff.router,
+        evidence.router,
+        calendar.router,
+        audit.router,
+        json_api.router,
+    )
 
 
 def make_app(

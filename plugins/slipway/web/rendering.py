@@ -64,12 +64,15 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "age": wording.age,
         "ago": wording.ago,
         "amount": wording.amount,
         "duration": wording.duration,
         "in_time": wording.in_time,
         "percent": wording.percent,
         "segment": lambda text: quote(str(text), safe=""),
+        "size": wording.size,
+        "stage": wording.stage,
         "utc": wording.utc,
         "iso": wording.iso,
     }

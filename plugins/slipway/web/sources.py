@@ -1,47 +1,61 @@
 """What the pages read from: the bucket that Airflow's variable names, through the connection `aws_default`.
 
-A page waits a few seconds for the store, not longer: a person can ask again.
+One read model serves a process, since it keeps what it has read. It is made anew where the variable or the connection
+has changed.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from threading import Lock
 from typing import Annotated
 
-from airflow.sdk import Variable
+from airflow.sdk import BaseHook, Variable
 from fastapi import Depends
 
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.read_model.reader import ANSWER_LIMIT_S, ReadModel
 
 BUCKET_VARIABLE = "slipway_bucket"
-ANSWER_LIMIT_S = 5.0
-KEEP_S = 60.0
-"""How long a client of the store is kept: so soon a changed connection or variable is in use."""
+AWS_CONN_ID = "aws_default"
+LOOK_AGAIN_S = 60.0
+"""How long it takes at most until a changed variable or connection is in use."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is read for pages."""
+
+    store: ModelStoreHook
+    read_model: ReadModel
 
 
 class _Kept:
-    """The client of the store, made anew from time to time: to make one takes a tenth of a second."""
-
     def __init__(self) -> None:
         self._lock = Lock()
-        self._store: ModelStoreHook | None = None
+        self._sources: Sources | None = None
+        self._made_for: tuple[str, str] = ("", "")
         self._until = 0.0
 
-    def store(self) -> ModelStoreHook:
+    def get(self) -> Sources:
         with self._lock:
-            if self._store is None or time.monotonic() > self._until:
-                self._store = ModelStoreHook(Variable.get(BUCKET_VARIABLE), answer_limit_s=ANSWER_LIMIT_S)
-                self._until = time.monotonic() + KEEP_S
-            return self._store
+            if self._sources is None or time.monotonic() > self._until:
+                asked = (str(Variable.get(BUCKET_VARIABLE)), BaseHook.get_connection(AWS_CONN_ID).get_uri())
+                if self._sources is None or asked != self._made_for:
+                    store = ModelStoreHook(asked[0], AWS_CONN_ID, answer_limit_s=ANSWER_LIMIT_S)
+                    self._sources, self._made_for = Sources(store, ReadModel(store)), asked
+                self._until = time.monotonic() + LOOK_AGAIN_S
+            return self._sources
 
 
 _kept = _Kept()
 
 
-def store() -> ModelStoreHook:
-    """Return the store that pages read from."""
-    return _kept.store()
+def sources() -> Sources:
+    """Return what this process reads from."""
+    return _kept.get()
 
 
-Store = Annotated[ModelStoreHook, Depends(store)]
+Read = Annotated[Sources, Depends(sources)]
+"""What a route asks for that shows something of the bucket."""

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+_STAGES = {
+    "admit": "admission",
+    "choose": "choice of a variant",
+    "stage": "staging",
+    "validate": "validation",
+    "mirror": "mirror comparison",
+    "approve": "approval",
+    "approve_promotion": "approval of the promotion",
+    "hold": "wait at the last weight",
+    "roll_back": "rollback",
+}
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
@@ -37,9 +48,12 @@ def ago(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "–"
     seconds = (now - at).total_seconds()
-    if seconds < 1:
-        return "now"
-    return f"{_largest(seconds)} ago"
+    return "now" if seconds < 1 else f"{_largest(seconds)} ago"
+
+
+def age(at: datetime | None, now: datetime) -> str:
+    """Return how long something has been so, in its largest unit: `3 d`; a dash for never."""
+    return "–" if at is None else _largest(max((now - at).total_seconds(), 0.0))
 
 
 def in_time(at: datetime | None, now: datetime) -> str:
@@ -60,6 +74,27 @@ def amount(value: float | int | None) -> str:
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def size(count: int | None) -> str:
+    """Return a number of bytes in a unit that people read; a dash for none."""
+    if count is None:
+        return "–"
+    if count < 1024:
+        return f"{count} B"
+    amount_left = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        amount_left /= 1024
+        if amount_left < 1024 or unit == "TiB":
+            break
+    return f"{amount_left:.1f} {unit}"
+
+
+def stage(name: str) -> str:
+    """Return what a stage of the record is called for people."""
+    if name.startswith("convert-"):
+        return f"convert {name.removeprefix('convert-')}"
+    return _STAGES.get(name, name.replace("_", " "))
 
 
 def _largest(seconds: float) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,17 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import tests.support.airflow_home  # noqa: F401 - before Airflow is imported
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
 from include.model_release.tensors import ModelSignature, TensorSpec
 from tests.support.store.connections import LOOPBACK, aws_connection, free_port, make_bucket
 from tests.support.store.moto_server import moto_server
 from tests.support.store.publication import Publication
-
-# Airflow reads its home when it is first imported, which the test modules beside this file do.
-_home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
-if "airflow" not in sys.modules:
-    os.environ["AIRFLOW_HOME"] = _home.name
-    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 if TYPE_CHECKING:
     from slipway.hooks.s3_store import ModelStoreHook

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from slipway.hooks.s3_store import ModelStoreHook
 
-from tests.support.store.connections import make_bucket
+from tests.support.store.connections import make_bucket, own_connection
 from tests.support.store.moto_server import moto_server
 from tests.support.web.airflow_site import AirflowSite, airflow_site
 
@@ -18,6 +19,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
     with moto_server() as endpoint:
         bucket = make_bucket(endpoint, "slipway-dashboard")
         with airflow_site(tmp_path_factory.mktemp("airflow-site"), endpoint, bucket) as running:
+            yield running
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
+    """Airflow's API server over the bucket of `tests/support/web/house.py`; tests only read it."""
+    from tests.support.web.house import furnish, release_files, utc_now
+
+    releases = tmp_path_factory.mktemp("releases")
+    release_files(releases)
+    with moto_server() as endpoint, own_connection(endpoint) as conn_id:
+        bucket = make_bucket(endpoint, "slipway-house")
+        furnish(ModelStoreHook(bucket, conn_id), utc_now())
+        folder = tmp_path_factory.mktemp("airflow-house")
+        with airflow_site(folder, endpoint, bucket, SLIPWAY_RELEASES_DIR=str(releases)) as running:
             yield running
 
 

@@ -7,27 +7,36 @@
 
 if (window.top !== window) document.documentElement.classList.add("embedded");
 
+const refreshing = new Map();
+
 function keepFresh(part) {
+  const id = part.id;
   const periodMs = Number(part.dataset.refreshS) * 1000;
   let failures = 0;
+  let timer = 0;
 
   async function refresh() {
-    if (!document.hidden && !isInUse(document.getElementById(part.id))) {
+    window.clearTimeout(timer);
+    if (!document.hidden && !isInUse(document.getElementById(id))) {
       try {
-        const answer = await fetch(window.location.href, { headers: { "slipway-poll": "1" } });
+        const asked = window.location.href;
+        const answer = await fetch(asked, { headers: { "slipway-poll": "1" } });
         if (answer.status === 401) return window.location.reload(); // leads to the login
         if (!answer.ok) throw new Error(`answered ${answer.status}`);
-        replace(part.id, await answer.text());
+        const text = await answer.text();
+        // Another search may have begun meanwhile: its answer is on its way.
+        if (asked === window.location.href) replace(id, text);
         failures = 0;
-        setStale(false);
       } catch {
         failures += 1;
-        setStale(true);
       }
+      setStale(failures > 0);
     }
-    window.setTimeout(refresh, periodMs * Math.min(8, 2 ** failures));
+    window.clearTimeout(timer);
+    timer = window.setTimeout(refresh, periodMs * Math.min(8, 2 ** failures));
   }
-  window.setTimeout(refresh, periodMs);
+  timer = window.setTimeout(refresh, periodMs);
+  refreshing.set(id, refresh);
 }
 
 function isInUse(here) {
@@ -39,12 +48,23 @@ function replace(id, text) {
   const came = new DOMParser().parseFromString(text, "text/html").getElementById(id);
   const here = document.getElementById(id);
   if (came === null || came.isEqualNode(here)) return;
-  const open = new Set([...here.querySelectorAll("details[open][id]")].map((one) => one.id));
-  const focused = here.contains(document.activeElement) ? document.activeElement.id : "";
+  for (const one of here.querySelectorAll("details[open][id]")) {
+    const same = came.querySelector(`#${CSS.escape(one.id)}`);
+    if (same !== null) same.open = true;
+  }
+  const scrolled = [...here.querySelectorAll(".wide")].map((one) => one.scrollLeft);
+  const focused = here.contains(document.activeElement) ? document.activeElement : null;
   here.replaceWith(came);
-  for (const one of came.querySelectorAll("details[id]")) if (open.has(one.id)) one.open = true;
-  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  [...came.querySelectorAll(".wide")].forEach((one, place) => { one.scrollLeft = scrolled[place] ?? 0; });
+  if (focused !== null) sameElement(focused, came)?.focus({ preventScroll: true });
   document.dispatchEvent(new CustomEvent("slipway:fresh", { detail: { id } }));
+}
+
+// What somebody had come to by keyboard: the element of that id, or the link to the same place.
+function sameElement(element, within) {
+  if (element.id) return within.querySelector(`#${CSS.escape(element.id)}`);
+  const place = element.getAttribute("href");
+  return place && within.querySelector(`a[href="${CSS.escape(place)}"]`);
 }
 
 function setStale(isStale) {
@@ -52,3 +72,7 @@ function setStale(isStale) {
 }
 
 for (const part of document.querySelectorAll("[data-refresh-s][id]")) keepFresh(part);
+document.addEventListener("slipway:refresh", (event) => refreshing.get(event.detail.id)?.());
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) for (const refresh of refreshing.values()) refresh();
+});
