@@ -7,9 +7,9 @@ import sys
 import tempfile
 
 from tests.support.monitoring.prometheus import prometheus_program, promtool, start_prometheus
-from tests.support.web.fixtures import client_of, site
+from tests.support.web.fixtures import house
 
-__all__ = ["client_of", "prometheus_program", "promtool", "site", "start_prometheus"]
+__all__ = ["house", "prometheus_program", "promtool", "start_prometheus"]
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.
 _home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
