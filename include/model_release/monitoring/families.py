@@ -103,7 +103,7 @@ WAITS = Family(
     "slipway_release_waits",
     "gauge",
     "Whether the release waits: for a person's approval, for a person's resume, or on a freeze or closed window.",
-    ("model", "on"),
+    ("model", "reason"),
     _OPEN,
 )
 ROLLING_BACK = Family(

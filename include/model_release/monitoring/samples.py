@@ -137,12 +137,12 @@ def _open(model: str, release: OpenRelease, watch: LiveDocument | None) -> Itera
         yield families.STARTED.of(release.started_at.timestamp(), model=model)
     if release.updated_at is not None:
         yield families.UPDATED.of(release.updated_at.timestamp(), model=model)
-    for on, text in (
+    for reason, text in (
         ("approval", release.waits_for_approval),
         ("resume", release.paused or (watch.paused if watch is not None else "")),
         ("hold", release.held),
     ):
-        yield families.WAITS.of(bool(text), model=model, on=on)
+        yield families.WAITS.of(bool(text), model=model, reason=reason)
     yield families.ROLLING_BACK.of(release.rolling_back, model=model)
     if release.verdict:
         known = release.verdict if release.verdict in get_args(Status) else OTHER

@@ -73,8 +73,8 @@ def _ended(outcome: str) -> str:
     return _model("slipway_releases_total", outcome=outcome)
 
 
-def _waits(on: str) -> str:
-    return _model("slipway_release_waits", on=on)
+def _waits(reason: str) -> str:
+    return _model("slipway_release_waits", reason=reason)
 
 
 CASES = (
@@ -207,7 +207,7 @@ CASES = (
         "nobody has approved for five hours",
         {_waits("approval"): "1x400"},
         "300m",
-        {**DIGITS, "on": "approval"},
+        {**DIGITS, "reason": "approval"},
     ),
     Case(
         "SlipwayReleaseWaitsForPerson",
