@@ -12,7 +12,7 @@ from slipway.web.acts import router as acts
 from slipway.web.answers import add_error_answers
 from slipway.web.audit import routes as audit
 from slipway.web.headers import SecurityHeaders
-from slipway.web.pages import calendar, diff, evidence, model, overview
+from slipway.web.pages import calendar, diff, evidence, model, overview, runs
 from slipway.web.prompt import start_syncs, webhook_secret
 from slipway.web.release import page as release_pages
 from slipway.web.webhook import make_webhook_router
@@ -32,6 +32,7 @@ def routers() -> Sequence[APIRouter]:
         diff.router,
         evidence.router,
         calendar.router,
+        runs.router,
         audit.router,
         json_api.router,
         metrics.router,
