@@ -27,7 +27,7 @@ from include.model_release.errors import TransientError, UserError
 from include.model_release.identifiers import MODEL_NAME_LIMIT, is_dns_label
 from include.model_release.read_model.documents import FreezeLine, ModelDocument, Unreadable, VersionLine
 from include.model_release.read_model.live import LiveDocument
-from include.model_release.read_model.live_fold import with_live
+from include.model_release.read_model.live_in_model import with_live
 from include.model_release.read_model.model_fold import beside_of, open_release, updated, version_line
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook

@@ -14,6 +14,7 @@ from slipway.web.audit import routes as audit
 from slipway.web.headers import SecurityHeaders
 from slipway.web.pages import calendar, diff, evidence, model, overview, runs
 from slipway.web.prompt import start_syncs, webhook_secret
+from slipway.web.release import approvals
 from slipway.web.release import page as release_pages
 from slipway.web.webhook import make_webhook_router
 
@@ -27,6 +28,7 @@ def routers() -> Sequence[APIRouter]:
     return (
         acts.router,
         release_pages.router,
+        approvals.router,
         overview.router,
         model.router,
         diff.router,
