@@ -171,7 +171,7 @@ class TritonUnloadModelOperator(BaseOperator):
         """Unload each of the models."""
         hook = TritonHook(self.triton_conn_id, self.timeout_s)
         with airflow_failures():
-            known = {entry["name"] for entry in hook.index()}
+            known = {entry.name for entry in hook.index()}
             for name in _parsed(self.model_names) or []:
                 if name in known:
                     hook.unload(name)

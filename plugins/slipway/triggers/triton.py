@@ -9,6 +9,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import SlipwayError
 from slipway.hooks.triton import TritonHook
+from slipway.hooks.triton_client import calls
 from slipway.triggers.timing import Pace
 
 
@@ -47,7 +48,7 @@ class TritonLoadModelTrigger(BaseTrigger):
         pace, hook, failure = Pace(), TritonHook(self.triton_conn_id, self.timeout_s), None
         try:
             for name, config in self.models:
-                await hook.load_without_thread(name, config)
+                await hook.ask_async(calls.load(name, config))
         except SlipwayError as error:
             failure = error.to_dict()
         await pace.until_due()
