@@ -20,7 +20,7 @@ from slipway.hooks.triton_client.settings import TritonSettings
 _REPOSITORY_AWAY = ("curlcode", "unable to connect", "could not connect", "connection refused", "timed out")
 # Triton says this of a model that is not there, and also when it could not look.
 _NOT_POLLED = "failed to poll from model repository"
-_NOT_LOADED = ("request for unknown model", "is not ready", "has no available versions")
+_NOT_LOADED = ("request for unknown model", "is not ready", "has no available versions", "is not available")
 _CONTROL_OFF = "explicit model load / unload is not allowed"
 # Triton's own answer where an endpoint is restricted and the header that it wants is missing.
 _RESTRICTED = "is restricted, expecting header"
@@ -99,7 +99,7 @@ def inference_error(
         f"{named(model, version)} at {address} answered a request with an error",
         expected=f"the outputs {wanted}",
         found=answer.words,
-        remedy="mend the model and release a new version",
+        remedy="if the request suits the model's signature, mend the model and release a new version",
     )
 
 

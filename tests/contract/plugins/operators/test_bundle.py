@@ -115,7 +115,7 @@ def test_configuration_that_the_server_did_not_take_is_noticed(
     release = published(Release(store, ENSEMBLE, 1), ensemble_files(scale=2.0))
     real: Callable[..., Any] = TritonHook.load
 
-    def meddled(self: TritonHook, name: str, config: dict[str, Any]) -> None:
+    def meddled(self: TritonHook, name: str, config: dict[str, Any], files: None = None) -> None:
         if name == "prices__scale":
             config = {**config, "parameters": {"factor": {"string_value": "9"}}}
         real(self, name, config)

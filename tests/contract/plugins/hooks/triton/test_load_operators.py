@@ -58,7 +58,7 @@ def test_operator_takes_its_limit_as_a_template_renders_it(
     limits: list[float] = []
     real = TritonHook.load
 
-    def slow(self: TritonHook, name: str, config: Mapping[str, Any]) -> None:
+    def slow(self: TritonHook, name: str, config: Mapping[str, Any], files: None = None) -> None:
         limits.append(self.timeout_s)
         real(self, name, config)
 
