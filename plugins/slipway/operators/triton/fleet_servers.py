@@ -20,10 +20,13 @@ from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.ensemble import departures
 from slipway.hooks.triton import TritonHook, versions_ready
 from slipway.hooks.triton_client import calls
+from slipway.hooks.triton_client.calls import Call
 
 T = TypeVar("T")
 
 _POLL_INTERVAL_S = 0.2
+# How often it is looked before the same is asked for again.
+_POLLS = 10
 
 
 class ServerState(BaseModel):
@@ -76,11 +79,7 @@ class FleetServers:
         :raises ServerUnavailableError: a server does not answer, or is not ready in time.
         """
 
-        async def load_one(hook: TritonHook) -> ServerState:
-            await hook.ask_async(calls.load(self._model, config))
-            return await self._verified(hook, config, versions)
-
-        found, errors = await self._on_each(load_one)
+        found, errors = await self._on_each(lambda hook: self._load_one(hook, config, versions))
         if not errors:
             return found
         refused = any(isinstance(error, LoadRefusedError) for error in errors.values())
@@ -99,18 +98,15 @@ class FleetServers:
 
     async def _take_back(self, hook: TritonHook, before: ServerState) -> None:
         if before.config is not None:
-            config = pin_versions(before.config, before.versions)
-            await hook.ask_async(calls.load(self._model, config))
-            await self._verified(hook, config, before.versions)
+            await self._load_one(hook, pin_versions(before.config, before.versions), before.versions)
             return
-        await hook.ask_async(calls.unload(self._model))
-        await self._until_ready_are(hook, ())
+        await self._reach(hook, calls.unload(self._model), ())
 
-    async def _verified(
+    async def _load_one(
         self, hook: TritonHook, config: Mapping[str, Any], versions: Sequence[int]
     ) -> ServerState:
-        """Wait until exactly these versions are ready, and hold what the server uses against the configuration."""
-        await self._until_ready_are(hook, versions)
+        """Load, and hold what the server uses then against the configuration."""
+        await self._reach(hook, calls.load(self._model, config), versions)
         state = await self._state(hook)
         found = departures(config, state.config or {})
         if found:
@@ -122,15 +118,21 @@ class FleetServers:
             )
         return state
 
-    async def _until_ready_are(self, hook: TritonHook, versions: Sequence[int]) -> None:
+    async def _reach(self, hook: TritonHook, call: Call[None], versions: Sequence[int]) -> None:
+        """Send a load or an unload until exactly these versions are ready.
+
+        More than once: a server that hung carries out late what an earlier try had asked for and given up.
+        """
         ready: frozenset[int] = frozenset()
         try:
             async with asyncio.timeout(self._limit_s):
                 while True:
-                    ready = await self._ready(hook)
-                    if ready == set(versions):
-                        return
-                    await asyncio.sleep(_POLL_INTERVAL_S)
+                    await hook.ask_async(call)
+                    for _ in range(_POLLS):
+                        ready = await self._ready(hook)
+                        if ready == set(versions):
+                            return
+                        await asyncio.sleep(_POLL_INTERVAL_S)
         except TimeoutError as late:
             raise TimedOutError(
                 f"{hook.triton_conn_id!r} does not serve what it shall of {self._model!r}",

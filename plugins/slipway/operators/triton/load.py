@@ -133,6 +133,7 @@ class TritonLoadModelOperator(BaseOperator):
             own = None
         elif (own := config_or_none(self.config)) is None:
             return []
+        pinned_versions(own)  # what is nonsense is not asked for
         members = parsed(self.members) or []
         return [*((member["name"], member["config"]) for member in members), (self.model_name, own)]
 
