@@ -29,7 +29,7 @@ CALL_LIMIT_S = 600.0
 _HEADERS_LIMIT = 32
 
 
-class _Extra(BaseModel):
+class ConnectionExtra(BaseModel):
     """The connection's extra; what is left empty in a form counts as left out."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -129,7 +129,7 @@ def settings_of(connection: Connection, conn_id: str) -> TritonSettings:
     """
     try:
         filled = {name: value for name, value in connection.extra_dejson.items() if value not in ("", None)}
-        extra = _Extra.model_validate(filled)
+        extra = ConnectionExtra.model_validate(filled)
     except ValidationError as error:
         told = (
             f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False)

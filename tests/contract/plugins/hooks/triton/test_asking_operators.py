@@ -27,7 +27,7 @@ from include.sandbox.services.triton import TritonServer
 from tests.support.serving.clients import wait_for
 from tests.support.serving.models import table_model
 from tests.support.store.connections import free_port
-from tests.support.triton_hook.deferral import only_event
+from tests.support.triton_hook.deferral import carried_out, only_event
 from tests.support.triton_hook.servers import typed_connection
 from tests.support.triton_hook.slow_model import SlowRequest
 from tests.support.triton_hook.table import CONTEXT
@@ -150,13 +150,7 @@ async def test_drain_waits_for_the_last_request(either: TritonHook, repository: 
     for deferrable in (False, True):
         either.load("slow")
         with SlowRequest(either, repository, 2.0) as request:
-            operator = drain(deferrable=deferrable)
-            if deferrable:
-                with pytest.raises(TaskDeferred) as deferred:
-                    operator.execute(CONTEXT)
-                told = operator.execute_complete(CONTEXT, await only_event(deferred.value))
-            else:
-                told = operator.execute(CONTEXT)
+            told = await carried_out(drain(deferrable=deferrable))
             assert told["unload_s"] > 0.3, "it waited after the unload"
             assert {entry.state for entry in either.index() if entry.name == "slow"} == {"UNAVAILABLE"}
         assert request.answer == 2.0, "the request was not cut short"
