@@ -12,23 +12,14 @@ canary was over before, the task fails and says what happened, such as "too late
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import Param, dag
-from slipway.dag_header import OWN_PRIORITY, WAY_BACK, header, model_param, releases_dir
+from slipway.dag_header import OWN_PRIORITY, WAY_BACK, act_header, model_param, reason_param, releases_dir
 from slipway.operators.pause import PauseCanaryOperator
 
 PARAMS = {
     "model": model_param(),
     "action": Param("pause", type="string", enum=["pause", "resume"], title="Action"),
-    "reason": Param(
-        "a person wants to look",
-        type="string",
-        minLength=3,
-        maxLength=500,
-        title="Reason",
-        description="Why; the watch tells it in its log.",
-    ),
+    "reason": reason_param("Why; the watch tells it in its log.", default="a person wants to look"),
 }
 
 
@@ -36,17 +27,13 @@ PARAMS = {
     dag_id="canary_pause",
     dag_display_name="Canary: pause or resume",
     description="Keeps a canary at its weight until a person has looked.",
-    schedule=None,
     params=PARAMS,
-    **header(
+    **act_header(
         __doc__,
         "release",
         # Before whatever else waits for a worker, as the way back in model_release.
         weight_rule=OWN_PRIORITY,
         priority_weight=WAY_BACK,
-        retries=3,
-        retry_delay=timedelta(seconds=5),
-        execution_timeout=timedelta(minutes=5),
     ),
 )
 def canary_pause() -> None:

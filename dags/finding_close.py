@@ -11,10 +11,8 @@ opens anew.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import Param, dag
-from slipway.dag_header import header, model_param, releases_dir
+from slipway.dag_header import act_header, model_param, reason_param, releases_dir
 from slipway.operators.revalidation.close_finding import CloseFindingOperator
 
 PARAMS = {
@@ -26,13 +24,7 @@ PARAMS = {
         title="Finding",
         description="Its name, as the page of the model shows it, such as 3-published.",
     ),
-    "reason": Param(
-        type="string",
-        minLength=3,
-        maxLength=500,
-        title="Reason",
-        description="Why it may stay so; it is kept with the finding, under your name.",
-    ),
+    "reason": reason_param("Why it may stay so; it is kept with the finding, under your name."),
 }
 
 
@@ -40,15 +32,8 @@ PARAMS = {
     dag_id="finding_close",
     dag_display_name="Finding: close",
     description="Closes a finding of model_revalidation, with a reason.",
-    schedule=None,
     params=PARAMS,
-    **header(
-        __doc__,
-        "operations",
-        retries=3,
-        retry_delay=timedelta(seconds=5),
-        execution_timeout=timedelta(minutes=5),
-    ),
+    **act_header(__doc__, "operations"),
 )
 def finding_close() -> None:
     """One task: the finding, and who closed it."""

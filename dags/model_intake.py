@@ -27,8 +27,8 @@ from datetime import timedelta
 
 from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTrigger
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, dag
-from slipway.dag_header import header, releases_dir
+from airflow.sdk import Asset, AssetOrTimeSchedule, AssetWatcher, dag
+from slipway.dag_header import cron, header, releases_dir
 from slipway.operators.intake import FindNewVersionsOperator
 
 # The one declaration of this asset: a second one without the watcher would delete the watcher.
@@ -55,7 +55,7 @@ incoming_versions = Asset(
     dag_display_name="Model intake",
     description="A new version in S3 starts its release; a sweep finds what events lost.",
     schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable(os.environ.get("SLIPWAY_SWEEP_CRON", "*/10 * * * *"), timezone="UTC"),
+        timetable=cron("SLIPWAY_SWEEP_CRON", "*/10 * * * *"),
         assets=[incoming_versions],
     ),
     **header(

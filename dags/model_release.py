@@ -29,7 +29,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import Param, TaskGroup, dag
-from slipway.dag_header import ON_TRAFFIC, OWN_PRIORITY, WAY_BACK, header, model_param, releases_dir
+from slipway.dag_header import (
+    ON_TRAFFIC,
+    OWN_PRIORITY,
+    WAY_BACK,
+    header,
+    model_param,
+    releases_dir,
+    version_param,
+)
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.canary import HoldCanaryOperator, ShiftTrafficOperator
@@ -60,9 +68,7 @@ BASELINE = "(ti.xcom_pull(task_ids='staging.prepare')['baseline'] or {})"
 
 PARAMS = {
     "model": model_param(),
-    "version": Param(
-        type="integer", minimum=1, title="Version", description="What lies under incoming/MODEL/VERSION/."
-    ),
+    "version": version_param("What lies under incoming/MODEL/VERSION/."),
     "steps": Param(
         None,
         type=["null", "array"],

@@ -22,26 +22,17 @@ page.
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import CronTriggerTimetable, Param, dag
-from slipway.dag_header import header, releases_dir
+from airflow.sdk import dag
+from slipway.dag_header import cron, header, model_or_all_param, releases_dir
 from slipway.operators.revalidation.page import ShowRevalidationOperator
 from slipway.operators.revalidation.revalidate import ListModelsOperator, RevalidateModelOperator
 from slipway.operators.revalidation.way_back import NameRollbacksOperator
 
-from include.model_release.identifiers import list_models
-
 PARAMS = {
-    "model": Param(
-        None,
-        type=["null", "string"],
-        enum=[None, *list_models(releases_dir())],
-        title="Model",
-        description="Empty: all that have a release file.",
-    ),
+    "model": model_or_all_param(),
 }
 AT_ONCE = 4
 NAMES = "{{ ti.xcom_pull(task_ids='list_models') | tojson }}"
@@ -52,7 +43,7 @@ PLACES = {"releases_dir": str(releases_dir()), "bucket": "{{ var.value.slipway_b
     dag_id="model_revalidation",
     dag_display_name="Model revalidation",
     description="Is what is live still what was released, and still good?",
-    schedule=CronTriggerTimetable(os.environ.get("SLIPWAY_REVALIDATION_CRON", "0 5 * * *"), timezone="UTC"),
+    schedule=cron("SLIPWAY_REVALIDATION_CRON", "0 5 * * *"),
     params=PARAMS,
     max_active_runs=1,
     **header(

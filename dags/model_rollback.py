@@ -23,7 +23,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 from airflow.sdk import Param, TaskGroup, dag
-from slipway.dag_header import OWN_PRIORITY, WAY_BACK, header, model_param, releases_dir
+from slipway.dag_header import (
+    OWN_PRIORITY,
+    WAY_BACK,
+    header,
+    model_param,
+    reason_param,
+    releases_dir,
+    version_param,
+)
 from slipway.operators.approval import ApproveReleaseOperator
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.operators.rollback import (
@@ -38,20 +46,10 @@ from slipway.operators.validate import ValidateModelOperator
 
 PARAMS = {
     "model": model_param(),
-    "version": Param(
-        None,
-        type=["null", "integer"],
-        minimum=1,
-        title="Version",
-        description="The version that shall be live again. Empty: the one that was live before.",
+    "version": version_param(
+        "The version that shall be live again. Empty: the one that was live before.", is_needed=False
     ),
-    "reason": Param(
-        type="string",
-        minLength=3,
-        maxLength=500,
-        title="Reason",
-        description="Why; it goes into the record, under your run.",
-    ),
+    "reason": reason_param("Why; it goes into the record, under your run."),
     "newer": Param(
         False,
         type="boolean",

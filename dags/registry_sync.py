@@ -16,33 +16,23 @@ Without a release file that has the section it has no schedule.
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 
-from airflow.sdk import CronTriggerTimetable, Param, dag
-from slipway.dag_header import has_registry, header, releases_dir
+from airflow.sdk import dag
+from slipway.dag_header import cron, has_registry, header, model_or_all_param, releases_dir
 from slipway.operators.registry.sync import ListRegistryModelsOperator, SyncRegistryOperator
 
-from include.model_release.identifiers import list_models
-
 PARAMS = {
-    "model": Param(
-        None,
-        type=["null", "string"],
-        enum=[None, *list_models(releases_dir())],
-        title="Model",
-        description="Empty: every model whose release file has a `registry`.",
-    ),
+    "model": model_or_all_param("every model whose release file has a `registry`"),
 }
 AT_ONCE = 4
-CRON = os.environ.get("SLIPWAY_REGISTRY_SYNC_CRON", "*/5 * * * *")
 
 
 @dag(
     dag_id="registry_sync",
     dag_display_name="Registry: sync",
     description="A version promoted in MLflow's registry arrives; aliases and tags there tell what became of it.",
-    schedule=CronTriggerTimetable(CRON, timezone="UTC") if has_registry(releases_dir()) else None,
+    schedule=cron("SLIPWAY_REGISTRY_SYNC_CRON", "*/5 * * * *") if has_registry(releases_dir()) else None,
     params=PARAMS,
     max_active_runs=1,
     **header(

@@ -18,13 +18,18 @@ release. The version's record keeps who, when, why, and what was in front of tha
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import Param, dag
-from slipway.dag_header import OWN_PRIORITY, WAY_BACK, header, releases_dir
+from slipway.dag_header import (
+    OWN_PRIORITY,
+    WAY_BACK,
+    act_header,
+    evidence_param,
+    model_or_all_param,
+    reason_param,
+    releases_dir,
+    version_param,
+)
 from slipway.operators.operations.freeze import FreezeReleasesOperator
-
-from include.model_release.identifiers import list_models
 
 PARAMS = {
     "action": Param(
@@ -34,13 +39,7 @@ PARAMS = {
         title="Action",
         description="Stop the raises, let them go on, or let one version go on all the same.",
     ),
-    "model": Param(
-        None,
-        type=["null", "string"],
-        enum=[None, *list_models(releases_dir())],
-        title="Model",
-        description="Empty: every model.",
-    ),
+    "model": model_or_all_param("every model"),
     "until": Param(
         None,
         type=["null", "string"],
@@ -48,27 +47,9 @@ PARAMS = {
         title="Until",
         description="Of a freeze: when it ends by itself, at most a year ahead.",
     ),
-    "version": Param(
-        None,
-        type=["null", "integer"],
-        minimum=1,
-        title="Version",
-        description="Of an override: the version that goes on.",
-    ),
-    "reason": Param(
-        type="string",
-        minLength=3,
-        maxLength=500,
-        title="Reason",
-        description="Why; whoever is held reads it, under your name.",
-    ),
-    "evidence": Param(
-        None,
-        type=["null", "string"],
-        maxLength=1000,
-        title="Evidence",
-        description="The page that you have looked at: its address or key in the bucket. Its digest is kept.",
-    ),
+    "version": version_param("Of an override: the version that goes on.", is_needed=False),
+    "reason": reason_param("Why; whoever is held reads it, under your name."),
+    "evidence": evidence_param(),
 }
 
 
@@ -76,17 +57,13 @@ PARAMS = {
     dag_id="release_freeze",
     dag_display_name="Freeze: stop or go on",
     description="Nobody gets a new version until the freeze ends; rollbacks go on.",
-    schedule=None,
     params=PARAMS,
-    **header(
+    **act_header(
         __doc__,
         "operations",
         # Before whatever else waits for a worker: a raise may be about to begin.
         weight_rule=OWN_PRIORITY,
         priority_weight=WAY_BACK,
-        retries=3,
-        retry_delay=timedelta(seconds=5),
-        execution_timeout=timedelta(minutes=5),
     ),
 )
 def release_freeze() -> None:

@@ -24,8 +24,8 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from airflow.sdk import CronTriggerTimetable, Param, dag
-from slipway.dag_header import header, releases_dir
+from airflow.sdk import Param, dag
+from slipway.dag_header import cron, header, releases_dir
 from slipway.operators.operations.gc import (
     DAG_ID,
     DeleteVersionsOperator,
@@ -66,7 +66,7 @@ STORE = {
     dag_id=DAG_ID,
     dag_display_name="Repository: delete old versions",
     description="Deletes the files of versions that nobody names and the release file does not keep.",
-    schedule=CronTriggerTimetable(os.environ.get("SLIPWAY_GC_CRON", "0 3 * * 0"), timezone="UTC"),
+    schedule=cron("SLIPWAY_GC_CRON", "0 3 * * 0"),
     params=PARAMS,
     max_active_runs=1,
     **header(

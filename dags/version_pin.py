@@ -7,23 +7,15 @@ as any other version. The reason and your name are kept in the bucket, for both.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import Param, dag
-from slipway.dag_header import header, model_param, releases_dir
+from slipway.dag_header import act_header, model_param, reason_param, releases_dir, version_param
 from slipway.operators.operations.pin import PinVersionOperator
 
 PARAMS = {
     "model": model_param(),
-    "version": Param(type="integer", minimum=1, title="Version"),
+    "version": version_param("The version that is meant."),
     "action": Param("pin", type="string", enum=["pin", "unpin"], title="Action"),
-    "reason": Param(
-        type="string",
-        minLength=3,
-        maxLength=500,
-        title="Reason",
-        description="Why; people read it beside the version.",
-    ),
+    "reason": reason_param("Why; people read it beside the version."),
 }
 
 
@@ -31,15 +23,8 @@ PARAMS = {
     dag_id="version_pin",
     dag_display_name="Version: pin or unpin",
     description="A pinned version is never deleted by repository_gc.",
-    schedule=None,
     params=PARAMS,
-    **header(
-        __doc__,
-        "operations",
-        retries=3,
-        retry_delay=timedelta(seconds=10),
-        execution_timeout=timedelta(minutes=5),
-    ),
+    **act_header(__doc__, "operations"),
 )
 def version_pin() -> None:
     """One task: the pin, and who set it."""

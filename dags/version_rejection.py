@@ -15,15 +15,20 @@ it. The reason and your name go into the version's record.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from airflow.sdk import Param, dag
-from slipway.dag_header import header, model_param, releases_dir
+from slipway.dag_header import (
+    act_header,
+    evidence_param,
+    model_param,
+    reason_param,
+    releases_dir,
+    version_param,
+)
 from slipway.operators.operations.rejection import RejectVersionOperator
 
 PARAMS = {
     "model": model_param(),
-    "version": Param(type="integer", minimum=1, title="Version", description="The version that is meant."),
+    "version": version_param("The version that is meant."),
     "action": Param(
         "reject",
         type="string",
@@ -31,20 +36,8 @@ PARAMS = {
         title="Action",
         description="Reject the version, or lift its rejection.",
     ),
-    "reason": Param(
-        type="string",
-        minLength=3,
-        maxLength=500,
-        title="Reason",
-        description="Why; it goes into the version's record, under your name.",
-    ),
-    "evidence": Param(
-        None,
-        type=["null", "string"],
-        maxLength=1000,
-        title="Evidence",
-        description="The page that you have looked at: its address or key in the bucket. Its digest is kept.",
-    ),
+    "reason": reason_param("Why; it goes into the version's record, under your name."),
+    "evidence": evidence_param(),
 }
 
 
@@ -52,15 +45,8 @@ PARAMS = {
     dag_id="version_rejection",
     dag_display_name="Version: reject or unreject",
     description="Keeps a version from being released, until somebody says why it may be again.",
-    schedule=None,
     params=PARAMS,
-    **header(
-        __doc__,
-        "operations",
-        retries=3,
-        retry_delay=timedelta(seconds=5),
-        execution_timeout=timedelta(minutes=5),
-    ),
+    **act_header(__doc__, "operations"),
 )
 def version_rejection() -> None:
     """One task: an event in the version's record."""

@@ -8,14 +8,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from include.model_release.errors import ForeignChangeError
-from include.model_release.identifiers import parse_version, validate_model_name
+from include.model_release.identifiers import (
+    MODEL_NAME_LIMIT,
+    is_dns_label,
+    parse_version,
+    validate_model_name,
+)
 
 CONFIG_FILE = "config.pbtxt"
 READY_FILE = "ready.json"
 MANIFEST_FILE = "manifest.json"
 MEMBER_MARK = "__"
+MODEL_VIEWS_PREFIX = "views/models/"
+LIVE_PREFIX = "live/"
 
 _STORAGE_URI = re.compile(r"s3://[^/]+/models/(?P<model>[^/]+)/(?P<version>[1-9][0-9]*)/repository")
+
+_MODEL_VIEW = re.compile(rf"{MODEL_VIEWS_PREFIX}(?P<model>[^/]+)\.json")
 
 Role = Literal["candidate", "stable"]
 
@@ -77,6 +86,22 @@ def evidence_prefix(model: str, version: int, release_id: str) -> str:
 def incoming_prefix(model: str) -> str:
     """Return the prefix under which all versions of a model arrive."""
     return f"incoming/{validate_model_name(model)}/"
+
+
+def model_view_key(model: str) -> str:
+    """Return where the document of a model lies that pages show."""
+    return f"{MODEL_VIEWS_PREFIX}{validate_model_name(model)}.json"
+
+
+def parse_model_view_key(key: str) -> str | None:
+    """Return the model whose document lies under a key; None: it is the key of none."""
+    found = _MODEL_VIEW.fullmatch(key)
+    return found["model"] if found is not None and is_dns_label(found["model"], MODEL_NAME_LIMIT) else None
+
+
+def live_key(model: str) -> str:
+    """Return where the document of a model's canary lies, while it is watched."""
+    return f"{LIVE_PREFIX}{validate_model_name(model)}.json"
 
 
 def is_source_file(name: str) -> bool:

@@ -40,7 +40,8 @@ def _setup(options: argparse.Namespace, _rest: Sequence[str]) -> int:
 def _up(_options: argparse.Namespace, _rest: Sequence[str]) -> int:
     settings, console = lifecycle.up(), Console(highlight=False)
     table = Table.grid(padding=(0, 2))
-    table.add_row("Airflow", f"[bold]{settings.airflow_url}[/]")
+    table.add_row("dashboard", f"[bold]{settings.dashboard_url}[/]")
+    table.add_row("Airflow", settings.airflow_url)
     table.add_row("log in as", f"{settings.airflow_user} / {settings.airflow_password}")
     table.add_row(
         "models", f"{settings.ingress_url}  (Host: {settings.service_host('MODEL')}; HTTP and gRPC)"
@@ -79,6 +80,7 @@ def _status(_options: argparse.Namespace, _rest: Sequence[str]) -> int:
         )
     console = Console(highlight=False)
     console.print(table)
+    console.print(f"Dashboard: {settings.dashboard_url}")
     console.print(f"Airflow: {settings.airflow_url} ({settings.airflow_user} / {settings.airflow_password})")
     return 0 if healthy else 3
 

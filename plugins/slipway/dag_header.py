@@ -1,16 +1,18 @@
-"""What the project's DAGs share: the folder of release files, the field for a model, the arguments of `@dag`."""
+"""What the project's DAGs share: the folder of release files, fields of their forms, the arguments of `@dag`."""
 
 from __future__ import annotations
 
 import os
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import CronTriggerTimetable, Param
 
 import include
 from include.model_release.identifiers import list_models
+from slipway.page_addresses import approvals_page, calendar_page, overview_page
 
 # Which of the tasks that wait for a worker come first: those that take traffic back, then those that hold some.
 WAY_BACK, ON_TRAFFIC = 1000, 100
@@ -44,20 +46,103 @@ def model_param() -> Param:
         type="string",
         enum=list_models(releases_dir()),
         title="Model",
-        description="One of the release files in include/releases/.",
+        description_md=_described("One of the release files in include/releases/."),
     )
+
+
+def model_or_all_param(without: str = "all that have a release file") -> Param:
+    """Return the field of a run's form in which one of the models is chosen, or none.
+
+    :param without: which models an empty field means.
+    """
+    return Param(
+        None,
+        type=["null", "string"],
+        enum=[None, *list_models(releases_dir())],
+        title="Model",
+        description_md=_described(f"Empty: {without}."),
+    )
+
+
+def version_param(what: str, *, is_needed: bool = True) -> Param:
+    """Return the field of a run's form in which a version is named.
+
+    :param what: which version is meant.
+    :param is_needed: whether the field may not be left empty.
+    """
+    empty: dict[str, Any] = {} if is_needed else {"default": None}
+    return Param(
+        **empty,
+        type="integer" if is_needed else ["null", "integer"],
+        minimum=1,
+        title="Version",
+        description_md=_described(what),
+    )
+
+
+def reason_param(what: str, **given: Any) -> Param:
+    """Return the field of a run's form in which the person says why; it cannot be left empty.
+
+    :param what: who reads it.
+    :param given: `default`, where there is one.
+    """
+    return Param(**given, type="string", minLength=3, maxLength=500, title="Reason", description=what)
+
+
+def evidence_param() -> Param:
+    """Return the field of a run's form in which the person names the page that was in front of them."""
+    return Param(
+        None,
+        type=["null", "string"],
+        maxLength=1000,
+        title="Evidence",
+        description="The page that you have looked at: its address or key in the bucket. Its digest is kept.",
+    )
+
+
+def cron(variable: str, default: str) -> CronTriggerTimetable:
+    """Return a DAG's schedule: that of an environment variable, in UTC, or the default."""
+    return CronTriggerTimetable(os.environ.get(variable, default), timezone="UTC")
 
 
 def header(doc: str | None, area: str, **task_defaults: Any) -> dict[str, Any]:
     """Return the arguments of `@dag` that every DAG of the project is given.
 
-    :param doc: the DAG file's docstring, which is the DAG's page.
+    :param doc: the DAG file's docstring, which is the DAG's page below the links to the pages of this plugin.
     :param area: the tag beside `slipway`.
     :param task_defaults: what every task of the DAG is given.
     """
     return {
-        "doc_md": doc,
+        "doc_md": doc and f"{_links()}\n{doc}",
         "catchup": False,
         "tags": ["slipway", area],
         "default_args": {"owner": "slipway", **task_defaults},
     }
+
+
+def act_header(doc: str | None, area: str, **task_defaults: Any) -> dict[str, Any]:
+    """Return the arguments of `@dag` of a DAG that does one thing for a person: it has one task, and no schedule.
+
+    :param doc: as that of `header`, and so are the others.
+    """
+    defaults = {"retries": 3, "retry_delay": timedelta(seconds=5), "execution_timeout": timedelta(minutes=5)}
+    return {"schedule": None, **header(doc, area, **{**defaults, **task_defaults})}
+
+
+def _links() -> str:
+    """Return the line of links on a DAG's page."""
+    pages = {
+        "Models and versions": overview_page(),
+        "Approvals": approvals_page(),
+        "Calendar": calendar_page(),
+    }
+    return " · ".join(f"[{name}]({page})" for name, page in pages.items()) + "\n"
+
+
+def _described(what: str) -> str:
+    """Return the description of a field for which the plugin's page knows what there is: Airflow's form cannot know.
+
+    Its fields are made when the DAG file is read, and that asks no object store. The form shows the Markdown only where
+    there is no plain description.
+    """
+    return f"{what} [What there is, what is live and what is under way]({overview_page()})"

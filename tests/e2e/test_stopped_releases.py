@@ -8,6 +8,7 @@ from standardwebhooks import Webhook
 
 from include.sandbox.demo.chapters import answering_at_the_end
 from tests.support.e2e.endings import assert_on_stable, rolled_back_by
+from tests.support.e2e.release_files import ONE_AT_A_TIME
 from tests.support.e2e.stories import SIGNING_KEY, OnCallStory, OneAtATimeStory, OnGpuStory
 
 
@@ -39,6 +40,17 @@ def test_other_signature_is_refused_before_users(one_at_a_time: OneAtATimeStory)
     assert story.alone.state.outcome == "refused"
     assert story.alone.state.refused_by == "validate"
     assert story.alone.stage("canary") is None
+
+
+def test_a_refusal_is_told_in_short(one_at_a_time: OneAtATimeStory) -> None:
+    """The task's log shows one block and no traceback; the run is named after the version, and its note says why."""
+    story = one_at_a_time
+    assert "REFUSED: " in story.alone_log
+    assert f"/slipway/evidence/{ONE_AT_A_TIME}/3/" in story.alone_log
+    assert "Traceback" not in story.alone_log
+    assert '"error_detail"' not in story.alone_log
+    assert story.alone.run.run_id == f"{ONE_AT_A_TIME}-3-2"
+    assert story.alone_note.startswith(f"{ONE_AT_A_TIME} 3: refused by validate. ")
     assert story.service == story.service_after_second
     assert set(answering_at_the_end(story.traffic)) == {"1"}
 

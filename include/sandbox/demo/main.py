@@ -68,6 +68,7 @@ def _demo(console: Console, began: float, rate_rps: float, *, keep_up: bool) -> 
         )
         airflow = AirflowClient(settings.airflow_url, settings.airflow_user, settings.airflow_password)
         found = []
+        _print_address(console, settings)
         with traffic, Narrator(console) as narrator:
             story = Story(airflow, s3, settings.bucket, traffic, narrator)
             try:
@@ -93,10 +94,20 @@ def _print_ending(
             console.print(f"  - {escape(problem)}", soft_wrap=True)
         console.print(f"Logs: {settings.log_dir}", soft_wrap=True)
     if keep_up:
-        password = settings.airflow_home / "passwords.json"
+        _print_address(console, settings)
+    else:
         console.print(
-            f"Airflow: {settings.airflow_url}, user {settings.airflow_user}, password in {password}"
+            f"The dashboard was at {settings.dashboard_url}; it stays open after `make demo ARGS=--keep-up`.",
+            soft_wrap=True,
         )
+
+
+def _print_address(console: Console, settings: SandboxSettings) -> None:
+    password = settings.airflow_home / "passwords.json"
+    console.print(
+        f"Dashboard: {settings.dashboard_url} (user {settings.airflow_user}, password in {password})",
+        soft_wrap=True,
+    )
 
 
 @contextmanager

@@ -181,6 +181,11 @@ class SandboxSettings:
         """Airflow's UI and REST API."""
         return f"http://{LOOPBACK}:{self.ports.airflow}"
 
+    @property
+    def dashboard_url(self) -> str:
+        """The pages on which people follow releases; Airflow's sign-in opens them."""
+        return f"{self.airflow_url}/slipway/"
+
     def service_host(self, name: str, namespace: str = "models") -> str:
         """Return the Host header that reaches an InferenceService through the router."""
         return f"{name}.{namespace}.{self.domain}"

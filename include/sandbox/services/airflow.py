@@ -33,7 +33,7 @@ from include.sandbox.host.settings import (
 MIGRATION_TIMEOUT_S = 300
 COMPONENTS = ("scheduler", "triggerer", "dag_processor")
 # How many tasks run at once: each is a process of 150 MiB or so, and a laptop has few cores.
-PARALLELISM = 4
+PARALLELISM = 8
 
 # What releases need of Airflow wherever it runs; docker-compose.yaml and docs/settings.md have the same, by a test.
 NEEDED_OPTIONS: Mapping[str, Mapping[str, str]] = {

@@ -15,10 +15,12 @@ from include.model_release.four_eyes import is_other_person
 from include.model_release.operations.notices.of_release import approval_notice
 from include.model_release.record.kinds import Approved
 from include.model_release.reports.approval import approval_body
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.release_record.shown import shown_of
 from slipway.release_run import RELEASE_RUN_TEMPLATE
+from slipway.run_note import tell_release
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,6 +47,8 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
     """
 
     template_fields: Sequence[str] = ("release", "candidate_url", *ApprovalOperator.template_fields)
+    evidence_file = "validation.html"
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(
         self,
@@ -93,6 +97,8 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
                     dag_id=self.dag_id,
                 )
             )
+            asked = f"waits for a person before the {self.before}"
+            tell_release(context, self.release_run.model, self.release_run.version, asked)
             return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -100,7 +106,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
 
         :raises GateRefusedError: the person rejected the version.
         """
-        with airflow_failures(), recorded_stage(self.record, _STAGES[self.before], resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, _STAGES[self.before], resumed=True):
             by, comment = person_of(event)
             state = self.record.state()
             try:

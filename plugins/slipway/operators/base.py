@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput, TaskDeferred
 
 from include.model_release.errors import GateInconclusiveError, GateRefusedError, SlipwayError
 from include.model_release.record.kinds import StageFinished, StageStarted
+from slipway.extra_links import RELEASE_LINK, evidence_address
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.metrics.connection import DEFAULT_METRICS_CONN_ID
@@ -32,6 +33,9 @@ class ReleaseStep:
 
     release: str
     aws_conn_id: str
+    evidence_file: ClassVar[str] = ""
+    """What the step writes for a person to read, below the release's evidence; "": nothing of its own."""
+    operator_extra_links: Collection[BaseOperatorLink] = RELEASE_LINK
 
     @property
     def connections(self) -> Connections:
@@ -47,6 +51,10 @@ class ReleaseStep:
     def release_run(self) -> ReleaseRun:
         """The release run."""
         return self.parts.release_run
+
+    def page(self) -> str:
+        """Return the address of the page that shows what the step found; "" where it was given no release."""
+        return evidence_address(self)
 
     @property
     def store(self) -> ModelStoreHook:
@@ -90,7 +98,7 @@ class ReleaseOperator(ReleaseStep, BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Run the step; errors of a person's or of a gate are not tried again."""
-        with airflow_failures():
+        with airflow_failures(self.page):
             return self.run(context)
 
     def run(self, context: Context) -> Any:

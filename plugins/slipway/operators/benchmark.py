@@ -12,6 +12,7 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.gates.benchmark import BenchmarkResult, judge_benchmark, require_benchmark
 from include.model_release.spec.release_file import TextGeneration
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.hooks.triton import TritonHook
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
@@ -34,6 +35,8 @@ class BenchmarkModelOperator(ReleasePodOperator):
     """
 
     template_fields: Sequence[str] = ("staging", *ReleasePodOperator.template_fields)
+    evidence_file = "benchmark/verdict.json"
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(
         self, *, staging: str, triton_conn_id: str = TritonHook.default_conn_name, **kwargs: Any

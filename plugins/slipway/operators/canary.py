@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import ReleaseHeldError, SlipwayError
 from include.model_release.record.kinds import WeightIntended, WeightObserved
+from include.model_release.reports.canary.files import CANARY_PAGE
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.canary_watch import DEFER_GRACE_S, CanaryWatch
 from slipway.release_run import ReleaseRun
+from slipway.run_note import tell_release
 from slipway.traffic.raise_permit import RaisePermit
 from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.hold import HoldChangedTrigger
@@ -35,6 +38,8 @@ class ShiftTrafficOperator(ReleaseOperator):
     """
 
     template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "generation")
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(self, *, generation: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -47,12 +52,12 @@ class ShiftTrafficOperator(ReleaseOperator):
 
     def try_again(self, context: Context, event: Any = None) -> None:
         """Ask once more whether the canary may begin, after what held it has changed."""
-        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
             self._start(context)
 
     def resume_held(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Write down what was seen while the next step was held, and ask once more whether it may begin."""
-        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
             judge = self._watch.take_down(event, step, watched_s)
             self._begin(context, judge, step + 1, event["elapsed_s"])
 
@@ -63,11 +68,11 @@ class ShiftTrafficOperator(ReleaseOperator):
 
         :returns: the judge's state at the end, for who watches on until the promotion.
         """
-        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
             judge = self._watch.take_down(event, step, watched_s)
             if event["decision"] == "paused":
                 # Between two steps nobody watches: the users stay where they are, and the step before goes on.
-                self._begin(context, judge, max(0, step - 1))
+                self._begin(context, judge, max(0, step - 1), is_paused=True)
             elif event["decision"] != "advance":
                 self._watch.go_on(self, context, judge, step, event["elapsed_s"])
             elif step + 1 < len(self.release_run.spec.rollout.steps):
@@ -83,27 +88,39 @@ class ShiftTrafficOperator(ReleaseOperator):
     def _start(self, context: Context) -> None:
         release_run = self.release_run
         if release_run.stable is None:
-            self._deploy_first(release_run)
+            self._deploy_first(context, release_run)
             return
         self._begin(context, CanaryJudge(release_run.spec.rollout.analysis), 0)
 
-    def _begin(self, context: Context, judge: CanaryJudge, step: int, elapsed_s: float = 0.0) -> None:
+    def _begin(
+        self,
+        context: Context,
+        judge: CanaryJudge,
+        step: int,
+        elapsed_s: float = 0.0,
+        *,
+        is_paused: bool = False,
+    ) -> None:
         """Ask whether it may be done, write what is intended, then let the trigger do it.
 
         Where it is held, the step before goes on being watched and judged; before the first one there is nothing to
         watch.
 
         :param elapsed_s: how long the step before has been watched, where it is over already.
+        :param is_paused: whether a person wants the canary to stay there.
         """
         release_run = self.release_run
         planned = release_run.spec.rollout.steps[step]
         try:
             RaisePermit(self.store, release_run, self.parts.outbox).require(planned.weight)
         except ReleaseHeldError as held:
+            self._tell(context, f"waits before {planned.weight} %. {held.found or held.what}")
             if step == 0:
                 self._wait(held)
             self.log.info("the canary stays at its weight: %s", held)
             self._watch.go_on(self, context, judge, step - 1, elapsed_s, hold=True, method_name="resume_held")
+        where = f"{planned.weight} %, step {step + 1} of {len(release_run.spec.rollout.steps)}"
+        self._tell(context, f"paused by a person at {where}" if is_paused else f"canary at {where}")
         judge.begin_step(planned.weight, planned.bake_s)
         self.record.append(
             WeightIntended(
@@ -114,11 +131,12 @@ class ShiftTrafficOperator(ReleaseOperator):
         )
         self._watch.go_on(self, context, judge, step, 0.0)
 
-    def _deploy_first(self, release_run: ReleaseRun) -> None:
+    def _deploy_first(self, context: Context, release_run: ReleaseRun) -> None:
         """Ask whether the version may go live, write that it shall, then let the trigger bring it up."""
         try:
             RaisePermit(self.store, release_run, self.parts.outbox).require(100)
         except ReleaseHeldError as held:
+            self._tell(context, f"waits before the first deployment. {held.found or held.what}")
             self._wait(held)
         self.record.append(
             WeightIntended(weight=100, storage_uri=release_run.storage_uri, stable_storage_uri=None)
@@ -130,6 +148,10 @@ class ShiftTrafficOperator(ReleaseOperator):
             method_name="deployed",
             timeout=timedelta(seconds=release_run.spec.rollout.ready_timeout_s + DEFER_GRACE_S),
         )
+
+    def _tell(self, context: Context, told: str) -> None:
+        """Tell where the release stands, in the run's note."""
+        tell_release(context, self.release_run.model, self.release_run.version, told)
 
     def _wait(self, held: ReleaseHeldError) -> NoReturn:
         """Wait, in the triggerer, until what holds the release may have changed."""
@@ -148,7 +170,7 @@ class ShiftTrafficOperator(ReleaseOperator):
 
     def deployed(self, context: Context, event: dict[str, Any]) -> None:
         """Write down that the first version has all traffic."""
-        with airflow_failures(), recorded_stage(self.record, "canary", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "canary", resumed=True):
             if event["error"] is not None:
                 raise SlipwayError.from_dict(event["error"])
             self.record.append(WeightObserved(weight=100, traffic=event["traffic"]))
@@ -163,6 +185,8 @@ class HoldCanaryOperator(ReleaseOperator):
     """
 
     template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "generation", "judge")
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(self, *, until_task_id: str, judge: str, generation: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -184,7 +208,7 @@ class HoldCanaryOperator(ReleaseOperator):
 
     def resume(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Watch on, unless the person has answered."""
-        with airflow_failures(), recorded_stage(self.record, "hold", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "hold", resumed=True):
             judge = self._watch.take_down(event, step, watched_s)
             if not self._is_answered(context):
                 self._watch.go_on(self, context, judge, step, event["elapsed_s"], hold=True)

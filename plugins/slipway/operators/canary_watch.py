@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.log_lines import window_line
 from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import (
     CanaryEndedError,
@@ -17,7 +18,7 @@ from include.model_release.errors import (
 )
 from include.model_release.operations.notices.of_release import inconclusive_after_s, inconclusive_notice
 from include.model_release.record.events import PendingEvent
-from include.model_release.record.kinds import RollbackStarted
+from include.model_release.record.kinds import RollbackStarted, WindowJudged
 from include.model_release.rollout.holder_identity import Stage
 from slipway.operators.base import attempt_of
 from slipway.release_context import Connections, ReleaseContext
@@ -49,6 +50,7 @@ class CanaryWatch:
         self._connections = connections
         self._stage: Stage = stage
         self._generation = int(generation) if generation.isdecimal() else None
+        self._windows: list[str] = []
 
     def go_on(
         self,
@@ -69,6 +71,9 @@ class CanaryWatch:
         """
         release_run = self._parts.release_run
         rollout = release_run.spec.rollout
+        # The next trigger's log takes the place of the last one's.
+        for line in self._windows:
+            log.info(line)
         # A name of its own: a task that is run again must not take over what its predecessor has judged.
         state = WatchState(secrets.token_hex(8), judge.to_json(), elapsed_s)
         operator.defer(
@@ -109,6 +114,7 @@ class CanaryWatch:
         """
         for seen in _seen(event):
             self._write_down(seen)
+        self._windows = _window_lines(event)
         if event["error"] is not None:
             raise SlipwayError.from_dict(event["error"])
         if event["decision"] == "roll_back":
@@ -139,13 +145,23 @@ class CanaryWatch:
     def _write_down(self, seen: PendingEvent) -> None:
         """Append what the trigger saw, under the time at which it saw it."""
         self._parts.record.append(seen.data, at=seen.at)
-        document = seen.data.to_document()
-        log.info("%s: %s", seen.kind, document.get("verdict") or document)
 
 
 def _seen(event: dict[str, Any]) -> list[PendingEvent]:
     """Return what the trigger saw and did, for the record."""
     return [PendingEvent.from_document(document) for document in event["events"]]
+
+
+def _window_lines(event: dict[str, Any]) -> list[str]:
+    """Return the lines about the windows that the trigger has judged, as it logged them itself."""
+    try:
+        return [
+            window_line(Verdict.from_dict(seen.data.verdict), seen.at)
+            for seen in _seen(event)
+            if isinstance(seen.data, WindowJudged)
+        ]
+    except (ValueError, KeyError, TypeError, SlipwayError) as error:  # a line in a log is worth no failure
+        return [f"the windows cannot be shown: {type(error).__name__}: {error}"]
 
 
 def _refused(release_run: ReleaseRun, event: dict[str, Any]) -> GateRefusedError:

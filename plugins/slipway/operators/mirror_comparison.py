@@ -22,6 +22,7 @@ from include.model_release.gates.mirror_comparison import (
 )
 from include.model_release.reports.mirror_page import render_mirror_html
 from include.model_release.spec.release_file import MirrorComparison
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.hooks.ingress import IngressHook
 from slipway.hooks.mirror_comparison import MirrorComparisonHook
@@ -63,6 +64,8 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
     """
 
     template_fields: Sequence[str] = ("preview", "manifest_sha256", *ReleasePodOperator.template_fields)
+    evidence_file = "mirror.html"
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(
         self,
@@ -94,7 +97,7 @@ class RunMirrorComparisonOperator(ReleasePodOperator):
             stage = recorded_stage(
                 self.record, "mirror", leaves_out=_LEAVES_OUT, manifest_sha256=self.manifest_sha256
             )
-            with airflow_failures(), stage:
+            with airflow_failures(self.page), stage:
                 self._keep(release_run, not_compared(why), None)
         else:
             super().execute(context)

@@ -15,13 +15,14 @@ from include.model_release.rollout.lease import TEXT_LIMIT, Lease
 from include.model_release.rollout.pause import PauseOutcome, pause_outcome
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, require_known
+from slipway.airflow_run import triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
-from slipway.operators.release import triggered_by
 from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
+from slipway.run_note import tell_act
 from slipway.traffic.reconciler import observe_service
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class PauseCanaryOperator(BaseOperator):
                 noted = lease.pause(reason[:TEXT_LIMIT])
                 told = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
         self.log.info(told)
+        tell_act(context, params["model"], told)
         return told
 
     def _held(self, spec: ReleaseSpec) -> str:

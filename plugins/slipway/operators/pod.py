@@ -89,7 +89,7 @@ class ReleasePodOperator(ReleaseStep, BaseOperator):
     def execute(self, context: Context) -> Any:
         """Start the pod and wait for it."""
         release_run = self.release_run
-        with airflow_failures():
+        with airflow_failures(self.page):
             pod = self.describe(release_run)
             with self._recorded(pod):
                 needless = pod.needless()
@@ -102,7 +102,7 @@ class ReleasePodOperator(ReleaseStep, BaseOperator):
     def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
         """Go on when the pod has ended; `KubernetesPodOperator` defers to this name."""
         release_run = self.release_run
-        with airflow_failures():
+        with airflow_failures(self.page):
             pod = self.describe(release_run)
             with self._recorded(pod, resumed=True):
                 self._finish(pod, release_run, lambda execution: execution.resume(context, event))

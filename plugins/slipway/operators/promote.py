@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from include.model_release.canary.judge import CanaryJudge
 from include.model_release.errors import CanaryPausedError, ReleaseHeldError
 from include.model_release.record.kinds import Promoted, WeightObserved
+from include.model_release.reports.canary.files import CANARY_PAGE
 from include.model_release.rollout.holder_identity import Stage
 from include.model_release.rollout.next_action import Promote
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseOperator, attempt_of, recorded_stage
 from slipway.operators.canary_watch import CanaryWatch
+from slipway.run_note import tell_release
 from slipway.traffic.lease_holder import LeaseHolder
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.raise_permit import RaisePermit
@@ -39,6 +42,8 @@ class PromoteOperator(ReleaseOperator):
     """
 
     template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "generation", "judge")
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(self, *, judge: str = "", generation: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -59,7 +64,7 @@ class PromoteOperator(ReleaseOperator):
 
     def resume(self, context: Context, event: dict[str, Any], step: int, watched_s: float = 0.0) -> None:
         """Write down what was seen during the pause, and try again."""
-        with airflow_failures(), recorded_stage(self.record, "promote", resumed=True):
+        with airflow_failures(self.page), recorded_stage(self.record, "promote", resumed=True):
             self._promote(context, self._watch.take_down(event, step, watched_s), event["elapsed_s"])
 
     @cached_property
@@ -73,6 +78,8 @@ class PromoteOperator(ReleaseOperator):
             RaisePermit(self.store, release_run, self.parts.outbox).require(100)
         except ReleaseHeldError as held:
             self.log.info("the promotion waits: %s", held)
+            told = f"waits before the promotion. {held.found or held.what}"
+            tell_release(context, release_run.model, release_run.version, told)
             self._watch.go_on(self, context, judge, last, elapsed_s, hold=True)
         state = self.record.state()
         lease_holder = LeaseHolder(self.parts.lease, release_run, _STAGE, attempt_of(context))
@@ -83,6 +90,8 @@ class PromoteOperator(ReleaseOperator):
                 reached = live.reach(Promote(release_run.storage_uri), lease_holder=lease_holder)
         except CanaryPausedError as paused:
             self.log.info("the promotion waits: %s", paused.in_short())
+            told = "the promotion waits: a person has paused the canary"
+            tell_release(context, release_run.model, release_run.version, told)
             self._watch.go_on(self, context, judge, last, 0.0, hold=True, until_resumed=True)
             return
         traffic = dict(reached.observed.traffic) if reached.observed else {}

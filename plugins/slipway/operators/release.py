@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.configuration import conf
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from include.model_release.admission import (
     require_newer,
@@ -24,26 +22,32 @@ from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
 from include.model_release.operations.notices.of_release import held_notice, outcome_notice, started_notice
 from include.model_release.operations.rejection import rejection_due
+from include.model_release.operations.run_notes import outcome_text, started_text
 from include.model_release.record.conclusion import concluded
 from include.model_release.record.events import Outcome, RecordError
 from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted
 from include.model_release.record.requirements import requirements_of
 from include.model_release.record.state import ReleaseState
-from include.model_release.reports.canary.files import canary_files
+from include.model_release.reports.canary.files import CANARY_PAGE, canary_files
 from include.model_release.rollout.lease_terms import require_lease_outlasts_take_over
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
-from slipway.failures import airflow_failures
+from slipway.airflow_run import model_lock, triggered_by
+from slipway.extra_links import EVIDENCE_LINKS
+from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
+from slipway.page_addresses import release_page
+from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_outbox, make_service, make_store
 from slipway.release_record.history import ModelHistory, is_taken_back
 from slipway.release_record.holds import HoldReader
-from slipway.release_record.lock import LockOwner, ReleaseLock
+from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
+from slipway.run_note import tell_release
 from slipway.traffic.reconciler import observe_service
 from slipway.training_configs import require_stateless_source
 from slipway.triggers.hold import HoldChangedTrigger
@@ -91,7 +95,15 @@ class AdmitReleaseOperator(BaseOperator):
         :param told: what holds the release, where people have been told so.
         """
         params = context["params"]
-        with airflow_failures():
+        try:
+            return self._admitted(context, told)
+        except PlainFailure as failure:
+            tell_release(context, params.get("model"), params.get("version"), f"not started: {failure}")
+            raise
+
+    def _admitted(self, context: Context, told: str) -> dict[str, Any]:
+        params = context["params"]
+        with airflow_failures(lambda: release_page(params.get("model"), params.get("version"))):
             require_known(params, RELEASE_PARAMETERS)
             spec = self._spec(params, triggered_by(context))
             require_lease_outlasts_take_over(
@@ -107,12 +119,14 @@ class AdmitReleaseOperator(BaseOperator):
             lock = model_lock(store, spec.model, context)
             holder = lock.acquire(owner)
             if holder != owner:
-                return self._wait_or_refuse(spec, holder)
+                return self._wait_or_refuse(spec, version, holder, context)
             try:
-                return self._admit(store, spec, version, context)
+                admitted = self._admit(store, spec, version, context)
             except BaseException:
                 lock.release(owner)
                 raise
+            keep_current(store.with_answer_limit, spec.model, [version])
+            return admitted
 
     def _spec(self, params: Mapping[str, Any], who: str | None) -> ReleaseSpec:
         """Return the release file with what the form changed in it.
@@ -180,13 +194,18 @@ class AdmitReleaseOperator(BaseOperator):
         if isinstance(error, ReleaseNotNowError):
             raise error
         self.log.info("%s", error)
+        tell_release(context, spec.model, version, f"waits. {hold.told}")
         changed = HoldChangedTrigger.of(self.bucket, spec.model, version, windows, self.aws_conn_id)
         self.defer(trigger=changed, method_name="execute", kwargs={"told": hold.told})
 
-    def _wait_or_refuse(self, spec: ReleaseSpec, holder: LockOwner) -> dict[str, Any]:
+    def _wait_or_refuse(
+        self, spec: ReleaseSpec, version: int, holder: LockOwner, context: Context
+    ) -> dict[str, Any]:
         """Another run holds the model's lock: the release file says what then. Retention holds it for moments only."""
         if spec.rollout.on_concurrent_release == "queue" or holder.dag_id == RETENTION_DAG_ID:
-            self.log.info("waiting for release %s (version %s)", holder.release_id, holder.version)
+            waits = f"waits for release {holder.release_id} (version {holder.version})"
+            self.log.info(waits)
+            tell_release(context, spec.model, version, waits)
             freed = LockFreedTrigger(
                 bucket=self.bucket, model=spec.model, holder=holder.release_id, aws_conn_id=self.aws_conn_id
             )
@@ -206,6 +225,8 @@ class AdmitReleaseOperator(BaseOperator):
         record = ReleaseRecord(store, spec.model, version, release_id)
         state = record.state() if record.started() else None
         require_not_rejected(state)
+        if state is not None:
+            record.require_own(getattr(context.get("dag_run"), "run_after", None))
         stable = self._stable(spec)
         if not params.get("force"):
             require_unreleased(spec.model, version, state)
@@ -232,6 +253,7 @@ class AdmitReleaseOperator(BaseOperator):
             notice = started_notice(release_id, spec, version, started, at=datetime.now(UTC))
             make_outbox(self.bucket, spec, self.aws_conn_id).tell(notice)
             record.append(started)
+            tell_release(context, spec.model, version, started_text(started.triggered_by, started.reason))
             asked = {key: value for key, value in dict(params).items() if value is not None}
             # Whole, with every default: what a default was on that day is part of the explanation.
             whole = {**release_run.model_dump(mode="json"), "spec": release_run.spec.model_dump(mode="json")}
@@ -268,6 +290,9 @@ class ConcludeReleaseOperator(ReleaseOperator):
     :param wanted: the outcome that makes a green run.
     """
 
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
+
     def __init__(self, *, wanted: Outcome = "promoted", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.wanted = wanted
@@ -287,10 +312,12 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise
         self._write_canary_evidence()
         lock.release(owner)
-        told = f"{release_run.model} version {release_run.version}: {state.outcome}. {state.reason or ''}".strip()
+        keep_current(self.store.with_answer_limit, release_run.model, [release_run.version])
+        told, why = f"{release_run.model} version {release_run.version}: {state.outcome}.", state.reason or ""
+        tell_release(context, release_run.model, release_run.version, outcome_text(state))
         if state.outcome != self.wanted:
-            raise AirflowFailException(told)
-        self.log.info(told)
+            raise PlainFailure(told, why=why, page=self.page())
+        self.log.info("%s", f"{told} {why}".strip())
 
     def _concluded(self, who: str | None, dag_id: str) -> ReleaseState:
         """Return what became of the release, after its last event was written.
@@ -346,30 +373,5 @@ class ConcludeReleaseOperator(ReleaseOperator):
         for name, (content, content_type) in files.items():
             key = f"{self.release_run.evidence_prefix}{name}"
             self.store.write(key, content.encode(), content_type=content_type)
-            self.log.info("evidence: %s", self.release_run.uri(key))
-
-
-def triggered_by(context: Context) -> str | None:
-    """Return the name of the person who started the run; None where an event or a schedule did."""
-    return getattr(context.get("dag_run"), "triggering_user_name", None)
-
-
-def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:
-    """Return the model's lock; an owner is alive while its DAG run is."""
-
-    def is_running(owner: LockOwner) -> bool:
-        try:
-            return context["ti"].get_dagrun_state(owner.dag_id, owner.release_id) in ("queued", "running")
-        except AirflowRuntimeError as error:
-            if is_missing_run(error):
-                return False
-            raise
-
-    return ReleaseLock(store, model, is_running)
-
-
-def is_missing_run(error: AirflowRuntimeError) -> bool:
-    """Return whether Airflow's API said that there is no such run: it was deleted, so it cannot be under way."""
-    return (
-        isinstance(error.error.detail, dict) and error.error.detail.get("status_code") == HTTPStatus.NOT_FOUND
-    )
+        if files:
+            self.log.info("evidence: %s", self.page())

@@ -9,8 +9,10 @@ from include.model_release.record.kinds import (
     CandidateVerified,
 )
 from include.model_release.record.state import ReleaseState
+from include.model_release.reports.canary.files import CANARY_PAGE
 from include.model_release.rollout.next_action import RollBack, Withdraw
 from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.registry.verification import require_published_repository
 from slipway.rollback_address import RollbackAddress
@@ -68,6 +70,9 @@ class RestoreStableOperator(ReleaseOperator):
     else. The record, the metrics and the rest of the release run come when users are safe. What is wrong with them
     fails the task, loudly, and undoes nothing.
     """
+
+    evidence_file = CANARY_PAGE
+    operator_extra_links = EVIDENCE_LINKS
 
     def run(self, context: Context) -> None:
         """Take users off a canary under way; without one, only the record can tell whether there is anything to do."""

@@ -23,10 +23,10 @@ from include.model_release.rollout.next_action import RollBack
 from include.model_release.rollout.observation import STABLE_URI, Observed
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import ROLLBACK_PARAMETERS, require_known
+from slipway.airflow_run import model_lock, triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
-from slipway.operators.release import model_lock, triggered_by
 from slipway.operators.revalidation.live_look import LiveLook
 from slipway.registry.registry import ModelRegistry
 from slipway.registry.signing import signing_key_of
@@ -35,6 +35,7 @@ from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.lock import LockOwner
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_run import ReleaseRun, StableVersion
+from slipway.run_note import tell_release
 from slipway.traffic.live_service import LiveService
 from slipway.traffic.reconciler import observe_service, reconcile
 from slipway.traffic.rollback import Rollback
@@ -101,7 +102,15 @@ class NameRollbackOperator(BaseOperator):
                 self._open(context, spec, release_run, waited)
                 tried = None if params.get("emergency") else _tried(release_run)
             context["ti"].xcom_push(key=TRIED, value=tried)
+            self._tell(context, release_run)
             return release_run.model_dump(mode="json")
+
+    def _tell(self, context: Context, release_run: ReleaseRun) -> None:
+        """Tell what is done, in the run's note; the conclusion replaces it."""
+        to = "" if release_run.stable is None else f" to version {release_run.stable.version}"
+        who = triggered_by(context) or "nobody's word"
+        told = f"rollback{to} started by {who}: {context['params']['reason']}"
+        tell_release(context, release_run.model, release_run.version, told)
 
     def _require_quiet(self, context: Context, spec: ReleaseSpec) -> None:
         """A rollback that no person has asked for ends no release that is under way.

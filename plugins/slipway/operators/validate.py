@@ -26,6 +26,7 @@ from include.model_release.reports.signature_report import (
 )
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
+from slipway.extra_links import EVIDENCE_LINKS
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.operators.staging import StagedModel, Staging
@@ -46,6 +47,8 @@ class ValidateModelOperator(ReleaseOperator):
     """
 
     template_fields: Sequence[str] = ("staging", *ReleaseOperator.template_fields)
+    evidence_file = "validation.html"
+    operator_extra_links = EVIDENCE_LINKS
 
     def __init__(
         self, *, staging: str, triton_conn_id: str = TritonHook.default_conn_name, **kwargs: Any
@@ -137,7 +140,7 @@ class ValidateModelOperator(ReleaseOperator):
         self.store.write_json(f"{prefix}validation.json", report)
         page = render_report_html(report).encode()
         self.store.write(f"{prefix}validation.html", page, content_type="text/html; charset=utf-8")
-        self.log.info("report: %s", release_run.uri(f"{prefix}validation.html"))
+        self.log.info("report: %s", self.page())
 
     def _keep_answers(self, release_run: ReleaseRun, answers: np.ndarray) -> None:
         """Keeps what `model_revalidation` holds the live version's answers against, for as long as it is live."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from include.model_release.errors import StoreUnavailableError
+from include.model_release.errors import StoreUnavailableError, UserError
 from include.model_release.record.events import Event, EventWriter, RecordError
 from include.model_release.record.fold import fold
 from include.model_release.record.kinds import EventData, WindowJudged
@@ -15,6 +15,7 @@ from slipway.release_record.record_reader import EVENT_LIMIT_BYTES, RecordReader
 
 # Each attempt that fails is another writer's success; more than so many in a row is no crowd of tasks.
 _ATTEMPTS = 100
+_CLOCKS_DIFFER = timedelta(hours=1)
 
 
 class ReleaseRecord:
@@ -51,6 +52,21 @@ class ReleaseRecord:
         :raises RecordError: there are none, or one is missing or cannot be right.
         """
         return fold(self.events())
+
+    def require_own(self, started: datetime | None) -> None:
+        """Refuse a run id under which an earlier run has written: what it left would be taken for this one's.
+
+        :param started: when Airflow made this run; None: not known. A run that is cleared keeps that time.
+        :raises UserError: there is one.
+        """
+        before = [one for one in self.events() if one.release_id == self.release_id] if started else []
+        if started and before and before[0].at < started - _CLOCKS_DIFFER:
+            raise UserError(
+                f"the run id {self.release_id!r} was used before",
+                expected="a run id of its own for each release of a version",
+                found=f"events of it in the record from {before[0].at:%Y-%m-%d} on, which Airflow has forgotten",
+                remedy="start it under another run id (in the form: Advanced Options)",
+            )
 
     def append(self, data: EventData, *, at: datetime | None = None) -> Event:
         """Add an event after the last one; if another writer takes the place, after that.

@@ -14,10 +14,12 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from include.model_release.canary.judge import CanaryJudge
+from include.model_release.canary.log_lines import step_line, window_line
 from include.model_release.canary.plan import Decision, decide, exposure_spent, wants_golden_replay
 from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import CanaryEndedError, CanaryPausedError, SlipwayError
 from include.model_release.metrics.samples import Window
+from include.model_release.read_model.live_fold import Watched
 from include.model_release.record.events import PendingEvent
 from include.model_release.record.kinds import (
     EventData,
@@ -28,6 +30,7 @@ from include.model_release.record.kinds import (
 )
 from include.model_release.spec.rollout.plan import CanaryPlan
 from slipway.metrics.source import MetricsSource
+from slipway.read_model.live_writer import LiveTeller
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import JournalKeeper, WatchState
 from slipway.traffic.shield import CanaryShield
@@ -57,6 +60,7 @@ class StepWatch:
 
     :param state: where the step stands; a watch of the same name that was broken off is gone on with.
     :param cluster: the step's weight and lease.
+    :param live: has pages told after every window; it is waited for by nobody.
     :param hold: only watch and report, whatever the step's time.
     :param until_resumed: only watch while the canary is paused.
     """
@@ -73,13 +77,14 @@ class StepWatch:
         metrics: MetricsSource,
         journal: JournalKeeper,
         replay: GoldenReplay,
+        live: LiveTeller,
         hold: bool = False,
         until_resumed: bool = False,
     ) -> None:
         self._release_run = release_run
-        self._plan, self._step = plan, plan.steps[step]
+        self._plan, self._step, self._number = plan, plan.steps[step], step
         self._cluster, self._shield, self._journal, self._replay = cluster, shield, journal, replay
-        self._hold, self._until_resumed = hold, until_resumed
+        self._live, self._hold, self._until_resumed = live, hold, until_resumed
         self._reader = WindowReader(
             metrics,
             plan.window_s,
@@ -88,6 +93,8 @@ class StepWatch:
             on_unwatched=lambda window: self.judge.count_unjudged(window),
         )
         self._stable = self._candidate = ""
+        self._seen_weight: int | None = None
+        self._told = self._told_pause = ""
         self._take_over(state)
 
     async def run(self) -> StepEnd:
@@ -117,18 +124,26 @@ class StepWatch:
 
     async def _bake(self) -> tuple[Decision, str]:
         """Bring the candidate to the step's weight and watch it there."""
+        self._show(self.judge.standing())
         observed = await self._cluster.reach_weight()
         self._stable = observed.stable_revision
         self._candidate = observed.revision_of(self._release_run.storage_uri)
+        self._seen_weight = observed.traffic.get(self._candidate)
         self._reader.begin(self._stable, self._candidate)
         if self.elapsed_s == 0:
+            plan, step = self._plan, self._step
+            steps, seen = len(plan.steps), self._seen_weight
+            log.info(step_line(self._number, steps, step.weight, seen, step.bake_s, plan.window_s))
             self._tell(WeightObserved(weight=self._step.weight, traffic=dict(observed.traffic)))
+        self._show(self.judge.standing())
         decision, verdict = await self._watch()
         reason = exposure_spent(verdict, self._plan, self.judge.unjudged) or verdict.reason
         if verdict.status == "inconclusive" and self._replay.obstacle:
             reason += f" No golden requests were replayed: {self._replay.obstacle}."
         if decision in ("advance", "roll_back"):
             self._tell_step(verdict, reason)
+        if decision in ("advance", "hold"):
+            self._show(verdict, decision)
         return decision, reason
 
     async def _take_back(self, reason: str, by: str) -> None:
@@ -136,6 +151,7 @@ class StepWatch:
         tries on; it makes no other decision of this one.
         """
         stable_uri = "" if self._release_run.stable is None else self._release_run.stable.storage_uri
+        log.warning("the users are taken back, by %s%s", by, "" if by == "judge" else f": {reason}")
         self._tell(RollbackStarted(reason=reason, by=by, stable_storage_uri=stable_uri))
         try:
             observed = await self._shield.take_to_zero()
@@ -143,7 +159,10 @@ class StepWatch:
             log.error("the candidate could not be taken to weight 0: %s", error)
         else:
             if observed is not None:
+                log.info("the candidate has no users any more: weight 0 is seen in the traffic")
+                self._seen_weight = 0
                 self._tell(WeightObserved(weight=0, traffic=dict(observed.traffic)))
+        self._show(self.judge.standing(), "roll_back")
         self._journal.save(self._state())
         await self._journal.is_saved(SAVE_LIMIT_AFTER_ROLLBACK_S)
 
@@ -186,6 +205,7 @@ class StepWatch:
             if decision == "roll_back":
                 return decision, verdict
             self._journal.save(self._state())
+            self._show(verdict)
             if decision == "continue" and not self._until_resumed and time.monotonic() < report_at:
                 if window is not None:
                     self._cluster.keep_up(look_too=True)
@@ -221,8 +241,12 @@ class StepWatch:
 
     def _decide(self, verdict: Verdict) -> Decision:
         """Return what the plan says."""
-        if self._cluster.paused:
-            log.info("the canary is paused: %s", self._cluster.paused)
+        if self._cluster.paused != self._told_pause:
+            self._told_pause = self._cluster.paused
+            log.info(
+                "%s",
+                f"the canary is paused: {self._told_pause}" if self._told_pause else "the canary goes on",
+            )
         return decide(
             verdict, self.elapsed_s, self._step, self._plan, self.judge.unjudged, held=self._is_held
         )
@@ -268,9 +292,38 @@ class StepWatch:
                 first_bad_at=first_bad_at,
             )
         )
+        self._live.judged(verdict)
+        log.info(window_line(verdict, self.events[-1].at))
+        if verdict.status != self._told:
+            self._told = verdict.status
+            log.info("%s: %s", verdict.status, verdict.reason)
         return verdict
 
+    def _show(self, verdict: Verdict, decision: str = "") -> None:
+        """Have pages told where the step stands; users come first, so never before what protects them.
+
+        :param decision: at the end of the step.
+        """
+        release_run = self._release_run
+        self._live.tell(
+            Watched(
+                model=release_run.model,
+                version=release_run.version,
+                release_id=release_run.release_id,
+                step=self._number,
+                weight_observed=self._seen_weight,
+                elapsed_s=self.elapsed_s,
+                held=self._hold,
+                paused=self._cluster.paused,
+                decision=decision,
+                verdict=verdict,
+                unjudged=self.judge.unjudged,
+            )
+        )
+
     def _tell_step(self, verdict: Verdict, reason: str) -> None:
+        why = "" if reason == verdict.reason else f". {reason}"  # the verdict's own was told with it
+        log.info("the step at %s %% is over: %s%s", self._step.weight, verdict.status, why)
         totals = verdict.statistics.step
         self._tell(
             StepFinished(

@@ -10,6 +10,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from include.model_release.errors import SlipwayError
 from include.model_release.rollout.holder_identity import Stage
 from slipway.hooks.ingress import IngressHook
+from slipway.read_model.live_writer import LiveObject, LiveTeller
 from slipway.release_context import Connections, ReleaseContext
 from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
 from slipway.traffic.lease_holder import LeaseHolder
@@ -20,6 +21,13 @@ from slipway.triggers.timing import Pace
 
 # Of one request about the watch's journal.
 STORE_TIMEOUT_S = 2.0
+
+
+class _Seen(dict[str, Any]):
+    """What the trigger saw; Airflow logs it when it fires, and a person reads on in that log."""
+
+    def __repr__(self) -> str:
+        return f"{self['decision']}, {len(self['events'])} events for the record"
 
 
 class CanaryStepTrigger(BaseTrigger):
@@ -104,13 +112,13 @@ class CanaryStepTrigger(BaseTrigger):
             failure = error.to_dict()
         await pace.until_due()
         yield TriggerEvent(
-            {
-                "decision": decision,
-                "judge": watch.judge.to_json(),
-                "elapsed_s": watch.elapsed_s,
-                "events": [seen.to_document() for seen in watch.events],
-                "error": failure,
-            }
+            _Seen(
+                decision=decision,
+                judge=watch.judge.to_json(),
+                elapsed_s=watch.elapsed_s,
+                events=[seen.to_document() for seen in watch.events],
+                error=failure,
+            )
         )
 
     async def on_kill(self) -> None:
@@ -146,6 +154,7 @@ class CanaryStepTrigger(BaseTrigger):
             metrics=parts.make_metrics(),
             journal=JournalKeeper(journal),
             replay=GoldenReplay(release_run, parts.registry, IngressHook()),
+            live=LiveTeller(LiveObject(parts.make_store(STORE_TIMEOUT_S), plan)),
             hold=self.hold,
             until_resumed=self.until_resumed,
         )

@@ -1,30 +1,43 @@
-"""The routes of this project in Airflow's API server."""
+"""The application that Airflow mounts at `/slipway`: its routers, who may ask them, and how it answers."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect
+from fastapi import APIRouter, Depends, FastAPI
 
-from include.model_release.errors import WebhookRefusedError
-from include.model_release.operations.registry_webhook import BODY_LIMIT_BYTES, read_delivery
+from slipway.web import json_api, static_files
+from slipway.web.access import may_read, signed_in
+from slipway.web.acts import router as acts
+from slipway.web.answers import add_error_answers
+from slipway.web.audit import routes as audit
+from slipway.web.headers import SecurityHeaders
+from slipway.web.pages import calendar, diff, evidence, model, overview, runs
 from slipway.web.prompt import start_syncs, webhook_secret
-
-log = logging.getLogger(__name__)
-
-WEBHOOK_PATH = "/webhooks/mlflow"
-BODY_LIMIT_S = 10.0
-"""How long a request may take to send its body."""
+from slipway.web.release import approvals
+from slipway.web.release import page as release_pages
+from slipway.web.webhook import make_webhook_router
 
 
-class _OversizedError(Exception):
-    """A body is larger than it may be."""
+def routers() -> Sequence[APIRouter]:
+    """Return every router of pages and of the JSON API: who adds one adds it here.
+
+    Each of them asks `may_read` before anything else, so no route can forget it. What a route asks beyond that (an
+    act, the audit), it names itself.
+    """
+    return (
+        acts.router,
+        release_pages.router,
+        approvals.router,
+        overview.router,
+        model.router,
+        diff.router,
+        evidence.router,
+        calendar.router,
+        runs.router,
+        audit.router,
+        json_api.router,
+    )
 
 
 def make_app(
@@ -37,48 +50,10 @@ def make_app(
     """
     # Nobody needs a description of it, least of all one that is open to everybody.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-
-    def take(headers: dict[str, str], body: bytes) -> list[str]:
-        delivery = read_delivery(headers, body, secret(), time.time())
-        return (
-            []
-            if delivery.registered_model is None
-            else start(delivery.registered_model, delivery.delivery_id)
-        )
-
-    @app.post(WEBHOOK_PATH)
-    async def mlflow_webhook(request: Request) -> JSONResponse:
-        """Start the syncs of the registered model that a signed webhook of MLflow names."""
-        try:
-            async with asyncio.timeout(BODY_LIMIT_S):
-                body = await _read(request)
-        except _OversizedError:
-            return JSONResponse({"detail": "too large"}, 413)
-        except (TimeoutError, ClientDisconnect):
-            return JSONResponse({"detail": "too slow"}, 408)
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        try:
-            started = await run_in_threadpool(take, headers, body)
-        except WebhookRefusedError as error:
-            # Who asks learns nothing; who reads the log does.
-            log.info("a webhook was refused: %s", error)
-            return JSONResponse({"detail": "not signed as it should be"}, 401)
-        except Exception:  # MLflow sends it again; the schedule repairs what is lost
-            log.exception("a webhook could not be taken")
-            return JSONResponse({"detail": "not now"}, 503)
-        return JSONResponse({"started": started}, 202)
-
+    add_error_answers(app)
+    app.add_middleware(SecurityHeaders)
+    app.include_router(make_webhook_router(secret, start))
+    app.include_router(static_files.router, dependencies=[Depends(signed_in)])
+    for router in routers():
+        app.include_router(router, dependencies=[Depends(may_read)])
     return app
-
-
-async def _read(request: Request) -> bytes:
-    """Return the body; it is not read where it says, or turns out, to be too large."""
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and (len(told) > 12 or int(told) > BODY_LIMIT_BYTES):
-        raise _OversizedError
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > BODY_LIMIT_BYTES:
-            raise _OversizedError
-    return bytes(body)

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from moto.server import ThreadedMotoServer
 
+import tests.support.airflow_home  # noqa: F401 - before Airflow is imported
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
 from include.model_release.tensors import ModelSignature, TensorSpec
-from include.sandbox.services.object_store import make_conditional_writes_atomic
 from tests.support.store.connections import LOOPBACK, aws_connection, free_port, make_bucket
+from tests.support.store.moto_server import moto_server
 from tests.support.store.publication import Publication
-
-# Airflow reads its home when it is first imported, which the test modules beside this file do.
-_home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
-if "airflow" not in sys.modules:
-    os.environ["AIRFLOW_HOME"] = _home.name
-    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 if TYPE_CHECKING:
     from slipway.hooks.s3_store import ModelStoreHook
@@ -37,14 +28,8 @@ _bucket_numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """The address of moto's server; its conditional writes are made atomic, as S3's are."""
-    make_conditional_writes_atomic()
-    server = ThreadedMotoServer(LOOPBACK, 0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
+    with moto_server() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ RELEASE_LIMIT_S = 420.0
 
 _ISVC = ("serving.kserve.io", "v1beta1", NAMESPACE, "inferenceservices")
 _LEASES = (lease.GROUP, lease.API_VERSION, NAMESPACE, lease.PLURAL)
-_POLL_S = 0.5
+_POLL_S = 1.0
 _LOOKS_BEFORE_AN_ANSWER = 6
 
 Found = TypeVar("Found")

@@ -141,7 +141,8 @@ def _was_left_alone(sandbox: RunningSandbox) -> bool:
 class OneAtATimeStory:
     """Version 2 is stopped by a person in its canary; 3 is refused beside it, and again, for its signature, alone.
 
-    `told` is what a webhook was sent meanwhile, while another receiver of the same notices hangs.
+    `told` is what a webhook was sent meanwhile, while another receiver of the same notices hangs. `alone_log` is what
+    the task logged that refused version 3, `alone_note` the note of its run.
     """
 
     beside: DagRun
@@ -151,6 +152,8 @@ class OneAtATimeStory:
     locks_after: list[str]
     service_after_second: Observed
     alone: Ended
+    alone_log: str
+    alone_note: str
     service: Observed
     traffic: Traffic
     told: list[Received]
@@ -200,10 +203,20 @@ def _one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
         locks_after=locks_after,
         service_after_second=service_after_second,
         alone=alone,
+        alone_log=sandbox.task_logs(RELEASE_DAG, "staging.validate", alone.run.run_id),
+        alone_note=sandbox.wait(
+            lambda: _outcome_note(sandbox, alone.run.run_id), "the run's note tells the outcome"
+        ),
         service=service,
         traffic=clients.traffic(),
         told=[],
     )
+
+
+def _outcome_note(sandbox: RunningSandbox, run_id: str) -> str | None:
+    """Return a run's note once it tells that the release was refused."""
+    note = sandbox.airflow.ask(sandbox.airflow.dag_runs.get_dag_run, RELEASE_DAG, run_id).note or ""
+    return note if ": refused" in note else None
 
 
 @dataclass(frozen=True)

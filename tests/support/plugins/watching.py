@@ -6,10 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, cast
 
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
+from slipway.read_model.live_writer import LiveObject, LiveTeller
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import CanaryJournal, JournalKeeper, WatchState
 from slipway.traffic.golden_replay import GoldenReplay
@@ -19,6 +21,7 @@ from slipway.traffic.step_cluster import CanaryCluster
 from slipway.traffic.step_watcher import StepWatch
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from include.model_release.read_model.live_fold import Watched
 from include.model_release.record.events import PendingEvent
 from include.model_release.rollout.lease import Lease
 from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
@@ -30,6 +33,21 @@ from tests.unit.plugins.conftest import (
     ReplayDouble,
     ServiceDouble,
 )
+
+
+class LiveObjectDouble:
+    """Keeps what pages would be shown; `act` is done in place of a write, in its thread."""
+
+    def __init__(self, act: Callable[[], None] = lambda: None) -> None:
+        self.told: list[Watched] = []
+        self.windows = 0
+        self._act = act
+
+    def write(self, watched: Watched, judged: list[Any], _at: datetime) -> None:
+        """Keep it."""
+        self._act()
+        self.told.append(watched)
+        self.windows += len(judged)
 
 
 def _step(weight: int, bake_s: float) -> RolloutStep:
@@ -57,6 +75,7 @@ def watch(
     name: str = "watch",
     lease: LeaseDouble | None = None,
     replay: ReplayDouble | None = None,
+    live: LiveObjectDouble | None = None,
     hold: bool = False,
     until_resumed: bool = False,
 ) -> tuple[StepWatch, ServiceDouble, MetricsDouble]:
@@ -81,6 +100,7 @@ def watch(
         metrics=metrics,
         journal=JournalKeeper(cast(CanaryJournal, journal or JournalDouble())),
         replay=cast(GoldenReplay, replay or ReplayDouble()),
+        live=LiveTeller(cast(LiveObject, live or LiveObjectDouble()), limit_s=0.2),
         hold=hold,
         until_resumed=until_resumed,
     )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import boto3
 from botocore.config import Config
@@ -23,6 +27,20 @@ def aws_connection(endpoint: str) -> str:
     """Return an Airflow connection of type aws, as JSON, whose endpoint is `endpoint`."""
     extra = {"endpoint_url": endpoint, "region_name": "us-east-1"}
     return json.dumps({"conn_type": "aws", **CREDENTIALS, "extra": extra})
+
+
+_numbers = itertools.count(1)
+
+
+@contextmanager
+def own_connection(endpoint: str) -> Iterator[str]:
+    """Yield the id of a connection of type aws to `endpoint`, beside the one that tests change."""
+    conn_id = f"slipway_tests_{next(_numbers)}"
+    os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"] = aws_connection(endpoint)
+    try:
+        yield conn_id
+    finally:
+        del os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"]
 
 
 def triton_connection(http_port: int, grpc_port: int) -> str:

@@ -6,7 +6,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from slipway.dag_header import has_registry, header, model_param, releases_dir
+from slipway.dag_header import (
+    act_header,
+    cron,
+    has_registry,
+    header,
+    model_or_all_param,
+    model_param,
+    releases_dir,
+    version_param,
+)
 
 from include.sandbox.host.settings import PROJECT_ROOT
 
@@ -23,14 +32,47 @@ def test_the_release_files_lie_where_the_deployment_says(
     assert model_param().schema["enum"] == ["ranker"]
 
 
-def test_a_dag_adds_what_its_own_tasks_are_given() -> None:
-    """Owner, tags, page and no catching up are everyone's."""
-    assert header("the page", "intake", retries=3, retry_delay=timedelta(seconds=1)) == {
-        "doc_md": "the page",
+def test_a_dag_adds_what_its_own_tasks_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Owner, tags, page with its links, and no catching up are everyone's."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com")
+    here = "https://airflow.example.com/slipway"
+    links = f"[Models and versions]({here}/) · [Approvals]({here}/approvals) · [Calendar]({here}/calendar)"
+    assert header("\nthe page", "intake", retries=3, retry_delay=timedelta(seconds=1)) == {
+        "doc_md": f"{links}\n\n\nthe page",
         "catchup": False,
         "tags": ["slipway", "intake"],
         "default_args": {"owner": "slipway", "retries": 3, "retry_delay": timedelta(seconds=1)},
     }
+
+
+def test_what_a_person_asks_for_is_done_at_once() -> None:
+    """Such a DAG has no schedule; a task's limits are everyone's, but for those that it names."""
+    made = act_header("page", "release", priority_weight=1000, execution_timeout=timedelta(minutes=1))
+    assert made["schedule"] is None
+    assert made["default_args"] == {
+        "owner": "slipway",
+        "retries": 3,
+        "retry_delay": timedelta(seconds=5),
+        "execution_timeout": timedelta(minutes=1),
+        "priority_weight": 1000,
+    }
+
+
+def test_a_schedule_is_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In UTC; without one it is the default."""
+    monkeypatch.delenv("SLIPWAY_GC_CRON", raising=False)
+    assert cron("SLIPWAY_GC_CRON", "0 3 * * 0").expression == "0 3 * * 0"
+    monkeypatch.setenv("SLIPWAY_GC_CRON", "0 4 * * *")
+    assert cron("SLIPWAY_GC_CRON", "0 3 * * 0").expression == "0 4 * * *"
+
+
+def test_a_field_that_may_be_empty_takes_null() -> None:
+    """One model or all, a version or none."""
+    one, version = model_or_all_param("every model"), version_param("which", is_needed=False)
+    assert (one.value, one.schema["enum"][0], one.schema["type"]) == (None, None, ["null", "string"])
+    assert one.schema["description_md"].startswith("Empty: every model. [What there is")
+    assert (version.value, version.schema["type"]) == (None, ["null", "integer"])
+    assert version_param("which").schema["type"] == "integer"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.canary.recording import recordings
 from include.model_release.spec.rollout.rollout import Rollout
 
+CANARY_PAGE = "canary.html"
+
 
 def canary_files(release_id: str, rollout: Rollout, events: Sequence[Event]) -> dict[str, tuple[str, str]]:
     """Return content and content type by file name; empty without a canary.
@@ -26,6 +28,6 @@ def canary_files(release_id: str, rollout: Rollout, events: Sequence[Event]) -> 
     lines = {name: (content, "application/jsonl") for name, content in recordings(evidence).items()}
     return {
         DOCUMENT_FILE: (json.dumps(evidence.to_document(), indent=1), "application/json"),
-        "canary.html": (render_canary_html(evidence), "text/html; charset=utf-8"),
+        CANARY_PAGE: (render_canary_html(evidence), "text/html; charset=utf-8"),
         **lines,
     }

@@ -14,15 +14,17 @@ from include.model_release.operations.rejection import REASON_LIMIT
 from include.model_release.record.shown import SHOWN_LIMIT
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.run_overrides import FREEZE_PARAMETERS, require_known
+from slipway.airflow_run import triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
 from slipway.operators.operations.rejection import require_known_version
-from slipway.operators.release import triggered_by
+from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_record.shown import shown_by_name, shown_object, shown_of, shown_under_way
+from slipway.run_note import tell_act
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -51,7 +53,12 @@ class FreezeReleasesOperator(FormOperator):
         with airflow_failures():
             require_known(params, FREEZE_PARAMETERS)
             told = acts[str(params["action"])](context, params)
+            if (model := _model(params)) is not None:
+                version = params.get("version")
+                changed = [] if version is None else [parse_version(version)]
+                keep_current(self._store(model).with_answer_limit, model, changed)
         self.log.info(told)
+        tell_act(context, params.get("model"), told)
         return told
 
     def _store(self, model: str | None) -> ModelStoreHook:

@@ -17,11 +17,11 @@ from include.model_release.four_eyes import is_other_person
 from include.model_release.operations.audit import GcApproval
 from include.model_release.operations.layout import GC_APPROVAL_KEY
 from include.model_release.record.shown import Shown
+from slipway.airflow_run import triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.approval import COMMENT, comment_param, person_of
 from slipway.operators.operations.gc import ANSWER_LIMIT_S, read_approval
-from slipway.operators.release import triggered_by
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException
-
 from include.model_release.operations.gc_run import ModelResult, RunPlan
 from include.model_release.operations.layout import gc_prefix, plan_key, result_key, run_plan_key
 from include.model_release.operations.retention import ModelPlan
 from include.model_release.record.shown import Shown
 from include.model_release.reports.retention_page import render_retention_html, size_text
+from slipway.airflow_run import triggered_by
+from slipway.failures import PlainFailure
 from slipway.operators.operations.gc import GcOperator, read_plan
-from slipway.operators.release import triggered_by
 from slipway.release_record.shown import shown_content
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class ShowRetentionPlanOperator(GcOperator):
         run_id = context["run_id"]
         models = json.loads(self.models)
         if models is None:
-            raise AirflowFailException("the task `list_models` has failed: nothing was looked at")
+            raise PlainFailure("the task `list_models` has failed: nothing was looked at")
         plans, digests, missing = [], {}, []
         for model in models:
             key = plan_key(run_id, model)
@@ -96,7 +95,7 @@ class ShowRetentionResultOperator(GcOperator):
     def run(self, context: Context) -> str:
         """Gather what the tasks that delete have written; return the page's address.
 
-        :raises AirflowFailException: a model could not be looked at, or a version that goes was not deleted.
+        :raises PlainFailure: a model could not be looked at, or a version that goes was not deleted.
         """
         run_id = context["run_id"]
         key = run_plan_key(run_id)
@@ -117,7 +116,7 @@ class ShowRetentionResultOperator(GcOperator):
             elif plan.with_action("delete") and not whole.dry_run and plan.model not in results:
                 amiss.append(f"{plan.model}: the deletion was not finished")
         if amiss:
-            raise AirflowFailException(f"{'; '.join(amiss)}. See {page}")
+            raise PlainFailure(f"{'; '.join(amiss)}. See {page}")
         return page
 
     def _result(self, run_id: str, model: str) -> ModelResult | None:

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from airflow.configuration import conf
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from include.model_release.errors import UserError
 from include.model_release.operations.layout import (
@@ -20,7 +19,7 @@ from include.model_release.operations.layout import (
     undelivered_key,
 )
 from include.model_release.operations.notices.notice import Notice, OutboxEntry
-from slipway.failures import airflow_failures
+from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class DeliverNoticesOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, int]:
         """Deliver what is due.
 
-        :raises AirflowFailException: a notice was given up.
+        :raises PlainFailure: a notice was given up.
         """
         from slipway.notifiers.delivery import deliver
 
@@ -71,7 +70,7 @@ class DeliverNoticesOperator(BaseOperator):
                     given_up.append(f"{entry.notice.event} of {entry.notice.model}: {failures}")
         self.log.info("%s", counts)
         if given_up:
-            raise AirflowFailException(
+            raise PlainFailure(
                 f"notices were not delivered and lie under {store.uri(UNDELIVERED_PREFIX)}: {'; '.join(given_up)}"
             )
         return counts

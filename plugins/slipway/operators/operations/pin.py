@@ -14,11 +14,13 @@ from include.model_release.operations.layout import audit_key
 from include.model_release.operations.pins import Pin, pin_key
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.run_overrides import PIN_PARAMETERS, require_known
+from slipway.airflow_run import triggered_by
 from slipway.failures import airflow_failures
 from slipway.operators.operations.form import FormOperator
-from slipway.operators.release import triggered_by
+from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_store
+from slipway.run_note import tell_act
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -72,6 +74,8 @@ class PinVersionOperator(FormOperator):
                 store.write(key, pin.to_bytes(), content_type="application/json")
             else:
                 store.delete(key)
+            keep_current(store.with_answer_limit, spec.model)
             told = f"version {version} of {spec.model} is {'pinned' if is_pin else 'not pinned any more'}"
         self.log.info(told)
+        tell_act(context, spec.model, told)
         return told

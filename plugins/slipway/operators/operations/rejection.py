@@ -13,13 +13,15 @@ from include.model_release.record.shown import Shown
 from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import REJECTION_PARAMETERS, require_known
+from slipway.airflow_run import triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
-from slipway.operators.release import triggered_by
+from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_store
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_record.shown import shown_by_name, shown_of
+from slipway.run_note import tell_act
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,7 +54,9 @@ class RejectVersionOperator(FormOperator):
             store = make_store(self.bucket, spec, self.aws_conn_id)
             record = ReleaseRecord(store, spec.model, version, context["run_id"])
             told = self._write(context, store, spec, record)
+            keep_current(store.with_answer_limit, spec.model, [version])
         self.log.info(told)
+        tell_act(context, spec.model, told)
         return told
 
     def _write(

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
 from include.model_release.errors import UserError
 from include.model_release.identifiers import list_models
 from include.model_release.spec.registry import MlflowModel
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import SYNC_PARAMETERS, require_known
-from slipway.failures import SET_ASIDE_KEY, airflow_failures
+from slipway.failures import SET_ASIDE_KEY, PlainFailure, airflow_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -49,7 +48,7 @@ class ListRegistryModelsOperator(BaseOperator):
     def execute(self, context: Context) -> list[str]:
         """Read the release files.
 
-        :raises AirflowFailException: the model that was asked for has no registry, or cannot be synced.
+        :raises PlainFailure: the model that was asked for has no registry, or cannot be synced.
         """
         params = context["params"]
         with airflow_failures():
@@ -134,7 +133,7 @@ class SyncRegistryOperator(BaseOperator):
         context["ti"].xcom_push(SET_ASIDE_KEY, [] if result.refused is None else [result.refused])
         if result.refused is not None:
             if result.is_news or context["params"].get("model") is not None:
-                raise AirflowFailException(result.refused)
+                raise PlainFailure(result.refused)
             self.log.warning("ignored: %s", result.refused)
         return asdict(result)
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from include.model_release.operations.revalidation.findings import closed_by, told_of
 from include.model_release.spec.run_overrides import FINDING_PARAMETERS, require_known
-from slipway.operators.release import triggered_by
+from slipway.airflow_run import triggered_by
 from slipway.operators.revalidation.base import RevalidationOperator
 from slipway.operators.revalidation.finding_book import FindingBook
+from slipway.read_model.keeper import keep_current
+from slipway.run_note import tell_act
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -43,6 +45,8 @@ class CloseFindingOperator(RevalidationOperator):
                 )
             }
         )
+        keep_current(self.store_of(spec).with_answer_limit, spec.model)
         told = f"the finding {name} of {spec.model} is {told_of(after[name])}"
         self.log.info(told)
+        tell_act(context, spec.model, told)
         return told

@@ -17,8 +17,9 @@ from include.model_release.record.kinds import Promoted
 from include.model_release.record.state import ReleaseState
 from include.model_release.rollout.observation import Observed
 from include.model_release.spec.release_file import ReleaseSpec
+from slipway.airflow_run import model_lock
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import RETENTION_DAG_ID, model_lock
+from slipway.operators.release import RETENTION_DAG_ID
 from slipway.release_context import make_service
 from slipway.release_record.record_reader import RecordReader
 from slipway.traffic.reconciler import observe_service

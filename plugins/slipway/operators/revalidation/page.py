@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException
-
 from include.model_release.operations.layout import revalidation_prefix, revalidation_report_key
 from include.model_release.operations.revalidation.findings import Finding
 from include.model_release.operations.revalidation.report import ModelReport, RunReport
 from include.model_release.reports.revalidation_page import render_run_html
+from slipway.airflow_run import triggered_by
+from slipway.failures import PlainFailure
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.operators.release import triggered_by
 from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
 from slipway.operators.revalidation.finding_book import FindingBook
 
@@ -42,12 +41,12 @@ class ShowRevalidationOperator(RevalidationOperator):
     def run(self, context: Context) -> str:
         """Gather what the tasks that look have written.
 
-        :raises AirflowFailException: something is amiss with a model, or nobody could tell.
+        :raises PlainFailure: something is amiss with a model, or nobody could tell.
         """
         run_id, store = context["run_id"], self.store()
         models = json.loads(self.models)
         if models is None:
-            raise AirflowFailException("the task `list_models` has failed: nothing was looked at")
+            raise PlainFailure("the task `list_models` has failed: nothing was looked at")
         found = {model: self._report(store, run_id, model) for model in models}
         reports = [one for one in found.values() if one is not None]
         whole = RunReport(
@@ -66,7 +65,7 @@ class ShowRevalidationOperator(RevalidationOperator):
         self.log.info("%s", page)
         amiss = list(_amiss(whole, reports, open_findings))
         if amiss:
-            raise AirflowFailException(f"{'; '.join(amiss)}. See {page}")
+            raise PlainFailure(f"{'; '.join(amiss)}. See {page}")
         return page
 
     def _write(

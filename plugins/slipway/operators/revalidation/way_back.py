@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException
-
 from include.model_release.admission import restore_refusal
 from include.model_release.errors import SlipwayError, TransientError
 from include.model_release.operations.layout import revalidation_report_key
@@ -20,6 +18,7 @@ from include.model_release.operations.revalidation.way_back import (
     rollback_run_id,
 )
 from include.model_release.spec.release_file import ReleaseSpec
+from slipway.failures import PlainFailure
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.base import RevalidationOperator
 from slipway.operators.revalidation.finding_book import FindingBook
@@ -52,7 +51,7 @@ class NameRollbacksOperator(RevalidationOperator):
     def run(self, context: Context) -> list[dict[str, Any]]:
         """Ask each model; one that cannot be asked stops no other.
 
-        :raises AirflowFailException: one cannot be asked, and none is to be rolled back.
+        :raises PlainFailure: one cannot be asked, and none is to be rolled back.
         :raises TransientError: so it is for now.
         """
         named, errors = list[dict[str, Any]](), list[SlipwayError]()
@@ -64,7 +63,7 @@ class NameRollbacksOperator(RevalidationOperator):
                 errors.append(error)
         if errors and not named:
             lasting = next((error for error in errors if isinstance(error, TransientError)), None)
-            raise lasting or AirflowFailException("; ".join(map(str, errors)))
+            raise lasting or PlainFailure("; ".join(map(str, errors)))
         return named
 
     def _of_model(self, context: Context, model: str) -> list[dict[str, Any]]:

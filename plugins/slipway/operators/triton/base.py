@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from slipway.operators.triton.links import TritonServerLink
 
 T = TypeVar("T")
 
-LINKS: tuple[BaseOperatorLink, ...] = (TritonServerLink(),)
+LINKS: Collection[BaseOperatorLink] = (TritonServerLink(),)
 # A trigger ends at its own limit, and says what it waited for. Airflow's limit is for a triggerer that is gone.
 _TRIGGERER_AWAY_S = 60.0
 _WORK_AWAY_S = 30.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 
 import pytest
@@ -311,3 +312,32 @@ async def test_an_api_that_is_away_does_not_end_a_watch(release_run: ReleaseRun,
     assert not running.done()
     lease.away = service.away = False
     assert await running == "advance"
+
+
+async def test_the_log_has_one_line_a_window(
+    release_run: ReleaseRun, live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What will happen, a line of columns for each window, the verdict when it changes, and how the step ended."""
+    caplog.set_level(logging.INFO, logger=step_watcher.__name__)
+    watched, _, _ = watch(release_run, live(), HEALTHY)
+    await watched.run()
+    lines = caplog.messages
+    assert lines[0].startswith("step 1 of 2: weight 20 % is set, 20 % is seen in the traffic; ")
+    windows = [line for line in lines if "| evidence" in line]
+    assert len(windows) == kinds(watched).count("window_judged")
+    assert all("|  20 % |" in line for line in windows)
+    assert lines[-1] == "the step at 20 % is over: pass"
+    changes = [line for line in lines[1:-1] if line not in windows]
+    assert len(changes) == len({change.split(":")[0] for change in changes})
+
+
+async def test_the_log_says_why_users_are_taken_back(
+    release_run: ReleaseRun, live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who did it and why, and that nobody is there any more."""
+    caplog.set_level(logging.INFO, logger=step_watcher.__name__)
+    watched, _, _ = watch(release_run, live(), FAILING)
+    await watched.run()
+    assert any(line.startswith("fail: The candidate fails: ") for line in caplog.messages)
+    assert "the users are taken back, by judge" in caplog.messages
+    assert caplog.messages[-1] == "the candidate has no users any more: weight 0 is seen in the traffic"

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from slipway.web import app as routes
-from slipway.web.app import WEBHOOK_PATH, make_app
+from slipway.web import webhook as routes
+from slipway.web.app import make_app
+from slipway.web.webhook import WEBHOOK_PATH
 
 from include.model_release.operations.registry_webhook import BODY_LIMIT_BYTES
 from tests.support.registry.webhooks import DELIVERY, SECRET, body_of, signed

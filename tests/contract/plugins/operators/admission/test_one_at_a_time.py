@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType, TaskDeferred
 from airflow.sdk.execution_time.comms import ErrorResponse
+from slipway import airflow_run
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators import release
 from slipway.operators.release import AdmitReleaseOperator
@@ -70,7 +71,7 @@ def test_lock_of_a_run_that_was_deleted_is_taken_over(
     admit("digits-1")
     ours = context("digits-2", params=FORM)
     ours["ti"].get_dagrun_state = answers
-    lock = release.model_lock(landed, "digits", ours)
+    lock = airflow_run.model_lock(landed, "digits", ours)
     if is_free:
         assert lock.acquire(LockOwner("digits-2", 2)).release_id == "digits-2"
     else:

@@ -1,0 +1,341 @@
+"""Whether an act makes sense now, and if not, why not and what to do instead.
+
+It looks at the read model, which may be some seconds behind, and knows nothing of rights: Airflow does. The workflow
+asks again, and what it says counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from include.model_release.acts.table import ActName
+from include.model_release.read_model.documents import FreezeLine, ModelDocument, OpenRelease, VersionLine
+from include.model_release.read_model.live import LiveDocument
+
+
+@dataclass(frozen=True)
+class Available:
+    """The act makes sense now.
+
+    :param told: what would happen, in a sentence; "" where the act's own sentence says all.
+    """
+
+    told: str = ""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The act makes no sense now.
+
+    :param reason: a sentence.
+    :param next_command: what to type instead, or to see more.
+    """
+
+    reason: str
+    next_command: str
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What there is to judge by.
+
+    :param person: who asks; "": not known, so four eyes are not looked at.
+    :param version: of an act about a version; None: the model's newest, live or open one, as the act means it.
+    :param force: a release of a version that users have met.
+    :param live: the live document of the canary that is watched.
+    :param by_other: the release file asks for another person than who started (`rollout.approval.by_other`).
+    :param freezes: those that hold the model; None: not read.
+    :param findings: the names of the open findings; None: not read.
+    """
+
+    document: ModelDocument
+    person: str = ""
+    version: int | None = None
+    force: bool = False
+    live: LiveDocument | None = None
+    by_other: bool = False
+    freezes: Sequence[FreezeLine] | None = None
+    findings: Sequence[str] | None = None
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.document.model
+
+    @property
+    def open(self) -> OpenRelease | None:
+        """The release that is under way."""
+        return self.document.open_release
+
+    @property
+    def line(self) -> VersionLine | None:
+        """What is known of the version that is meant."""
+        return None if self.version is None else self.document.line(self.version)
+
+    def about(self, version: int | None) -> Situation:
+        """Return the same situation, of an act about another version, or about none."""
+        return replace(self, version=version)
+
+    def forced(self, force: bool) -> Situation:
+        """Return the same situation, of a release with or without `force`."""
+        return replace(self, force=force)
+
+    @property
+    def paused(self) -> str:
+        """Why a person has paused the canary; "": nobody has."""
+        if self.open is None:
+            return ""
+        if self.live is not None and self.live.release_id == self.open.release_id:
+            return self.live.paused
+        return self.open.paused
+
+
+Availability = Available | Refused
+
+
+def availability(name: ActName, situation: Situation) -> Availability:
+    """Return whether an act makes sense now."""
+    return _RULES[name](situation)
+
+
+def _release(now: Situation) -> Availability:
+    version, line, live = now.version, now.line, now.document.live_version
+    if now.open is not None and now.open.version == version:
+        return Refused(
+            f"Version {version} is being released already, by the run {now.open.release_id}.", _watch(now)
+        )
+    if version is None or line is None:
+        return Available()
+    again = f"slipway release {now.model} {version} --force"
+    if line.rejection is not None:
+        return Refused(
+            f"Version {version} was {line.rejection.told}.",
+            f'slipway unreject {now.model} {version} --reason "…"',
+        )
+    if line.files_gone:
+        return Refused(
+            f"The files of version {version} were deleted, and its number cannot be used again.", _look(now)
+        )
+    if now.force:
+        return Available()
+    if version == live:
+        return Refused(f"Version {version} is live.", again)
+    if line.standing == "promoted" and live is not None and version < live:
+        return Refused(f"Version {version} was live before.", f"slipway rollback {now.model} --to {version}")
+    if line.standing:
+        told = "promoted" if line.standing == "promoted" else "rolled back"
+        return Refused(f"Users have met version {version} before: it was {told}.", again)
+    if live is not None and version < live:
+        return Refused(f"A newer version, {live}, is live.", again)
+    return Available()
+
+
+def _rollback(now: Situation) -> Availability:
+    live, before = now.document.live_version, now.document.previous_version
+    if now.open is not None and (now.open.is_rollback or now.open.rolling_back):
+        return Refused("A roll back is under way already.", _watch(now))
+    if now.version is not None:
+        return _rollback_to(now, now.version)
+    if now.open is not None and has_users(now.open):
+        to = "the stable version" if live is None else f"version {live}"
+        return Available(
+            f"Users leave version {now.open.version} within seconds; {to} has all of them. "
+            f"Version {now.open.version} is rejected."
+        )
+    if live is None:
+        return Refused("No version is live.", _look(now))
+    if before is None:
+        return Refused(f"No version was live before version {live}.", _look(now))
+    return Available(f"All users go from version {live} to version {before}. Version {live} is rejected.")
+
+
+def _rollback_to(now: Situation, version: int) -> Availability:
+    live, line = now.document.live_version, now.line
+    if version == live and now.open is None:
+        return Refused(f"Version {version} is live.", _look(now))
+    if line is None or line.standing != "promoted":
+        return Refused(
+            f"Version {version} was never promoted, or was rolled back since.",
+            f"slipway release {now.model} {version}",
+        )
+    if line.rejection is not None:
+        return Refused(
+            f"Version {version} was {line.rejection.told}.",
+            f'slipway unreject {now.model} {version} --reason "…"',
+        )
+    if line.files_gone:
+        return Refused(f"The files of version {version} were deleted.", _look(now))
+    if live is not None and version > live:
+        return Available(f"Version {version} is newer than what is live: another person must approve.")
+    return Available(f"All users go to version {version}, once it has answered on staging as it did before.")
+
+
+def _canary(now: Situation) -> Refused | None:
+    """Return why there is no canary to pause or to resume."""
+    if now.open is None:
+        return Refused(f"No release of {now.model} is under way.", _look(now))
+    if now.open.is_rollback or now.open.rolling_back:
+        return Refused("Users are being taken back.", _watch(now))
+    if not has_users(now.open):
+        stage = now.open.stage or "its beginning"
+        return Refused(
+            f"Version {now.open.version} has no users yet: the release is at {stage}.", _watch(now)
+        )
+    return None
+
+
+def _pause(now: Situation) -> Availability:
+    if now.paused:
+        return Refused(f"The canary is paused already: {now.paused}", f"slipway resume {now.model}")
+    return _canary(now) or Available()
+
+
+def _resume(now: Situation) -> Availability:
+    refused = _canary(now)
+    if refused is None and not now.paused:
+        return Refused("The canary is not paused.", f"slipway pause {now.model}")
+    return refused or Available()
+
+
+def _answer(now: Situation) -> Availability:
+    if now.open is None or not now.open.waits_for_approval:
+        return Refused(f"Nothing of {now.model} waits for a person.", _look(now))
+    return Available()
+
+
+def _approve(now: Situation) -> Availability:
+    if now.open is not None and now.open.waits_for_approval:
+        refused = four_eyes(now, now.open.triggered_by)
+        if refused is not None:
+            return refused
+    return _answer(now)
+
+
+def four_eyes(now: Situation, started_by: str) -> Refused | None:
+    """Return why who asks may not approve what that person has started."""
+    if now.by_other and now.person and now.person == started_by:
+        return Refused(
+            "You have started this release: another person must agree.", f"slipway approve {now.model}"
+        )
+    return None
+
+
+def _abort(now: Situation) -> Availability:
+    if now.open is None:
+        return Refused(f"No release of {now.model} is under way.", _look(now))
+    if now.open.is_rollback:
+        return Refused("A roll back is under way, and takes users to the safe side.", _watch(now))
+    if now.open.rolling_back:
+        return Refused("Users are being taken back already.", _watch(now))
+    return Available()
+
+
+def _reject(now: Situation) -> Availability:
+    if now.line is not None and now.line.rejection is not None:
+        return Refused(
+            f"Version {now.version} was {now.line.rejection.told}.",
+            f'slipway unreject {now.model} {now.version} --reason "…"',
+        )
+    if now.version is not None and now.version == now.document.live_version:
+        return Available(f"Version {now.version} stays live. To bring users back from it, roll back.")
+    return Available()
+
+
+def _unreject(now: Situation) -> Availability:
+    line = now.line
+    again = f'slipway unreject {now.model} {now.version} --reason "…"'
+    if line is None or line.rejection is None:
+        return Refused(f"Version {now.version} is not rejected.", _look(now))
+    if (
+        now.by_other
+        and now.person
+        and now.person in (line.rejection.by, line.triggered_by, line.promoted_for)
+    ):
+        return Refused(
+            "You have rejected this version, or have started its release: another person must lift that.",
+            again,
+        )
+    return Available()
+
+
+def _freeze(now: Situation) -> Availability:
+    return Available()
+
+
+def _thaw(now: Situation) -> Availability:
+    if now.freezes is not None and not now.freezes:
+        return Refused(
+            f"There is no freeze of {now.model}.", f'slipway freeze {now.model} --until … --reason "…"'
+        )
+    return Available()
+
+
+def _override(now: Situation) -> Availability:
+    held = "" if now.open is None else now.open.held
+    if now.freezes is not None and not now.freezes and not held:
+        return Refused(f"Nothing holds {now.model}.", _look(now))
+    own = next((one for one in now.freezes or () if now.person and one.by == now.person), None)
+    if own is not None:
+        return Refused(
+            "You have written this freeze: another person must override it.",
+            f'slipway thaw {now.model} --reason "…"',
+        )
+    return Available()
+
+
+def _pin(now: Situation) -> Availability:
+    line = now.line
+    if line is not None and line.pinned:
+        return Refused(
+            f"Version {now.version} is pinned.", f'slipway unpin {now.model} {now.version} --reason "…"'
+        )
+    if line is not None and line.files_gone:
+        return Refused(f"The files of version {now.version} were deleted.", _look(now))
+    return Available()
+
+
+def _unpin(now: Situation) -> Availability:
+    if now.line is None or not now.line.pinned:
+        return Refused(
+            f"Version {now.version} is not pinned.", f'slipway pin {now.model} {now.version} --reason "…"'
+        )
+    return Available()
+
+
+def _close_finding(now: Situation) -> Availability:
+    if now.findings is not None and not now.findings:
+        return Refused(f"No finding of {now.model} is open.", _look(now))
+    return Available()
+
+
+def has_users(release: OpenRelease) -> bool:
+    """Return whether a canary of the release has users, or shall have some."""
+    return bool(release.weight_intended or release.weight_observed)
+
+
+def _look(now: Situation) -> str:
+    return f"slipway get {now.model}"
+
+
+def _watch(now: Situation) -> str:
+    return f"slipway get {now.model} -w"
+
+
+_RULES: dict[ActName, Callable[[Situation], Availability]] = {
+    "release": _release,
+    "rollback": _rollback,
+    "pause": _pause,
+    "resume": _resume,
+    "approve": _approve,
+    "decline": _answer,
+    "abort": _abort,
+    "reject": _reject,
+    "unreject": _unreject,
+    "freeze": _freeze,
+    "thaw": _thaw,
+    "override": _override,
+    "pin": _pin,
+    "unpin": _unpin,
+    "close_finding": _close_finding,
+}

@@ -1,0 +1,40 @@
+"""What Airflow says of runs: who started one, and whether the run that holds a model's lock is under way."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.lock import LockOwner, ReleaseLock
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+def triggered_by(context: Context) -> str | None:
+    """Return the name of the person who started the run; None where an event or a schedule did."""
+    return getattr(context.get("dag_run"), "triggering_user_name", None)
+
+
+def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:
+    """Return the model's lock; an owner is alive while its DAG run is."""
+
+    def is_running(owner: LockOwner) -> bool:
+        try:
+            return context["ti"].get_dagrun_state(owner.dag_id, owner.release_id) in ("queued", "running")
+        except AirflowRuntimeError as error:
+            if is_missing_run(error):
+                return False
+            raise
+
+    return ReleaseLock(store, model, is_running)
+
+
+def is_missing_run(error: AirflowRuntimeError) -> bool:
+    """Return whether Airflow's API said that there is no such run: it was deleted, so it cannot be under way."""
+    return (
+        isinstance(error.error.detail, dict) and error.error.detail.get("status_code") == HTTPStatus.NOT_FOUND
+    )

@@ -1,0 +1,28 @@
+"""The live document of a canary, read."""
+
+from __future__ import annotations
+
+import logging
+
+from include.model_release.bucket_layout import live_key
+from include.model_release.errors import TransientError, UserError
+from include.model_release.read_model.live import LiveDocument
+from slipway.hooks.s3_store import ModelStoreHook
+
+log = logging.getLogger(__name__)
+
+
+def read_live(store: ModelStoreHook, model: str) -> LiveDocument | None:
+    """Return the live document of a model's canary; None where there is none, or none that can be read.
+
+    :raises TransientError: the store does not answer.
+    """
+    try:
+        content = store.read(live_key(model), most_bytes=LiveDocument.limit_bytes)
+        document = None if content is None else LiveDocument.from_bytes(content, live_key(model))
+    except TransientError:
+        raise
+    except UserError as error:
+        log.info("a live document is not shown: %s", error)
+        return None
+    return document if document is not None and document.model == model else None

@@ -1,0 +1,105 @@
+"""The live document of a canary, written over beside its watch.
+
+The watch tells what it has seen and goes on at once. One thread writes, one document at a time and always the newest; a
+store that hangs or fails costs the watch nothing, and pages show what was written last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from datetime import UTC, datetime
+
+from include.model_release.bucket_layout import live_key
+from include.model_release.canary.verdict import Verdict
+from include.model_release.errors import SlipwayError
+from include.model_release.read_model.live import WINDOWS_LIMIT, LiveWindow
+from include.model_release.read_model.live_fold import Watched, live_document, live_window
+from include.model_release.spec.rollout.plan import CanaryPlan
+from slipway.blocking_calls import BlockingCalls
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.read_model.live_reader import read_live
+
+log = logging.getLogger(__name__)
+
+LIMIT_S = 5.0
+"""How long one write is waited for before the next one."""
+
+Judged = tuple[Verdict, datetime]
+# asyncio forgets a task that nobody holds; the last document of a step is written after its watch has ended.
+_writing: set[asyncio.Task[None]] = set()
+
+
+class LiveObject:
+    """The document of one canary in the store. It blocks.
+
+    The windows of the steps before, or of a watch that was broken off, are taken over from the document that is there.
+    """
+
+    def __init__(self, store: ModelStoreHook, plan: CanaryPlan) -> None:
+        self._store = store
+        self._plan = plan
+        self._windows: list[LiveWindow] | None = None
+
+    def write(self, watched: Watched, judged: list[Judged], at: datetime) -> None:
+        """Write the document.
+
+        :param judged: the windows that were judged since the last write.
+        :raises SlipwayError: the store does not take it.
+        """
+        if self._windows is None:
+            self._windows = self._earlier(watched)
+        new = [live_window(verdict, seen_at) for verdict, seen_at in judged]
+        self._windows = [*self._windows, *new][-WINDOWS_LIMIT:]
+        document = live_document(watched, self._plan, self._windows, at=at)
+        self._store.write(live_key(watched.model), document.to_bytes(), content_type="application/json")
+
+    def _earlier(self, watched: Watched) -> list[LiveWindow]:
+        known = read_live(self._store, watched.model)
+        if known is None or (known.version, known.release_id) != (watched.version, watched.release_id):
+            return []
+        return list(known.windows)
+
+
+class LiveTeller:
+    """Has the live document written; nothing that happens here reaches the watch.
+
+    :param limit_s: how long one write is waited for before the next one.
+    """
+
+    def __init__(self, live_object: LiveObject, limit_s: float = LIMIT_S) -> None:
+        self._object = live_object
+        self._calls = BlockingCalls("the object store, for pages", limit_s)
+        self._judged: deque[Judged] = deque(maxlen=WINDOWS_LIMIT)
+        self._newest: tuple[Watched, datetime] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._told = ""
+
+    def judged(self, verdict: Verdict) -> None:
+        """Keep a verdict on a window for the next document."""
+        self._judged.append((verdict, datetime.now(UTC)))
+
+    def tell(self, watched: Watched) -> None:
+        """Have the document written soon, in place of one that waits to be."""
+        self._newest = (watched, datetime.now(UTC))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._write_newest())
+            _writing.add(self._task)
+            self._task.add_done_callback(_writing.discard)
+
+    async def _write_newest(self) -> None:
+        while (newest := self._newest) is not None:
+            watched, at = newest
+            judged, self._newest = list(self._judged), None
+            self._judged.clear()
+            try:
+                await self._calls.run(lambda: self._object.write(watched, judged, at))  # noqa: B023  it is awaited
+            except Exception as error:  # pages are behind, and nothing else comes of it
+                self._judged.extendleft(reversed(judged[len(self._judged) - WINDOWS_LIMIT :]))
+                told = error.in_short() if isinstance(error, SlipwayError) else type(error).__name__
+                if told != self._told:
+                    log.info("pages show an older state of this canary: %s", told)
+                self._told = told
+                return  # the next window tries again
+            self._told = ""

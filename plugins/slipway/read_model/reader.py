@@ -1,0 +1,156 @@
+"""The read model as pages ask for it, in Airflow's API server.
+
+Nothing here blocks longer than its limits, however the object store behaves: what is known is shown with its age
+(`known_*` tells it), and what was never read is an error of our own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from include.model_release.bucket_layout import evidence_prefix
+from include.model_release.errors import InputMissingError, UnknownModelError
+from include.model_release.identifiers import parse_version, validate_model_name
+from include.model_release.read_model.documents import FreezeLine, ModelDocument, Unreadable
+from include.model_release.read_model.live import LiveDocument
+from include.model_release.read_model.release_view import ReleaseView, release_view
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.read_model.answers import Answers, Known, Patience
+from slipway.read_model.catalogue import Catalogue, Shown
+from slipway.read_model.live_reader import read_live
+from slipway.read_model.surroundings import files_are_gone
+from slipway.release_record.record_reader import RecordReader
+
+ANSWER_LIMIT_S = 2.0
+"""Of one request, for the store that a `ReadModel` is given."""
+SLOTS = 8
+"""Threads that may wait for the store at once, of one `ReadModel`."""
+EVIDENCE_LIMIT = 1000
+_ALL = Patience(fresh_s=3.0, old_s=30.0, limit_s=5.0)
+_MODEL = Patience(fresh_s=3.0, old_s=10.0, limit_s=3.0)
+_RELEASE = Patience(fresh_s=2.0, old_s=5.0, limit_s=5.0)
+_LIVE = Patience(fresh_s=1.0, old_s=3.0, limit_s=2.0)
+_RELEASES_KEPT, _READERS_KEPT = 200, 50
+
+
+class ReadModel:
+    """What is known of models and releases. It may be used by many threads; a process has one for a bucket.
+
+    :param store: with `ANSWER_LIMIT_S` as the limit to its answers.
+    """
+
+    def __init__(self, store: ModelStoreHook) -> None:
+        self._store = store
+        self._catalogue = Catalogue(store)
+        slots = threading.BoundedSemaphore(SLOTS)
+        self._all: Answers[str, Shown] = Answers(lambda _: self._catalogue.refresh(), _ALL, slots)
+        self._models: Answers[str, ModelDocument | Unreadable] = Answers(self._look_at, _MODEL, slots)
+        self._releases: Answers[tuple[str, int], ReleaseView] = Answers(
+            lambda asked: self._read_release(*asked), _RELEASE, slots, most=_RELEASES_KEPT
+        )
+        self._live: Answers[str, LiveDocument | None] = Answers(
+            lambda model: read_live(store, model), _LIVE, slots
+        )
+        self._records: dict[tuple[str, int], RecordReader] = {}
+
+    # --- what pages ask ---
+
+    def models(self) -> Mapping[str, ModelDocument | Unreadable]:
+        """Return every model that has a record, by its name.
+
+        :raises SlipwayError: nothing is known yet, and the store does not answer.
+        """
+        return self.known_models().value.models
+
+    def model(self, name: str) -> ModelDocument:
+        """Return the document of a model.
+
+        :raises UnknownModelError: nothing is recorded of it.
+        :raises SlipwayError: nothing is known of it yet, and the store does not answer; or it cannot be shown.
+        """
+        return self.known_model(name).value
+
+    def release(self, model: str, version: int) -> ReleaseView:
+        """Return a version and its newest attempt, from its record.
+
+        :raises InputMissingError: it has no record.
+        :raises SlipwayError: it is not known yet, and the store does not answer; or its record cannot be right.
+        """
+        return self.known_release(model, version).value
+
+    def live(self, model: str) -> LiveDocument | None:
+        """Return what the watch of the model's canary wrote last; None where there is nothing.
+
+        It may be of a release that is over: `release_id` and `written_at` tell.
+
+        :raises SlipwayError: it is not known yet, and the store does not answer.
+        """
+        return self.known_live(model).value
+
+    def freezes(self) -> tuple[FreezeLine, ...]:
+        """Return the freezes of every model at once; a model's own are in its document."""
+        return self.known_models().value.freezes
+
+    # --- the same, with when it was read and what is wrong ---
+
+    def known_models(self) -> Known[Shown]:
+        """Return what `models` and `freezes` return."""
+        return self._all.get("")
+
+    def known_model(self, name: str) -> Known[ModelDocument]:
+        """Return what `model` returns."""
+        known = self._models.get(validate_model_name(name))
+        if isinstance(known.value, ModelDocument):
+            return Known(known.value, known.read_at, known.problem)
+        raise InputMissingError(
+            f"the model {name!r} cannot be shown",
+            found=known.value.reason,
+            remedy="load the page again in a minute",
+        )
+
+    def known_release(self, model: str, version: int) -> Known[ReleaseView]:
+        """Return what `release` returns."""
+        return self._releases.get((validate_model_name(model), parse_version(version)))
+
+    def known_live(self, model: str) -> Known[LiveDocument | None]:
+        """Return what `live` returns."""
+        return self._live.get(validate_model_name(model))
+
+    # --- how the store is asked ---
+
+    def _look_at(self, name: str) -> ModelDocument | Unreadable:
+        found = self._catalogue.look_at(name)
+        if found is None:
+            raise UnknownModelError(
+                f"nothing is known of the model {name!r}",
+                expected="a model of which a version was released or rejected",
+                found="no record",
+                remedy="check the name; a model appears with its first release",
+            )
+        return found
+
+    def _read_release(self, model: str, version: int) -> ReleaseView:
+        reader = self._records.pop((model, version), None) or RecordReader(self._store, model, version)
+        events = reader.events()
+        if not events:
+            raise InputMissingError(
+                f"version {version} of {model!r} has no record",
+                expected="a version that was released or rejected",
+                found="none",
+                remedy="check the number",
+            )
+        self._records[(model, version)] = reader
+        while len(self._records) > _READERS_KEPT:
+            self._records.pop(next(iter(self._records)), None)
+        line = self._catalogue.line(model, version)
+        view = release_view(
+            events,
+            pinned=line is not None and line.pinned,
+            files_gone=files_are_gone(self._store, model, version),
+        )
+        prefix = evidence_prefix(model, version, view.line.release_id)
+        entries = self._store.entries(prefix, most=EVIDENCE_LIMIT)
+        return view.model_copy(
+            update={"evidence_prefix": prefix, "evidence": tuple(entry.key for entry in entries)}
+        )

@@ -1,0 +1,94 @@
+"""What lies beside a model's records in the store, and belongs to its document: pins, freezes, findings, tombstones."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeVar
+
+from include.model_release.bucket_layout import repository_paths
+from include.model_release.errors import TransientError, UserError
+from include.model_release.operations.layout import findings_prefix, pin_prefix
+from include.model_release.operations.pins import pinned_versions
+from include.model_release.operations.revalidation.findings import Finding
+from include.model_release.publishing.tombstone import tombstone_key
+from include.model_release.read_model.documents import LINES_BESIDE, FindingLine, FreezeLine
+from include.model_release.read_model.model_fold import Beside
+from include.model_release.read_model.stored import cut
+from slipway.concurrency import each
+from slipway.hooks.s3_listing import StoredObject
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.release_record.holds import HoldReader
+
+log = logging.getLogger(__name__)
+
+_READERS = 8
+Found = TypeVar("Found")
+
+
+def read_beside(store: ModelStoreHook, model: str, now: datetime) -> Beside:
+    """Return what lies beside a model's records, by three listings. What cannot be right is left out, and logged.
+
+    :raises TransientError: the store does not answer.
+    """
+    return Beside(
+        pinned=_or(frozenset(), lambda: _pinned(store, model)),
+        freezes=_or((), lambda: read_freezes(store, model, now)),
+        findings=_or((), lambda: _findings(store, model)),
+    )
+
+
+def read_freezes(store: ModelStoreHook, model: str | None, now: datetime) -> tuple[FreezeLine, ...]:
+    """Return the freezes of a model, or (None) of every model, that have neither ended nor been lifted.
+
+    :raises SlipwayError: they cannot be read.
+    """
+    return tuple(
+        FreezeLine(by=cut(one.by), at=one.at, until=one.until, reason=cut(one.reason), key=cut(one.key))
+        for one in HoldReader(store, model or "", ()).freezes(model, now)
+    )
+
+
+def files_are_gone(store: ModelStoreHook, model: str, version: int) -> bool:
+    """Return whether retention has deleted a version's files: its tombstone is there."""
+    return store.exists(tombstone_key(repository_paths(model, version)))
+
+
+def _pinned(store: ModelStoreHook, model: str) -> frozenset[int]:
+    return frozenset(pinned_versions(model, (one.key for one in store.entries(pin_prefix(model)))))
+
+
+def _findings(store: ModelStoreHook, model: str) -> tuple[FindingLine, ...]:
+    """Return the open findings; of very many only the newest are read."""
+    entries = sorted(store.entries(findings_prefix(model)), key=lambda one: one.written_at)[-LINES_BESIDE:]
+
+    def read(entry: StoredObject) -> Finding | None:
+        try:
+            content = store.read(entry.key, most_bytes=Finding.limit_bytes)
+            return None if content is None else Finding.from_bytes(content, entry.key)
+        except UserError as error:
+            log.warning("a finding is not shown: %s", error)
+            return None
+
+    return tuple(
+        FindingLine(
+            name=cut(one.name),
+            check=cut(one.check),
+            version=one.version,
+            told=cut(one.told),
+            opened_at=one.opened_at,
+        )
+        for one in each(read, entries, _READERS)
+        if one is not None and one.is_open and one.model == model
+    )
+
+
+def _or(otherwise: Found, read: Callable[[], Found]) -> Found:
+    try:
+        return read()
+    except TransientError:
+        raise
+    except UserError as error:
+        log.warning("a part of the read model cannot be told: %s", error)
+        return otherwise

@@ -1,0 +1,32 @@
+"""What a person may do, as Airflow's auth manager says; a page shows what it is told here, and Airflow asks again."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import requires_access_dag
+from fastapi import HTTPException, Request
+
+from include.model_release.acts.table import ACTS, ActName, Means
+
+_ASKED: dict[Means, tuple[Literal["POST", "PUT"], DagAccessEntity]] = {
+    "start_run": ("POST", DagAccessEntity.RUN),
+    "fail_run": ("PUT", DagAccessEntity.RUN),
+    "answer": ("PUT", DagAccessEntity.HITL_DETAIL),
+}
+
+
+def may(request: Request, user: BaseUser, name: ActName, dag_id: str = "") -> bool:
+    """Return whether Airflow lets this person do it.
+
+    :param dag_id: of an answer, the workflow that asks.
+    """
+    act = ACTS[name]
+    method, entity = _ASKED[act.means]
+    try:
+        requires_access_dag(method, entity, act.dag_id or dag_id)(request, user)
+    except HTTPException:
+        return False
+    return True

@@ -1,0 +1,66 @@
+"""The JSON API: the read model's documents as they are, for programs. Who may see a page may read this."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from include.model_release.identifiers import parse_version, validate_model_name
+from include.model_release.read_model.documents import ModelDocument, Unreadable
+from slipway.read_model.answers import Known
+from slipway.web.landed import landed_versions
+from slipway.web.sources import Read
+
+router = APIRouter(prefix="/api")
+
+
+@router.get("/models")
+def models(sources: Read) -> dict[str, Any]:
+    """Return the document of every model, and the freezes of all models at once."""
+    known = sources.read_model.known_models()
+    return {
+        **_read(known),
+        "models": [_document(one) for one in known.value.models.values()],
+        "freezes": [one.model_dump(mode="json") for one in known.value.freezes],
+    }
+
+
+@router.get("/models/{model}")
+def model(sources: Read, model: str) -> dict[str, Any]:
+    """Return the document of a model."""
+    known = sources.read_model.known_model(validate_model_name(model))
+    return {**_read(known), **known.value.model_dump(mode="json")}
+
+
+@router.get("/models/{model}/versions/{version}")
+def version(sources: Read, model: str, version: str) -> dict[str, Any]:
+    """Return the view of a version's newest attempt, and the live document of its canary while there is one."""
+    number = parse_version(version)
+    known = sources.read_model.known_release(validate_model_name(model), number)
+    live = None
+    if known.value.open_now is not None:
+        live = sources.read_model.live(model)
+    is_its_own = live is not None and live.release_id == known.value.line.release_id
+    return {
+        **_read(known),
+        "release": known.value.model_dump(mode="json"),
+        "live": live.model_dump(mode="json") if live is not None and is_its_own else None,
+    }
+
+
+@router.get("/landed/{model}")
+def landed(sources: Read, model: str) -> dict[str, Any]:
+    """Return which versions of a model have landed, and how each of them stands: for forms."""
+    return landed_versions(sources, validate_model_name(model)).model_dump(mode="json")
+
+
+def _document(one: ModelDocument | Unreadable) -> dict[str, Any]:
+    if isinstance(one, Unreadable):
+        return {"model": one.model, "reason": one.reason}
+    return one.model_dump(mode="json")
+
+
+def _read(known: Known[Any]) -> dict[str, Any]:
+    """Return when something was read, and why there is nothing newer; "": nothing is wrong."""
+    return {"read_at": known.read_at.isoformat(), "problem": known.problem}

@@ -1,0 +1,73 @@
+"""The overview: a line for each model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+
+from include.model_release.errors import SlipwayError
+from include.model_release.identifiers import list_models
+from include.model_release.read_model.documents import ModelDocument, Unreadable
+from include.model_release.read_model.live import LiveDocument
+from slipway.dag_header import releases_dir
+from slipway.read_model.reader import ReadModel
+from slipway.web.pages.overview_lines import SHOWS, Show, chosen, overview_lines
+from slipway.web.rendering import render
+from slipway.web.sources import Read
+
+log = logging.getLogger(__name__)
+router = APIRouter()
+
+
+@router.get("/")
+def overview(
+    request: Request,
+    sources: Read,
+    q: Annotated[str, Query(max_length=1000)] = "",
+    show: Show = "all",
+) -> HTMLResponse:
+    """Show every model, or those that are searched for."""
+    known, now = sources.read_model.known_models(), datetime.now(UTC)
+    models = _with_those_never_released(known.value.models, now)
+    lives = live_documents(sources.read_model, models)
+    lines = overview_lines(models, lives, known.value.freezes, now)
+    return render(
+        request,
+        "overview/page.html.j2",
+        known=known,
+        everywhere=known.value.freezes,
+        overview=chosen(lines, q, show),
+        shows=SHOWS,
+    )
+
+
+def live_documents(
+    read_model: ReadModel, models: Mapping[str, ModelDocument | Unreadable]
+) -> dict[str, LiveDocument]:
+    """Return where the watch stands of each canary that is under way; without one that cannot be read now."""
+    found: dict[str, LiveDocument] = {}
+    for name, document in models.items():
+        release = document.open_release if isinstance(document, ModelDocument) else None
+        if release is None or not release.step:
+            continue
+        try:
+            live = read_model.live(name)
+        except SlipwayError as error:
+            log.info("the overview is without the live document of %s: %s", name, error)
+            continue
+        if live is not None:
+            found[name] = live
+    return found
+
+
+def _with_those_never_released(
+    models: Mapping[str, ModelDocument | Unreadable], now: datetime
+) -> dict[str, ModelDocument | Unreadable]:
+    """Return the models, and those that have a release file but no record yet."""
+    never = {name: ModelDocument(model=name, written_at=now) for name in list_models(releases_dir())}
+    return {**never, **models}

@@ -1,0 +1,125 @@
+"""Where a release stands, in one sentence and one word for its state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from include.model_release.read_model.documents import OpenRelease, VersionLine
+from include.model_release.read_model.live import LiveDocument
+from slipway.web.wording import stage
+
+Kind = Literal["busy", "warn", "bad", "good", ""]
+
+_VERDICTS = {
+    "pass": "The judge sees no harm so far",
+    "fail": "The judge sees harm",
+    "inconclusive": "The judge cannot tell yet",
+}
+_BY = {
+    "judge": "by the judge",
+    "guard": "by the guard, since nobody renewed the lease",
+    "task failure": "because a task failed",
+    "cancellation": "because the release was stopped",
+    "a person": "by a person",
+}
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What the top of the page says.
+
+    :param word: the state, in a word or two.
+    :param told: one sentence.
+    :param reason: more, from the record; "" where there is nothing.
+    """
+
+    kind: Kind
+    word: str
+    told: str
+    reason: str = ""
+
+
+def headline(line: VersionLine, now: OpenRelease | None, live: LiveDocument | None) -> Headline:
+    """Return what the top of the page says.
+
+    :param line: the version.
+    :param now: where its release stands; None where it is over.
+    :param live: what the watch of this release wrote last.
+    """
+    if now is None:
+        return _ended(line)
+    share = now.weight_observed if now.weight_observed is not None else now.weight_intended
+    users = "no users" if not share else f"{share} % of the users"
+    name = f"Version {now.version}"
+    if now.rolling_back:
+        return Headline("bad", "going back", f"Users are being taken off version {now.version}.", line.reason)
+    if now.is_rollback:
+        to = "an earlier version" if now.stable_version is None else f"version {now.stable_version}"
+        if now.waits_for_approval:
+            return Headline(
+                "warn", "needs a person", f"The way back to {to} waits for another person's approval."
+            )
+        return Headline(
+            "busy", "rollback", f"All users are being led back from version {now.version} to {to}."
+        )
+    if now.waits_for_approval:
+        before = "its first users" if now.waits_for_approval == "canary" else "all users"
+        return Headline("warn", "needs a person", f"{name} waits for an approval before it gets {before}.")
+    paused = live.paused if live is not None else now.paused
+    if paused:
+        return Headline("warn", "paused", f"{name} stays at {share or 0} %: a person has paused it.", paused)
+    if now.held:
+        return Headline("warn", "held", f"{name} has {users} and is not raised further.", now.held)
+    if share:
+        return Headline("busy", "canary", f"{name} has {users}. {_judged(now, live)}.", _why(live))
+    if not now.stage:
+        return Headline("busy", "under way", f"The release of version {now.version} begins. It has no users.")
+    return Headline("busy", "under way", f"{name} is at the stage {stage(now.stage)}. It has no users.")
+
+
+def _judged(now: OpenRelease, live: LiveDocument | None) -> str:
+    verdict = live.verdict if live is not None and live.verdict else now.verdict
+    return _VERDICTS.get(verdict, "The judge has seen no window yet")
+
+
+def _why(live: LiveDocument | None) -> str:
+    return "" if live is None else live.reason
+
+
+def _ended(line: VersionLine) -> Headline:
+    name = f"Version {line.version}"
+    if line.unreadable:
+        return Headline(
+            "bad", "cannot be read", f"The record of version {line.version} cannot be read.", line.unreadable
+        )
+    if line.rejected_only:
+        told = "" if line.rejection is None else line.rejection.told
+        return Headline("warn", "rejected", f"{name} was rejected before any release of it.", told)
+    if line.outcome == "promoted":
+        approved = ", ".join(dict.fromkeys(one.by for one in line.approvals))
+        by = f"; approved by {approved}" if approved else ""
+        return Headline("good", "promoted", f"{name} was promoted: it got all users{by}.", line.reason)
+    if line.outcome == "rolled_back":
+        by = _BY.get(line.rolled_back_by, f"by {line.rolled_back_by}" if line.rolled_back_by else "")
+        return Headline("bad", "rolled back", f"{name} was rolled back {by}".rstrip() + ".", line.reason)
+    if line.outcome == "refused":
+        gate = f" by the stage {stage(line.refused_by)}" if line.refused_by else ""
+        return Headline("warn", "refused", f"{name} was refused{gate}. {_met(line)}", line.reason)
+    if line.outcome == "cancelled":
+        return Headline(
+            "", "stopped", f"The release of version {line.version} was stopped. {_met(line)}", line.reason
+        )
+    if line.outcome == "failed":
+        return Headline(
+            "bad", "failed", f"The release of version {line.version} failed. {_met(line)}", line.reason
+        )
+    return Headline("busy", "under way", f"The release of version {line.version} is under way.", line.reason)
+
+
+def _met(line: VersionLine) -> str:
+    return (
+        "No user met it."
+        if not line.candidate_requests
+        else f"It answered {line.candidate_requests:,} requests."
+    )

@@ -1,0 +1,113 @@
+"""The page of a release, and the small document by which it knows that there is something new."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+from include.model_release.acts.availability import has_users
+from include.model_release.acts.questions import question_of
+from include.model_release.acts.table import ActName
+from include.model_release.identifiers import parse_version, validate_model_name
+from include.model_release.read_model.documents import OpenRelease
+from slipway.web.access import SignedIn
+from slipway.web.acts.buttons import Button, button, buttons
+from slipway.web.release.evidence import evidence_links
+from slipway.web.release.shown import ReleasePage, follow, release_page
+from slipway.web.rendering import render
+from slipway.web.sources import Read
+
+router = APIRouter()
+
+_WHILE_OPEN: tuple[ActName, ...] = ("pause", "resume", "rollback", "abort")
+_AFTERWARDS: tuple[ActName, ...] = ("reject", "unreject", "pin", "unpin")
+
+
+@router.get("/models/{model}/versions/{version}")
+def release(request: Request, sources: Read, user: SignedIn, model: str, version: str) -> HTMLResponse:
+    """Show a release: where it stands, or how it ended."""
+    page = release_page(sources.read_model, validate_model_name(model), parse_version(version))
+    return render(
+        request,
+        "release/page.html.j2",
+        page=page,
+        line=page.line,
+        view=page.view,
+        top=page.top,
+        open=page.followed.open,
+        live=page.followed.live,
+        silent_s=page.followed.silent_s(datetime.now(UTC)),
+        links=evidence_links(page.view),
+        buttons=_buttons(request, user, page),
+    )
+
+
+@router.get("/api/models/{model}/versions/{version}/pulse")
+def pulse(sources: Read, model: str, version: str) -> dict[str, Any]:
+    """Return what an open page asks for every two seconds: whether anything has changed, from two documents."""
+    followed = follow(sources.read_model, validate_model_name(model), parse_version(version))
+    return {
+        "stamp": followed.stamp,
+        "is_over": followed.open is None,
+        "silent_s": followed.silent_s(datetime.now(UTC)),
+        "problem": followed.problem,
+    }
+
+
+def _buttons(request: Request, user: BaseUser, page: ReleasePage) -> tuple[Button, ...]:
+    """Return what this person may do here, the most urgent first."""
+    now, followed = page.situation(str(user.get_name())), page.followed
+    if followed.open is None:
+        return _buttons_afterwards(request, user, page)
+    question = question_of(followed.open)
+    about = {"release_id": followed.open.release_id}
+    asked = (
+        {}
+        if question is None
+        else {
+            "question_dag": question.dag_id,
+            "question_run": question.run_id,
+            "question_task": question.task_id,
+            "question_index": str(question.map_index),
+        }
+    )
+    dag_id = "model_release" if question is None else question.dag_id
+    answers: tuple[ActName, ...] = ("approve", "decline")
+    answering = [button(request, user, name, now, hidden=asked, dag_id=dag_id) for name in answers]
+    # Without a version: off the canary, to whatever has the other users.
+    steering = buttons(request, user, _steering(followed.open), now.about(None), hidden=about)
+    made = [*answering, *steering] if question is not None else [*steering, *answering]
+    return tuple(one for one in made if one is not None)
+
+
+def _steering(release: OpenRelease) -> tuple[ActName, ...]:
+    """Return the acts on a release under way: one without users is aborted, since a roll back would lead users off what
+    is live.
+    """
+    return tuple(name for name in _WHILE_OPEN if name != "rollback" or has_users(release))
+
+
+def _buttons_afterwards(request: Request, user: BaseUser, page: ReleasePage) -> tuple[Button, ...]:
+    now, line, live = page.situation(str(user.get_name())), page.line, page.followed.document.live_version
+    made: list[Button | None] = []
+    if line.version == live:
+        made.append(button(request, user, "rollback", now.about(None)))
+    elif line.standing == "promoted":
+        label = f"Roll back to {line.version}"
+        made.append(
+            button(request, user, "rollback", now, hidden={"version": str(line.version)}, label=label)
+        )
+    else:
+        again = {"force": "true"} if line.standing else {}
+        label = "Release again" if line.release_id and not line.rejected_only else "Release"
+        made.append(button(request, user, "release", now.forced(bool(again)), hidden=again, label=label))
+    made += [
+        one
+        for one in buttons(request, user, _AFTERWARDS, now)
+        if one.refused is None or one.act.name in ("reject", "pin")
+    ]
+    return tuple(one for one in made if one is not None)

@@ -1,0 +1,133 @@
+"""What the page of a release shows, made of what is read."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from include.model_release.acts.availability import Situation
+from include.model_release.read_model.documents import ModelDocument, OpenRelease, VersionLine
+from include.model_release.read_model.live import LiveDocument, LiveWindow
+from include.model_release.read_model.release_view import ReleaseView
+from slipway.read_model.reader import ReadModel
+from slipway.web.release.charts import Chart, charts_of
+from slipway.web.release.headline import Headline, headline
+from slipway.web.release.story import Chapter, story_of
+
+_SILENT_WINDOWS = 4
+_SILENT_AT_LEAST_S = 40.0
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The little that changes while a release is under way: two documents, and no record.
+
+    :param live: what the watch of this very release wrote last.
+    :param problem: why what is shown may be old; "" where it is not.
+    """
+
+    document: ModelDocument
+    version: int
+    live: LiveDocument | None
+    problem: str
+
+    @property
+    def line(self) -> VersionLine | None:
+        """The version."""
+        return self.document.line(self.version)
+
+    @property
+    def open(self) -> OpenRelease | None:
+        """Where its release stands; None where it is over."""
+        release = self.document.open_release
+        return release if release is not None and release.version == self.version else None
+
+    @property
+    def stamp(self) -> str:
+        """What is another where the page would show something else."""
+        live = None if self.live is None else (self.live.release_id, self.live.written_at)
+        return hashlib.sha256(
+            repr((self.line, self.open, live, self.document.live_version)).encode()
+        ).hexdigest()[:16]
+
+    def silent_s(self, now: datetime) -> float | None:
+        """Return for how long the watch of the canary has written nothing; None where it does, or need not."""
+        if (
+            self.open is None
+            or self.live is None
+            or self.live.decision
+            or self.open.stage not in ("canary", "hold")
+        ):
+            return None
+        age_s = (now - self.live.written_at).total_seconds()
+        return age_s if age_s > max(_SILENT_WINDOWS * self.live.window_s, _SILENT_AT_LEAST_S) else None
+
+
+@dataclass(frozen=True)
+class ReleasePage:
+    """Everything that the page of a release shows."""
+
+    followed: Followed
+    view: ReleaseView
+    top: Headline
+    charts: tuple[Chart, ...]
+
+    @property
+    def line(self) -> VersionLine:
+        """The version: by its record, which the page has read whole."""
+        return self.view.line
+
+    @property
+    def story(self) -> tuple[Chapter, ...]:
+        """What happened, newest first."""
+        return story_of(self.view.log)
+
+    @property
+    def newest(self) -> LiveWindow | None:
+        """The newest window that was judged."""
+        live = self.followed.live
+        return live.windows[-1] if live is not None and live.windows else None
+
+    def situation(self, person: str) -> Situation:
+        """Return what acts are judged by."""
+        followed = self.followed
+        return Situation(
+            followed.document,
+            person=person,
+            version=followed.version,
+            live=followed.live,
+            by_other=self.view.required is not None and self.view.required.by_other,
+        )
+
+
+def follow(read_model: ReadModel, model: str, version: int) -> Followed:
+    """Return what changes of a release.
+
+    :raises SlipwayError: nothing is known of the model, or the store does not answer.
+    """
+    document, live = read_model.known_model(model), read_model.known_live(model)
+    line, found = document.value.line(version), live.value
+    release_id = "" if line is None else line.release_id
+    if found is not None and (found.version, found.release_id) != (version, release_id):
+        found = None
+    return Followed(document.value, version, found, document.problem or live.problem)
+
+
+def release_page(read_model: ReadModel, model: str, version: int) -> ReleasePage:
+    """Return what the page of a release shows.
+
+    :raises InputMissingError: the version has no record.
+    :raises SlipwayError: the store does not answer.
+    """
+    view = read_model.known_release(model, version)
+    followed = follow(read_model, model, version)
+    if view.problem and not followed.problem:
+        followed = Followed(followed.document, version, followed.live, view.problem)
+    now = followed.open if view.value.open_now is not None else None
+    return ReleasePage(
+        followed,
+        view.value,
+        headline(view.value.line, now or view.value.open_now, followed.live),
+        () if followed.live is None else charts_of(followed.live.windows),
+    )

@@ -1,0 +1,106 @@
+// Keeps the page of a release fresh while the release is under way.
+//
+// Every two seconds it asks for one small document, which says whether anything has changed; only then it asks for the page
+// and puts its parts in place. It stops when the release is over. Where the server does not answer it says since when,
+// and asks less and less often. The countdown runs by itself.
+"use strict";
+
+const EVERY_MS = 2000;
+const SLOWEST_MS = 30000;
+const ANSWER_LIMIT_MS = 5000;
+
+const release = document.getElementById("release");
+const voice = document.getElementById("voice"); // it stays in its place, so that what is new is read aloud, once
+const staleNote = document.querySelector(".stale-now");
+let stamp = release.dataset.stamp;
+let silence = null;
+let answeredAt = Date.now();
+let failures = 0;
+let timer = 0;
+
+async function ask(address, headers) {
+  const answer = await fetch(address, { headers, signal: AbortSignal.timeout(ANSWER_LIMIT_MS) });
+  if (answer.status === 401) {
+    window.location.reload(); // leads to the login
+    throw new Error("nobody is signed in");
+  }
+  if (!answer.ok) throw new Error(`answered ${answer.status}`);
+  return answer;
+}
+
+async function look() {
+  window.clearTimeout(timer);
+  let isOver = false;
+  if (!document.hidden) {
+    try {
+      const pulse = await (await ask(release.dataset.pulse, { "slipway-poll": "1" })).json();
+      const silent = pulse.silent_s !== null || pulse.problem !== "";
+      if (pulse.stamp !== stamp || silent !== silence) {
+        await refresh();
+        stamp = pulse.stamp;
+        silence = silent;
+      }
+      isOver = pulse.is_over;
+      answeredAt = Date.now();
+      failures = 0;
+      staleNote.hidden = true;
+    } catch {
+      failures += 1;
+      tellStale();
+    }
+  }
+  if (!isOver) timer = window.setTimeout(look, Math.min(SLOWEST_MS, EVERY_MS * 2 ** Math.min(failures, 4)));
+}
+
+async function refresh() {
+  const text = await (await ask(window.location.href, { "slipway-poll": "1" })).text();
+  const came = new DOMParser().parseFromString(text, "text/html");
+  const parts = [...came.querySelectorAll('[id^="part-"]')];
+  const names = new Set(parts.map((part) => part.id));
+  for (const part of release.querySelectorAll('[id^="part-"]')) if (!names.has(part.id)) part.remove();
+  let last = null;
+  for (const part of parts) last = put(part, last);
+  document.title = came.title;
+}
+
+// Put a part in the place of the one that is here, or after the one before it; return what stands there now.
+function put(part, last) {
+  const here = document.getElementById(part.id);
+  if (here === null) {
+    if (last === null) release.prepend(part);
+    else last.after(part);
+    return part;
+  }
+  if (here.querySelector("dialog[open]") !== null || here.querySelector(":popover-open") !== null) return here;
+  const told = document.getElementById("verdict").textContent;
+  const open = [...here.querySelectorAll("details[open][id]")].map((one) => one.id);
+  const focused = here.contains(document.activeElement) ? document.activeElement.id : "";
+  here.replaceWith(part);
+  for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  const now = document.getElementById("verdict").textContent;
+  if (now !== told) voice.textContent = now;
+  return part;
+}
+
+function tellStale() {
+  const since = new Date(answeredAt).toISOString().slice(11, 19);
+  staleNote.textContent = `The server has not answered since ${since} UTC. What is shown here is as old as that. This page tries again by itself. Releases go on, and are taken back, without it.`;
+  staleNote.hidden = false;
+}
+
+function countDown() {
+  for (const one of document.querySelectorAll("time[data-countdown]")) {
+    const seconds = Math.round((Date.parse(one.dateTime) - Date.now()) / 1000);
+    one.textContent = seconds <= 0 ? "now" : `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+  }
+}
+
+document.addEventListener("visibilitychange", () => document.hidden || look());
+document.addEventListener("slipway:acted", () => {
+  stamp = "";
+  look();
+});
+window.setInterval(countDown, 1000);
+countDown();
+timer = window.setTimeout(look, EVERY_MS);

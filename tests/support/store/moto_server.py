@@ -1,0 +1,24 @@
+"""moto's server in a thread of this process; its conditional writes are made atomic, as S3's are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from moto.server import ThreadedMotoServer
+
+from include.sandbox.services.object_store import make_conditional_writes_atomic
+from tests.support.store.connections import LOOPBACK
+
+
+@contextmanager
+def moto_server() -> Iterator[str]:
+    """Yield the address of a server that has no bucket yet."""
+    make_conditional_writes_atomic()
+    server = ThreadedMotoServer(LOOPBACK, 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
