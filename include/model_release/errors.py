@@ -21,6 +21,8 @@ SlipwayError
   |   - ArrivalRefusedError         a version of the model registry that cannot be brought in
   |   - WebhookRefusedError         a request that is no webhook of the model registry
   |   - LeaseTakenOverError         a later try of the same task drives the canary now
+  |   - CredentialsRefusedError     Triton, or a proxy before it, does not take who asks
+  |   - ServerRefusedError          Triton does not do what it is asked, whatever the model
   + GateRefusedError              the release worked as meant: this version shall not go further
   |   - ParityRefusedError          the converted model answers otherwise than its source
   |   - SigningRefusedError         the version is not signed with the key that the release file names
@@ -40,6 +42,7 @@ SlipwayError
       - StoreUnavailableError       S3 or SQS
       - ClusterUnavailableError     the Kubernetes API
       - ServerUnavailableError      Triton
+      - ModelNotLoadedError         Triton does not have the model ready that is asked for
       - RegistryUnavailableError    the model registry
       - MetricsUnavailableError     the source of the judge's numbers
       - TimedOutError               something did not happen within its limit
@@ -199,6 +202,14 @@ class LeaseTakenOverError(UserError):
     """A later try of the same task drives the canary now."""
 
 
+class CredentialsRefusedError(UserError):
+    """Triton, or a proxy before it, does not take who asks: the connection's token, headers or certificate."""
+
+
+class ServerRefusedError(UserError):
+    """Triton does not do what it is asked, whatever the model: an unknown setting, model control that is off."""
+
+
 class GateRefusedError(SlipwayError):
     """The release worked as meant: this version shall not go further."""
 
@@ -279,6 +290,10 @@ class ClusterUnavailableError(TransientError):
 
 class ServerUnavailableError(TransientError):
     """Triton could not be reached."""
+
+
+class ModelNotLoadedError(TransientError):
+    """Triton does not have the model, or the version of it, ready that is asked for."""
 
 
 class RegistryUnavailableError(TransientError):

@@ -25,10 +25,18 @@ INDEX = DOCS / "README.md"
 SETTINGS = DOCS / "settings.md"
 ARCHITECTURE = DOCS / "architecture.md"
 BRING = DOCS / "bring-your-model.md"
-DOCUMENTS = sorted([README, ROOT / "CHANGELOG.md", *DOCS.rglob("*.md"), *(ROOT / "include").rglob("*.md")])
+DOCUMENTS = sorted(
+    [
+        README,
+        ROOT / "CHANGELOG.md",
+        *DOCS.rglob("*.md"),
+        *(ROOT / "include").rglob("*.md"),
+        *(ROOT / "examples").rglob("*.md"),
+    ]
+)
 README_LINES = 170
 # Folders of the repository that documents point into. What lies in S3 or is made by a run begins otherwise.
-FOLDERS = ("dags", "plugins", "include", "tests", "benchmarks", "docs", ".ci")
+FOLDERS = ("dags", "plugins", "include", "tests", "benchmarks", "docs", "examples", ".ci")
 ROOT_FILES = re.compile(
     r"`((?:README|CHANGELOG)\.md|LICENSE|Makefile|pyproject\.toml|docker-compose\.yaml|requirements[a-z-]*\.txt"
     r"|\.env\.example|\.pre-commit-config\.yaml)`"

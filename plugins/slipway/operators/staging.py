@@ -18,10 +18,12 @@ from include.model_release.spec.serving.sequences import require_no_sequences
 from include.model_release.triton_config.ensemble import Configs, load_order, pin_bundle, rename_bundle
 from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.model_release.triton_config.staged_paths import SERVING_ROOT, names_files, on_staging
+from slipway.extra_links import RELEASE_LINK
 from slipway.failures import airflow_failures
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, ReleaseStep, recorded_stage
 from slipway.operators.triton import TritonLoadModelOperator
+from slipway.operators.triton.base import LINKS
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import RELEASE_RUN_TEMPLATE, ReleaseRun
 
@@ -212,6 +214,7 @@ class StagingLoadOperator(ReleaseStep, TritonLoadModelOperator):
     """A load on the staging server, as a step of a release."""
 
     template_fields: Sequence[str] = ("release", *TritonLoadModelOperator.template_fields)
+    operator_extra_links = (*RELEASE_LINK, *LINKS)
 
     def __init__(
         self, *, release: str = RELEASE_RUN_TEMPLATE, aws_conn_id: str = "aws_default", **kwargs: Any

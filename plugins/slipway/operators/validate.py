@@ -26,7 +26,6 @@ from include.model_release.reports.signature_report import (
 )
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
-from include.model_release.tensors import signature_from_metadata
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
@@ -128,7 +127,7 @@ class ValidateModelOperator(ReleaseOperator):
             return ServedTensors(published.signature), ServedTensors(candidate_signature)
         stable, candidate = (
             ServedTensors(
-                signature_from_metadata(hook.metadata(staged.name, staged.version)),
+                hook.metadata(staged.name, staged.version).signature,
                 optional_inputs(staged.config),
             )
             for staged in (staging.baseline, staging.candidate)

@@ -74,7 +74,7 @@ def test_candidate_and_stable_side_by_side_keep_to_their_own_members(
     assert staging.baseline is not None
     assert answers(hook, staging.candidate.name, 2) == [4.5, 9]
     assert answers(hook, staging.baseline.name, 1) == [2, 4]
-    assert {entry["name"] for entry in hook.index() if entry.get("state") == "READY"} == {
+    assert {entry.name for entry in hook.index() if entry.is_ready} == {
         *("prices", "prices__scale", "prices__lookup"),
         *("prices_baseline", "prices_baseline__scale", "prices_baseline__lookup"),
     }
@@ -83,7 +83,7 @@ def test_candidate_and_stable_side_by_side_keep_to_their_own_members(
     ).run(CONTEXT)
     unload = TritonUnloadModelOperator(task_id="unload", model_names=json.dumps(staging.model_names))
     unload.execute(CONTEXT)
-    assert [entry for entry in hook.index() if entry.get("state") == "READY"] == []
+    assert [entry for entry in hook.index() if entry.is_ready] == []
 
 
 def test_later_candidate_replaces_the_members_of_the_one_before(
@@ -115,7 +115,7 @@ def test_configuration_that_the_server_did_not_take_is_noticed(
     release = published(Release(store, ENSEMBLE, 1), ensemble_files(scale=2.0))
     real: Callable[..., Any] = TritonHook.load
 
-    def meddled(self: TritonHook, name: str, config: dict[str, Any]) -> None:
+    def meddled(self: TritonHook, name: str, config: dict[str, Any], files: None = None) -> None:
         if name == "prices__scale":
             config = {**config, "parameters": {"factor": {"string_value": "9"}}}
         real(self, name, config)

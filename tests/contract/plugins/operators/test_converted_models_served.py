@@ -120,7 +120,7 @@ class Staging:
 
     def ask_grpc(self, name: str, inputs: Arrays) -> Arrays:
         """All outputs, over gRPC."""
-        outputs = [str(one["name"]) for one in self.hook.metadata(name, 1)["outputs"]]
+        outputs = [one.name for one in self.hook.metadata(name, 1).signature.outputs]
         return self.hook.infer(name, 1, inputs, outputs)
 
 

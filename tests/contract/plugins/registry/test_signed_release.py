@@ -190,7 +190,7 @@ def test_nothing_is_loaded_that_the_key_has_not_signed(
     staged = {entry.key: store.read(entry.key) for entry in store.entries(f"staging/{MODEL}/")}
     assert [key for key in staged if key.endswith(".py")] == []
     assert FOREIGN not in staged.values()
-    assert [entry for entry in hook.index() if entry.get("state") == "READY"] == []
+    assert [entry for entry in hook.index() if entry.is_ready] == []
 
 
 @pytest.fixture

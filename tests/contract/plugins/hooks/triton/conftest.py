@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 from slipway.hooks.triton import TritonHook
-from slipway.operators.triton import TritonUnloadModelOperator
 
 from include.model_release.triton_config.pbtxt import from_pbtxt
-from include.sandbox.services.triton import TritonPorts, TritonServer
+from include.sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
-from tests.support.serving.triton_install import triton_install
 from tests.support.store.connections import triton_connection
-from tests.support.triton_hook.table import CONTEXT
+from tests.support.triton_hook.servers import running_triton, typed_connection, unload_all
+from tests.support.triton_hook.slow_model import write_slow_model
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with `table`, whose version 1 doubles and version 2 triples, and `broken`."""
+    """A repository with `table`, whose version 1 doubles and version 2 triples, `slow`, and `broken`."""
     directory = tmp_path_factory.mktemp("repository")
+    write_slow_model(directory)
     write_repository(directory, versions={1: table_model(2.0), 2: table_model(3.0)})
     return write_repository(directory, name="broken", versions={1: table_model(2.0)[:200]})
 
@@ -29,16 +29,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def triton(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """A running server that loads what it is asked to."""
-    ports, log = TritonPorts.free(), tmp_path_factory.mktemp("log") / "log"
-    server = TritonServer(
-        triton_install(), repository, ports, mode="explicit", log_path=log, exit_timeout_s=1
-    )
-    server.start()
-    try:
-        server.wait_ready(30)
+    with running_triton(repository, tmp_path_factory.mktemp("log") / "log") as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture
@@ -48,7 +40,19 @@ def hook(triton: TritonServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trit
     monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", connection)
     hook = TritonHook(timeout_s=30)
     yield hook
-    TritonUnloadModelOperator(task_id="unload", model_names=["table", "broken"]).execute(CONTEXT)
+    unload_all(hook)
+
+
+@pytest.fixture(params=["http", "grpc"])
+def either(
+    request: pytest.FixtureRequest, triton: TritonServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TritonHook]:
+    """The hook over one protocol alone: HTTP, then gRPC; the connection is of the type `triton`."""
+    port = triton.ports.http if request.param == "http" else triton.ports.grpc
+    monkeypatch.setenv("AIRFLOW_CONN_EITHER", typed_connection(port, protocol=request.param))
+    hook = TritonHook("either", timeout_s=30)
+    yield hook
+    unload_all(hook)
 
 
 @pytest.fixture

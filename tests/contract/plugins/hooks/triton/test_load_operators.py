@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import pkgutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +14,10 @@ from slipway.operators.triton import TritonLoadModelOperator, TritonUnloadModelO
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, TimedOutError
 from include.model_release.triton_config.build import pin_versions
+from tests.support.serving.models import table_model
 from tests.support.store.connections import free_port, triton_connection
-from tests.support.triton_hook.table import CONTEXT
+from tests.support.triton_hook.deferral import only_event
+from tests.support.triton_hook.table import CONTEXT, ROW
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -58,7 +60,7 @@ def test_operator_takes_its_limit_as_a_template_renders_it(
     limits: list[float] = []
     real = TritonHook.load
 
-    def slow(self: TritonHook, name: str, config: Mapping[str, Any]) -> None:
+    def slow(self: TritonHook, name: str, config: Mapping[str, Any], files: None = None) -> None:
         limits.append(self.timeout_s)
         real(self, name, config)
 
@@ -134,11 +136,46 @@ async def test_deferred_load_without_a_server(
         operator.execute_complete(CONTEXT, event)
 
 
-async def only_event(deferred: TaskDeferred) -> dict[str, Any]:
-    """Run the deferred task's trigger, made anew from its serialised form; return its one event's payload."""
-    path, arguments = deferred.trigger.serialize()
-    trigger = pkgutil.resolve_name(path)(**json.loads(json.dumps(arguments)))
-    events = [event async for event in trigger.run()]
-    assert len(events) == 1
-    payload: dict[str, Any] = json.loads(json.dumps(events[0].payload))
-    return payload
+def test_load_without_a_configuration_is_the_repositorys(hook: TritonHook) -> None:
+    """Without a configuration the model is loaded as the repository has it: its latest version."""
+    operator = TritonLoadModelOperator(task_id="load", model_name="table", timeout_s=30.0)
+    assert operator.execute(CONTEXT) == [2]
+
+
+def test_load_with_files_of_the_worker(hook: TritonHook, config: dict[str, Any], tmp_path: Path) -> None:
+    """Files of the worker make a model that the repository does not have; the worker loads them, also deferrable."""
+    (tmp_path / "model.onnx").write_bytes(table_model(5.0))
+    asked = {**pin_versions(config, [1]), "name": "fresh"}
+    files = {"1/model.onnx": str(tmp_path / "model.onnx")}
+    operator = load(asked, model_name="fresh", files=files, deferrable=True)
+    assert operator.execute(CONTEXT) == [1]
+    assert hook.infer("fresh", 1, {"x": ROW}, ["y"])["y"].tolist() == [[5, 10]]
+    TritonUnloadModelOperator(task_id="unload", model_names=["fresh"]).execute(CONTEXT)
+    assert not hook.is_model_ready("fresh")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"config": "{"}, "no JSON"),
+        ({"config": "[]"}, "'config'"),
+        ({"timeout_s": "soon"}, "'timeout_s'"),
+        ({"config": "", "files": {"1/model.onnx": "x"}}, "without a configuration"),
+        ({"config": "{}", "files": {"1/model.onnx": "/does/not/exist"}}, "cannot be read"),
+        ({"config": '{"version_policy": {"specific": {"versions": ["new"]}}}'}, "version_policy"),
+    ],
+)
+def test_fields_that_cannot_be_used(hook: TritonHook, options: dict[str, Any], words: str) -> None:
+    """What a template has rendered to nonsense fails the task at once, and says which field it is."""
+    operator = TritonLoadModelOperator(task_id="load", **{"model_name": "table", "timeout_s": 5.0, **options})
+    with pytest.raises(AirflowFailException, match=words):
+        operator.execute(CONTEXT)
+
+
+def test_link_leads_to_the_model_on_the_server(hook: TritonHook) -> None:
+    """The link beside a task leads to the model's metadata; without a usable connection there is none."""
+    operator = load({})
+    (link,) = operator.operator_extra_links
+    assert link.get_link(operator, ti_key=CONTEXT) == f"http://{hook.http_address}/v2/models/table"
+    operator.triton_conn_id = "no_such_connection"
+    assert link.get_link(operator, ti_key=CONTEXT) == ""

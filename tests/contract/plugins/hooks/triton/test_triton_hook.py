@@ -9,7 +9,6 @@ import pytest
 from slipway.hooks.triton import TritonHook
 
 from include.model_release.errors import LoadRefusedError, ModelInvalidError
-from include.model_release.tensors import signature_from_metadata
 from include.model_release.triton_config.build import pin_versions
 from tests.support.triton_hook.table import ROW, UNKNOWN_ROW
 
@@ -29,7 +28,7 @@ def test_load_serves_exactly_the_pinned_version(hook: TritonHook, config: dict[s
 def test_metadata_and_configuration_are_the_servers(hook: TritonHook, config: dict[str, Any]) -> None:
     """Metadata make a signature, and the configuration says what was pinned."""
     hook.load("table", pin_versions(config, [2]))
-    signature = signature_from_metadata(hook.metadata("table", 2))
+    signature = hook.metadata("table", 2).signature
     assert [(one.name, one.datatype, one.shape) for one in signature.inputs] == [("x", "FP32", (-1, 2))]
     assert [one.name for one in signature.outputs] == ["y"]
     assert hook.config("table", 2)["version_policy"]["specific"]["versions"] in ([2], ["2"])

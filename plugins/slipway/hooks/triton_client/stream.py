@@ -9,14 +9,13 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from tritonclient.utils import InferenceServerException
 
 from include.model_release.errors import TimedOutError
+from slipway.hooks.triton_client.tensors import Arrays, grpc_tensors
 
 if TYPE_CHECKING:  # the clients are imported by what uses them: every parse of a DAG would pay for gRPC
     from tritonclient import grpc as triton_grpc
-
-Arrays = dict[str, np.ndarray]
 
 
 class AnswerStream:
@@ -24,6 +23,7 @@ class AnswerStream:
 
     It lets the client's own errors through, those of the stream and those that the server answers with.
 
+    :param headers: what the stream carries.
     :param outputs: names of the output tensors wanted.
     :param timeout_s: limit from a request to its last response.
     """
@@ -31,12 +31,14 @@ class AnswerStream:
     def __init__(
         self,
         client: triton_grpc.InferenceServerClient,
+        headers: Mapping[str, str],
         model_name: str,
         version: int,
         outputs: Sequence[str],
         timeout_s: float,
     ) -> None:
         self._client = client
+        self._headers = dict(headers)
         self._model_name = model_name
         self._version = version
         self._outputs = outputs
@@ -45,7 +47,9 @@ class AnswerStream:
 
     def __enter__(self) -> Self:
         """Open the stream; the client has one at a time."""
-        self._client.start_stream(lambda result, error: self._arrived.put((result, error)))
+        self._client.start_stream(
+            lambda result, error: self._arrived.put((result, error)), headers=self._headers
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,7 +75,7 @@ class AnswerStream:
                 del ends_at[number]
 
     def _send(self, number: int, inputs: Mapping[str, np.ndarray]) -> None:
-        tensors, wanted = request_tensors(inputs, self._outputs)
+        tensors, wanted = grpc_tensors(inputs, self._outputs)
         try:
             self._client.async_stream_infer(
                 self._model_name,
@@ -104,17 +108,3 @@ class AnswerStream:
         arrays = {name: result.as_numpy(name) for name in self._outputs}
         answer = {name: array for name, array in arrays.items() if array is not None}
         return int(response.id), answer, bool(response.parameters["triton_final_response"].bool_param)
-
-
-def request_tensors(
-    inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
-) -> tuple[list[triton_grpc.InferInput], list[triton_grpc.InferRequestedOutput]]:
-    """Return a request's tensors and the outputs wanted in the client's own form."""
-    from tritonclient import grpc as triton_grpc
-
-    tensors = []
-    for name, values in inputs.items():
-        tensor = triton_grpc.InferInput(name, list(values.shape), np_to_triton_dtype(values.dtype))
-        tensor.set_data_from_numpy(np.ascontiguousarray(values))
-        tensors.append(tensor)
-    return tensors, [triton_grpc.InferRequestedOutput(name) for name in outputs]

@@ -1,0 +1,51 @@
+"""Real tritonservers that load what they are asked to, and connections of the type `triton` to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from slipway.hooks.triton import TritonHook
+from slipway.operators.triton import TritonUnloadModelOperator
+
+from include.sandbox.services.triton import TritonPorts, TritonServer
+from tests.support.serving.triton_install import triton_install
+from tests.support.store.connections import LOOPBACK
+from tests.support.triton_hook.table import CONTEXT
+
+
+@contextmanager
+def running_triton(repository: Path, log: Path, ports: TritonPorts | None = None) -> Iterator[TritonServer]:
+    """Run a server that loads what it is asked to, while the context lasts."""
+    server = TritonServer(
+        triton_install(),
+        repository,
+        ports or TritonPorts.free(),
+        mode="explicit",
+        log_path=log,
+        exit_timeout_s=1,
+    )
+    server.start()
+    try:
+        server.wait_ready(30)
+        yield server
+    finally:
+        server.stop()
+
+
+def typed_connection(port: int, *, token: str = "", host: str = LOOPBACK, **extra: Any) -> str:
+    """Return a connection of the type `triton`, as JSON."""
+    connection = {"conn_type": "triton", "host": host, "port": port, "password": token, "extra": extra}
+    return json.dumps(connection)
+
+
+def unload_all(hook: TritonHook) -> None:
+    """Unload whatever the tests load."""
+    names = ["table", "broken", "slow", "fresh"]
+    unload = TritonUnloadModelOperator(
+        task_id="unload", model_names=names, triton_conn_id=hook.triton_conn_id
+    )
+    unload.execute(CONTEXT)
