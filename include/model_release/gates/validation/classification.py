@@ -7,6 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from include.model_release.gates.validation.class_recall import (
+    CLASSES_SHOWN,
+    ClassRecall,
+    lost_in_words,
+    recall_by_class,
+)
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
@@ -36,6 +42,7 @@ class ClassificationScores(ValidationScores):
     not_finite_rows: int
     classes: tuple[int, ...]
     confusion: tuple[tuple[int, ...], ...]
+    recalls: tuple[ClassRecall, ...] = ()
     validation: ClassificationValidation
 
     def suite(self) -> list[dict[str, Any]]:
@@ -74,7 +81,12 @@ class ClassificationScores(ValidationScores):
     def details(self) -> dict[str, Any]:
         """Return which classes are taken for which."""
         counts = [list(row) for row in self.confusion]
-        return {"confusion": {"classes": list(self.classes), "counts": counts}}
+        recalls = [one.to_dict() for one in self.recalls[:CLASSES_SHOWN]]
+        return {"confusion": {"classes": list(self.classes), "counts": counts}, "recalls": recalls}
+
+    def losses(self) -> str:
+        """Name the classes that the stable version tells and the candidate does not."""
+        return lost_in_words(self.recalls, self.validation.class_recall_min)
 
 
 def score_classification(
@@ -104,6 +116,15 @@ def score_classification(
         columns={name: values.astype(int).tolist() for name, values in columns.items()},
         classes=classes,
         confusion=confusion,
+        recalls=tuple(
+            recall_by_class(
+                golden.labels,
+                predicted,
+                stable,
+                least=validation.class_recall_min,
+                confidence=validation.confidence,
+            )
+        ),
         validation=validation,
     )
 
