@@ -186,7 +186,9 @@ def test_a_state_with_the_batch_second_and_a_single_number_are_asked() -> None:
 
 def test_a_model_without_an_axis_for_rows_gets_one_request_a_row() -> None:
     """The golden set holds the tensors of all rows, rows first; each request carries one of them, as it is."""
-    signature = ModelSignature(inputs=(TensorSpec(name="image", datatype="FP32", shape=(3, 4, 4)),), outputs=())
+    signature = ModelSignature(
+        inputs=(TensorSpec(name="image", datatype="FP32", shape=(3, 4, 4)),), outputs=()
+    )
     arrays = {"image": np.zeros((5, 3, 4, 4), np.float32), "label": np.zeros(5, dtype=int)}
     golden = golden_from_arrays(arrays, signature, "label")
     assert [values["image"].shape for _, values in golden.batches(32)] == [(3, 4, 4)] * 5
