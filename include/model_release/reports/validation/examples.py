@@ -34,7 +34,7 @@ _TABLES = {
             ("Golden row#", "row"),
             ("Cosine to stable's#", "cosine"),
             ("Length#", "length"),
-            ("Right by label#", "right"),
+            ("Right#", "right"),
         ),
     ),
     "detections": (

@@ -1,4 +1,4 @@
-"""Vectors, detections, segmentation and ranking: what each kind's figures are, with labels, with stable, with neither."""
+"""Vectors, detections, segmentation and ranking: each kind's figures, with labels, with stable, with neither."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_boxes_may_come_in_three_outputs_and_other_forms() -> None:
 
 
 def test_masks_are_held_against_labels_and_stable() -> None:
-    """Scores by class become classes; half a mask wrong is half an intersection over union, ignored pixels count not."""
+    """Scores by class become classes; what is ignored does not count."""
     labels = np.zeros((2, 4, 4), dtype=int)
     labels[:, :, 2:] = 1
     scores = np.stack([1.0 - labels, labels.astype(float)], axis=1)

@@ -67,7 +67,7 @@ def test_twenty_rows_do_not_decide() -> None:
     strict = ClassificationValidation(on_inconclusive="refuse")
     undecided = _report(golden, answers, None, strict)
     assert undecided["outcome"] == "inconclusive"
-    with pytest.raises(ValidationInconclusiveError, match="0.76"):
+    with pytest.raises(ValidationInconclusiveError, match=r"0\.76"):
         require_validation(undecided)
 
 
