@@ -35,6 +35,7 @@ from include.model_release.spec.release_file import ReleaseSpec, apply_overrides
 from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.failures import airflow_failures
+from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.registry.deletion import require_not_deleted
@@ -157,6 +158,7 @@ class AdmitReleaseOperator(BaseOperator):
         present = [entry.key.removeprefix(paths.incoming) for entry in store.entries(paths.incoming)]
         require_files(ready, present, spec.required_files())
         require_stateless_source(store, spec, version)
+        require_askable_golden_set(store, spec, version)
 
     def _wait_while_held(
         self, store: ModelStoreHook, spec: ReleaseSpec, version: int, context: Context, told: str
