@@ -60,7 +60,8 @@ def read_golden(
             "write the golden set again from whole rows, or say in golden.row_axis which axis counts them"
         )
         raise PodError("GoldenSetError", what, found=found, remedy=remedy)
-    return GoldenRows(columns, said | axes, counted.pop())
+    ranks = {tensor.name: len(tensor.shape) for tensor in inputs if tensor.shape}
+    return GoldenRows(columns, said | axes, counted.pop(), ranks)
 
 
 def axis_of(array: Any, tensor: Tensor, rows: int, said: Mapping[str, Axis]) -> Axis:

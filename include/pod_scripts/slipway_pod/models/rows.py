@@ -40,10 +40,16 @@ class GoldenRows(dict[str, Any]):
     :ivar rows: how many there are.
     """
 
-    def __init__(self, columns: Mapping[str, Any], axes: Mapping[str, Axis], rows: int) -> None:
-        """Keep the arrays as they are."""
+    def __init__(
+        self,
+        columns: Mapping[str, Any],
+        axes: Mapping[str, Axis],
+        rows: int,
+        ranks: Mapping[str, int] | None = None,
+    ) -> None:
+        """Keep the arrays as they are; `ranks` are how many dimensions each input of a request has."""
         super().__init__(columns)
-        self.axes, self.rows = dict(axes), rows
+        self.axes, self.rows, self.ranks = dict(axes), rows, dict(ranks or {})
 
     @property
     def one_by_one(self) -> bool:
@@ -52,7 +58,12 @@ class GoldenRows(dict[str, Any]):
 
     def take(self, rows: Sequence[int]) -> dict[str, Any]:
         """Return the inputs of a request for these rows."""
-        return {name: take_rows(values, self.axes.get(name, 0), rows) for name, values in self.items()}
+        taken = {name: take_rows(values, self.axes.get(name, 0), rows) for name, values in self.items()}
+        # A model's single number is served as a tensor of one element.
+        return {
+            name: values.reshape((*values.shape, 1)) if values.ndim + 1 == self.ranks.get(name) else values
+            for name, values in taken.items()
+        }
 
     def first(self, rows: int) -> GoldenRows:
         """Return the set's first rows."""
@@ -63,7 +74,7 @@ class GoldenRows(dict[str, Any]):
             else take_rows(values, self.axes.get(name, 0), kept)
             for name, values in self.items()
         }
-        return GoldenRows(columns, self.axes, len(kept))
+        return GoldenRows(columns, self.axes, len(kept), self.ranks)
 
 
 def count_rows(
