@@ -24,6 +24,7 @@ from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays
 from include.model_release.gates.validation.health import health_of, probe_of
+from include.model_release.gates.validation.vectors import cosines
 from include.model_release.tensors import ModelSignature, TensorSpec
 
 Array = NDArray[Any]
@@ -149,8 +150,15 @@ def _report(
     )
 
 
-def is_equivalent(one: Array | None, other: Array) -> bool:
-    """Tell whether the damage shows in no answer: nobody could catch it, and no user is harmed."""
-    if one is None or one.shape != other.shape:
-        return False
-    return bool(np.allclose(one, other, rtol=1e-3, atol=1e-3))
+def changed_share(subject: Subject, one: Array, other: Array) -> float:
+    """Return the share of the rows whose answer is another one to a user, 0 to 1.
+
+    Another class; a number that is further away than the mean error that is allowed; a vector of another direction.
+    """
+    if one.shape != other.shape:
+        return 1.0
+    if subject.kind == "classification":
+        return float((one.argmax(axis=1) != other.argmax(axis=1)).mean())
+    if subject.kind == "regression":
+        return float((np.abs(one - other) > (subject.validation.mae_max or 0.0)).mean())
+    return float((cosines(one, other) < subject.validation.cosine_min).mean())
