@@ -24,7 +24,7 @@ from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet, golden_from_arrays
 from include.model_release.gates.validation.health import health_of, probe_of
-from include.model_release.gates.validation.vectors import cosines
+from include.model_release.gates.validation.kinds.vectors import cosines
 from include.model_release.tensors import ModelSignature, TensorSpec
 
 Array = NDArray[Any]

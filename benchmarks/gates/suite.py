@@ -1,9 +1,9 @@
 """`gate_mutation_score`: how many damaged models the default gates catch before any user meets them, in percent.
 
 Five real models, each damaged in every way of `mutations` that applies; the stable version is the undamaged one, and
-the golden sets are drawn anew for each. A damage that the gates let through and that changes fewer than 2 % of the answers
-to other rows is no harm, and is told apart. And a hundred runs of undamaged models, of which none may be refused. What
-every single one came to lies in `.sandbox/bench/gate_mutation_score.json`.
+the golden sets are drawn anew for each. A damage that the gates let through and that changes fewer than 2 % of the
+answers to other rows is no harm, and is told apart. And a hundred runs of undamaged models, of which none may be
+refused. What every single one came to lies in `.sandbox/bench/gate_mutation_score.json`.
 """
 
 from __future__ import annotations

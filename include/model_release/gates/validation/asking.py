@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from include.model_release.errors import ValidationRefusedError
-from include.model_release.gates.validation.detections import boxes_of
 from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.kinds.detections import boxes_of
 from include.model_release.gates.validation.scores import Array
 from include.model_release.spec.validation import DetectionsValidation, Validation
 

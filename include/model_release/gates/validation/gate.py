@@ -11,16 +11,16 @@ from typing import Any
 
 from include.model_release.errors import ValidationInconclusiveError, ValidationRefusedError
 from include.model_release.gates.validation.classification import score_classification
-from include.model_release.gates.validation.detections import score_detections
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.health import HealthCheck
-from include.model_release.gates.validation.ranking import score_ranking
+from include.model_release.gates.validation.kinds.detections import score_detections
+from include.model_release.gates.validation.kinds.ranking import score_ranking
+from include.model_release.gates.validation.kinds.segmentation import score_segmentation
+from include.model_release.gates.validation.kinds.vectors import score_vectors
 from include.model_release.gates.validation.regression import score_regression
 from include.model_release.gates.validation.scores import Array, ValidationScores
-from include.model_release.gates.validation.segmentation import score_segmentation
 from include.model_release.gates.validation.sureness import Sureness, sureness_of
 from include.model_release.gates.validation.text import score_text
-from include.model_release.gates.validation.vectors import score_vectors
 from include.model_release.spec.validation import (
     DetectionsValidation,
     RankingValidation,

@@ -10,10 +10,10 @@ from sklearn.metrics import ndcg_score
 
 from include.model_release.errors import SpecError
 from include.model_release.gates.validation.asking import answer_of, joined
-from include.model_release.gates.validation.detections import average_precision, iou
 from include.model_release.gates.validation.gate import score
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.ranking import ndcg
+from include.model_release.gates.validation.kinds.detections import average_precision, iou
+from include.model_release.gates.validation.kinds.ranking import ndcg
 from include.model_release.spec.validation import (
     DetectionsValidation,
     RankingValidation,

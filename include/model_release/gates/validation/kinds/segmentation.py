@@ -9,7 +9,7 @@ import numpy as np
 
 from include.model_release.errors import GoldenSetError
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.measured import Measure, MeasuredScores, columns_of
+from include.model_release.gates.validation.kinds.measured import Measure, MeasuredScores, columns_of
 from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
