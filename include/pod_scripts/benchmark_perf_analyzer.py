@@ -33,10 +33,11 @@ from slipway_pod.benchmark.load import (
     measure_in_turns,
     run_benchmark,
 )
+from slipway_pod.models.answers import rows_of_a_request
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.latency import nearest_rank
 from slipway_pod.models.rows import GoldenRows, add_row_axis_argument
-from slipway_pod.models.tensors import Tensor
+from slipway_pod.models.tensors import Signature, Tensor
 from slipway_pod.program.arguments import s3_url
 from slipway_pod.program.progress import say
 from slipway_pod.storage.s3 import Store
@@ -66,9 +67,11 @@ def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[s
     streamed: set[str] = set()
     for subject in run.subjects:
         metadata, config = run.server.describe(subject)
-        columns = read_golden(golden, options.golden, tensors_of(metadata, config), options.row_axis)
+        inputs = tensors_of(metadata, config)
+        columns = read_golden(golden, options.golden, inputs, options.row_axis)
         batched = int(config.get("max_batch_size", 0)) > 0
-        rows = write_requests(columns, batched, requests_of(run, subject))
+        size = rows_of_a_request(Signature(inputs, ()), columns) or 1
+        rows = write_requests(columns, batched, requests_of(run, subject), size)
         say("prepare", f"{subject}, {rows} golden rows")
         if config.get("model_transaction_policy", {}).get("decoupled"):
             streamed.add(subject.role)
@@ -97,14 +100,14 @@ def requests_of(run: BenchmarkRun, subject: Subject) -> Path:
     return run.folder / f"{subject.role}.requests.json"
 
 
-def write_requests(columns: GoldenRows, batched: bool, target: Path) -> int:
-    """Write perf_analyzer's input file from rows spread over the golden set; return their number.
+def write_requests(columns: GoldenRows, batched: bool, target: Path, size: int = 1) -> int:
+    """Write perf_analyzer's input file from rows spread over the golden set; return the number of requests.
 
-    `batched` says that the server adds the batch dimension itself.
+    `batched` says that the server adds the batch dimension itself, `size` how many rows a request must have.
     """
     first = columns.take([0])
-    chosen = spread(columns.rows, sum(array.nbytes for array in first.values()))
-    taken = (columns.take([row]) for row in chosen)
+    chosen = spread(columns.rows, size * sum(array.nbytes for array in first.values()))
+    taken = (columns.take([(row + more) % columns.rows for more in range(size)]) for row in chosen)
     steps = [
         {column: as_content(array[0] if batched else array) for column, array in request.items()}
         for request in taken

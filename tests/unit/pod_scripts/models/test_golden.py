@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from slipway_pod.errors import PodError
+from slipway_pod.models.answers import rows_of_a_request
 from slipway_pod.models.golden import read_arrays, read_golden
-from slipway_pod.models.tensors import Signature, Tensor, fixed_batch
+from slipway_pod.models.rows import GoldenRows
+from slipway_pod.models.tensors import Signature, Tensor
 
 PIXELS = Tensor("pixels", "FP32", (-1, 4))
 WORDS = Tensor("words", "BYTES", (-1, 1))
@@ -101,7 +103,13 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 def test_a_model_says_how_many_rows_it_wants() -> None:
     """A fixed first dimension is the number of rows at a time; 0 is any number."""
     fixed = Tensor("pixels", "FP32", (8, 4))
-    assert (fixed_batch(Signature((PIXELS,), ())), fixed_batch(Signature((fixed,), ()))) == (0, 8)
+    found = [
+        rows_of_a_request(Signature((tensor,), ()), GoldenRows({"pixels": FLOATS}, {"pixels": 0}, 3))
+        for tensor in (PIXELS, fixed)
+    ]
+    assert found == [0, 8]
+    whole = GoldenRows({"pixels": FLOATS}, {"pixels": "request"}, 3)
+    assert rows_of_a_request(Signature((PIXELS,), ()), whole) == 1
 
 
 VOICE = (Tensor("input", "FP32", (-1, -1)), Tensor("state", "FP32", (2, -1, 3)), Tensor("rate", "INT64", ()))
