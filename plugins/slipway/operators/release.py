@@ -38,6 +38,7 @@ from slipway.airflow_run import model_lock, triggered_by
 from slipway.airflow_stats import AIRFLOW_STATS
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import PlainFailure, airflow_failures
+from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.page_addresses import release_page
@@ -177,6 +178,7 @@ class AdmitReleaseOperator(BaseOperator):
         present = [key.removeprefix(paths.incoming) for key in written]
         require_files(ready, present, spec.required_files())
         require_stateless_source(store, spec, version)
+        require_askable_golden_set(store, spec, version)
         return written.get(paths.ready)
 
     def _wait_while_held(
