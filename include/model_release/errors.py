@@ -37,6 +37,7 @@ SlipwayError
   |   - RaiseRefusedError           the record does not show what a higher weight needs
   + GateInconclusiveError         it cannot be told whether this version may go on: release it again, later
   |   - BenchmarkInconclusiveError  the stable version misses the limits as well
+  |   - ValidationInconclusiveError too few golden rows to tell
   |   - MirrorInconclusiveError     too few copies of users' requests could be compared
   + TransientError                a dependency did not answer; trying again may help
       - StoreUnavailableError       S3 or SQS
@@ -270,6 +271,10 @@ class GateInconclusiveError(SlipwayError):
 
 class BenchmarkInconclusiveError(GateInconclusiveError):
     """The candidate misses limits of the benchmark that the stable version misses as well, in the same run."""
+
+
+class ValidationInconclusiveError(GateInconclusiveError):
+    """The golden set has too few rows to tell, and the release file asks to be sure."""
 
 
 class MirrorInconclusiveError(GateInconclusiveError):

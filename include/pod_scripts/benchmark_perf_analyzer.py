@@ -33,9 +33,11 @@ from slipway_pod.benchmark.load import (
     measure_in_turns,
     run_benchmark,
 )
+from slipway_pod.models.answers import rows_of_a_request
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.latency import nearest_rank
-from slipway_pod.models.tensors import Tensor
+from slipway_pod.models.rows import GoldenRows, add_row_axis_argument
+from slipway_pod.models.tensors import Signature, Tensor
 from slipway_pod.program.arguments import s3_url
 from slipway_pod.program.progress import say
 from slipway_pod.storage.s3 import Store
@@ -53,6 +55,7 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = load_parser(__doc__)
     text = "where the requests come from, s3://BUCKET/….npz"
     parser.add_argument("--golden", required=True, type=s3_url, help=text)
+    add_row_axis_argument(parser)
     return checked(parser, parser.parse_args(argv))
 
 
@@ -64,9 +67,11 @@ def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[s
     streamed: set[str] = set()
     for subject in run.subjects:
         metadata, config = run.server.describe(subject)
-        columns = read_golden(golden, options.golden, tensors_of(metadata, config))
+        inputs = tensors_of(metadata, config)
+        columns = read_golden(golden, options.golden, inputs, options.row_axis)
         batched = int(config.get("max_batch_size", 0)) > 0
-        rows = write_requests(columns, batched, requests_of(run, subject))
+        size = rows_of_a_request(Signature(inputs, ()), columns) or 1
+        rows = write_requests(columns, batched, requests_of(run, subject), size)
         say("prepare", f"{subject}, {rows} golden rows")
         if config.get("model_transaction_policy", {}).get("decoupled"):
             streamed.add(subject.role)
@@ -95,14 +100,18 @@ def requests_of(run: BenchmarkRun, subject: Subject) -> Path:
     return run.folder / f"{subject.role}.requests.json"
 
 
-def write_requests(columns: Mapping[str, Any], batched: bool, target: Path) -> int:
-    """Write perf_analyzer's input file from rows spread over the golden set; return their number.
+def write_requests(columns: GoldenRows, batched: bool, target: Path, size: int = 1) -> int:
+    """Write perf_analyzer's input file from rows spread over the golden set; return the number of requests.
 
-    `batched` says that the server adds the batch dimension itself.
+    `batched` says that the server adds the batch dimension itself, `size` how many rows a request must have.
     """
-    rows = len(next(iter(columns.values())))
-    chosen = spread(rows, sum(array[0].nbytes for array in columns.values()))
-    steps = [{column: as_content(array[row], batched) for column, array in columns.items()} for row in chosen]
+    first = columns.take([0])
+    chosen = spread(columns.rows, size * sum(array.nbytes for array in first.values()))
+    taken = (columns.take([(row + more) % columns.rows for more in range(size)]) for row in chosen)
+    steps = [
+        {column: as_content(array[0] if batched else array) for column, array in request.items()}
+        for request in taken
+    ]
     target.write_text(json.dumps({"data": steps}))
     return len(steps)
 
@@ -113,9 +122,9 @@ def spread(rows: int, row_bytes: int) -> list[int]:
     return [index * rows // count for index in range(count)]
 
 
-def as_content(value: Any, batched: bool) -> dict[str, Any]:
+def as_content(value: Any) -> dict[str, Any]:
     """Return one input of one request in perf_analyzer's form; numbers as their bytes, so that no digit is lost."""
-    shape = list(value.shape) if batched else [1, *value.shape]
+    shape = list(value.shape)
     if value.dtype.kind in "US":
         texts = value.astype(str).reshape(-1).tolist()
         return {"content": texts, "shape": shape or [1]}

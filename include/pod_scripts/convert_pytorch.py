@@ -41,6 +41,7 @@ from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.answers import BATCH_ROWS, require_batch, rows_error
 from slipway_pod.models.golden import read_arrays, require_columns
 from slipway_pod.models.onnx_files import open_session, read_signature, save
+from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Signature
 from slipway_pod.program.arguments import json_object, names, s3_url
 from slipway_pod.program.progress import say
@@ -251,17 +252,17 @@ def require_free_batch(signature: Signature) -> None:
         )
 
 
-def in_batches(forward: Any, golden: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+def in_batches(forward: Any, golden: GoldenRows, outputs: Sequence[str]) -> dict[str, Any]:
     """Return what forward answers over all golden rows, batch by batch.
 
     :raises PodError: of kind ModelInvalidError.
     """
     import numpy as np
 
-    rows = len(next(iter(golden.values())))
+    rows = golden.rows
     parts: dict[str, list[Any]] = {}
     for start in range(0, rows, BATCH_ROWS):
-        batch = {name: array[start : start + BATCH_ROWS] for name, array in golden.items()}
+        batch = golden.take(range(start, min(start + BATCH_ROWS, rows)))
         for name, value in answers_of(forward, batch, outputs).items():
             require_batch(name, value, min(BATCH_ROWS, rows - start))
             parts.setdefault(name, []).append(value)

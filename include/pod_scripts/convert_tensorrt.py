@@ -30,10 +30,10 @@ from slipway_pod.conversion.profiles import Profile, choose_profiles, profile
 from slipway_pod.conversion.reference import compare_with_reference, keep_onnx_reference, read_golden_of
 from slipway_pod.conversion.run import CALIBRATION_FILE, GOLDEN_FILE, Run
 from slipway_pod.errors import PodError, first_line
-from slipway_pod.models.answers import answer_all
+from slipway_pod.models.answers import answer_all, rows_of_a_request
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.latency import measure_latency
-from slipway_pod.models.tensors import Signature, fixed_batch
+from slipway_pod.models.tensors import Signature
 from slipway_pod.program.arguments import s3_url, whole
 from slipway_pod.program.progress import say
 from slipway_pod.program.subprograms import run_builder
@@ -183,10 +183,12 @@ def prepare_calibration(run: Run, signature: Signature, profiles: Sequence[Profi
     """Write the rows that the builder will read, for the model's inputs alone; return its environment."""
     import numpy as np
 
-    rows = read_golden(run.folder / CALIBRATION_FILE, run.options.calibration, signature.inputs)
+    rows = read_golden(
+        run.folder / CALIBRATION_FILE, run.options.calibration, signature.inputs, run.options.row_axis
+    )
     usual = profiles[-1]["opt"].values() if profiles else ()
-    size = max((shape[0] for shape in usual), default=fixed_batch(signature) or 1)
-    available = len(next(iter(rows.values())))
+    size = max((shape[0] for shape in usual), default=rows_of_a_request(signature, rows) or 1)
+    available = rows.rows
     if available < size:
         raise PodError(
             "GoldenSetError",

@@ -10,11 +10,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from include.sandbox import lifecycle
+from include.sandbox.host.child_process import program_path
 from include.sandbox.host.images import IMAGES_VARIABLE
 from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import MARKER, SandboxSettings, SettingsError, sandbox_root
@@ -49,9 +51,16 @@ def _up(_options: argparse.Namespace, _rest: Sequence[str]) -> int:
     table.add_row("S3", f"{settings.object_store_url}  (bucket {settings.bucket})")
     table.add_row("cluster", f"KUBECONFIG={settings.kubeconfig}")
     table.add_row("logs", str(settings.log_dir))
+    table.add_row("command", f"{_command()} list  (in this folder it needs no login)")
     console.print(table)
     console.print("End it with [bold]make down[/].")
     return 0
+
+
+def _command() -> str:
+    """Return how the command `slipway` is called here."""
+    program = Path(program_path("slipway"))
+    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else str(program)
 
 
 def _down(_options: argparse.Namespace, _rest: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
@@ -24,6 +24,7 @@ from include.sandbox.host.settings import (
     LOOPBACK,
     MARKER,
     PROJECT_ROOT,
+    REGION,
     SandboxSettings,
     SettingsError,
     object_store_environment,
@@ -131,6 +132,35 @@ def cluster_configuration(settings: SandboxSettings) -> dict[str, object]:
     }
 
 
+def cli_configuration(settings: SandboxSettings) -> str:
+    """Return what the command `slipway` reads where it runs in this project: TOML, with the password in it."""
+    store = {
+        "bucket": settings.bucket,
+        "endpoint_url": settings.object_store_url,
+        "region": REGION,
+        "access_key_id": settings.access_key,
+        "secret_access_key": settings.secrets.object_store_secret,
+    }
+    access = {
+        "airflow_url": settings.airflow_url,
+        "user": settings.airflow_user,
+        "password": settings.airflow_password,
+    }
+    # JSON's strings are TOML's.
+    lines = [
+        "# Made by `make up`, for the command slipway.",
+        *_toml_lines(access),
+        "",
+        "[store]",
+        *_toml_lines(store),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_lines(values: Mapping[str, str]) -> list[str]:
+    return [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+
+
 def up(
     root: Path | None = None, steps: Steps | None = None, dags_folder: Path | None = None
 ) -> SandboxSettings:
@@ -185,6 +215,8 @@ def down(root: Path | None = None, steps: Steps | None = None) -> int:
                 f"Processes {names} did not end. Expected none of {root}; end them with kill -9."
             )
     session_file(root).unlink(missing_ok=True)
+    # Without it the command says that no sandbox runs, and not that one does not answer.
+    (root / "run" / "cli.toml").unlink(missing_ok=True)
     return len(left)
 
 
@@ -231,6 +263,7 @@ def lay_out(settings: SandboxSettings) -> None:
     settings.log_dir.mkdir(parents=True)
     settings.root.chmod(0o700)
     settings.save()
+    replace_file(settings.cli_file, cli_configuration(settings), private=True)
     replace_file(settings.token_file, settings.secrets.cluster_token + "\n", private=True)
     replace_file(
         cluster_file(settings), json.dumps(cluster_configuration(settings), indent=2) + "\n", private=True

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.read_model.writer import ViewWriter
 
 from include.model_release.operations.freezes import freeze
 from tests.support.store.connections import own_connection
@@ -71,7 +72,9 @@ def test_the_overview_brings_itself_up_to_date(visit: Visitor, house: AirflowSit
         key, content = freeze(
             "churn", who="mira", now=now, until=now + timedelta(hours=1), reason="tests", run_id="browser"
         )
-        ModelStoreHook(house.bucket, conn_id).write_once(key, content)
+        store = ModelStoreHook(house.bucket, conn_id)
+        store.write_once(key, content)
+        ViewWriter(store).bring_up_to_date("churn")
     expect(row).to_contain_text("frozen", timeout=60_000)
     expect(row.get_by_role("link", name="churn")).to_be_focused()
 

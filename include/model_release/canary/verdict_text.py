@@ -91,13 +91,16 @@ def meaning(status: str) -> str:
 
 def against(statistics: Statistics) -> str:
     """Return how far the evidence against the candidate has come, and what it consists of, in words."""
+    return against_words(statistics.evidence, statistics.total_evidence, statistics.threshold)
+
+
+def against_words(evidence: Mapping[_Name, float], total: float, threshold: float) -> str:
+    """Return the evidence against the candidate in words: all of it against the threshold, then each test's."""
     parts = ", ".join(
-        f"{HYPOTHESIS_WORDS.get(name, name)} {number(value)}"
-        for name, value in by_hypothesis(statistics.evidence)
+        f"{HYPOTHESIS_WORDS.get(name, name)} {number(value)}" for name, value in by_hypothesis(evidence)
     )
-    return (
-        f"Evidence against the candidate: {number(statistics.total_evidence)} of "
-        f"{number(statistics.threshold)} ({parts})"
+    return f"Evidence against the candidate: {number(total)} of {number(threshold)}" + (
+        f" ({parts})" if parts else ""
     )
 
 

@@ -72,6 +72,7 @@ class LiveMark(Part):
 class VersionLine(Part):
     """What the record of one version says, in short.
 
+    `ended` counts the attempts by their outcomes. `landed_at` is when training had left the version.
     `release_id` is the run id of the newest attempt; `outcome`, `refused_by`, `reason` and the times are that one's.
     `triggered_by` is who started it, `started_reason` that person's reason; both are "" where nobody did. `standing`
     is about all attempts. `promoted_for` is who started the release that promoted it. `rejected_only` tells that no
@@ -85,10 +86,12 @@ class VersionLine(Part):
     release_id: Line
     attempts: Count = 1
     outcome: Outcome = "open"
+    ended: dict[Outcome, Count] = Field(default_factory=dict)
     refused_by: Line = ""
     reason: Line = ""
     triggered_by: Line = ""
     started_reason: Line = ""
+    landed_at: UtcTime | None = None
     started_at: UtcTime | None = None
     finished_at: UtcTime | None = None
     gates: Annotated[tuple[GateLine, ...], Field(max_length=100)] = ()
@@ -102,6 +105,7 @@ class VersionLine(Part):
     rolling_back: bool = False
     candidate_requests: Count | None = None
     candidate_errors: Count | None = None
+    rollback_started_at: UtcTime | None = None
     first_bad_at: UtcTime | None = None
     weight_0_at: UtcTime | None = None
     weights: Annotated[tuple[Percent, ...], Field(max_length=100)] = ()

@@ -6,6 +6,7 @@ after another is what comes of all at once. A line that is newer by its last eve
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,7 +33,7 @@ from include.model_release.read_model.documents import (
     VersionLine,
 )
 from include.model_release.read_model.stored import cut
-from include.model_release.record.events import Event
+from include.model_release.record.events import OUTCOMES, Event, Outcome
 from include.model_release.record.fold import fold
 from include.model_release.record.kinds import ReleaseStarted, WindowJudged
 from include.model_release.record.state import ReleaseState, Stage
@@ -67,10 +68,12 @@ def version_line(events: Sequence[Event], *, pinned: bool = False, files_gone: b
         release_id=cut(state.release_id),
         attempts=state.attempts,
         outcome=state.outcome,
+        ended=_ended(state),
         refused_by=cut(state.refused_by),
         reason=cut(state.reason),
         triggered_by=cut(state.triggered_by),
         started_reason=cut(None if started is None else started.reason),
+        landed_at=state.landed_at,
         started_at=state.started_at,
         finished_at=state.finished_at,
         gates=tuple(_gate(stage) for stage in state.stages[-_GATES:]),
@@ -91,6 +94,7 @@ def version_line(events: Sequence[Event], *, pinned: bool = False, files_gone: b
         rolling_back=state.rolling_back,
         candidate_requests=_count(state.candidate_requests),
         candidate_errors=_count(state.candidate_errors),
+        rollback_started_at=state.rollback_started_at,
         first_bad_at=state.first_bad_at,
         weight_0_at=state.weight_0_at,
         weights=() if state.required is None else state.required.weights[:_WEIGHTS],
@@ -263,6 +267,12 @@ def _gate(stage: Stage) -> GateLine:
         seconds=stage.seconds,
         started_at=stage.started_at,
     )
+
+
+def _ended(state: ReleaseState) -> dict[Outcome, int]:
+    """Return how many attempts ended with which outcome; one that never ended is none of them."""
+    counted = Counter((*state.earlier, state.outcome))
+    return {outcome: counted[outcome] for outcome in OUTCOMES if outcome != "open" and counted[outcome]}
 
 
 def _running(state: ReleaseState) -> list[str]:

@@ -154,6 +154,8 @@ def _begin(state: ReleaseState, event: Event, data: ReleaseStarted, begun: bool)
         version=event.version,
         release_id=event.release_id,
         attempts=state.attempts + 1 if begun else 1,
+        earlier=(*state.earlier, state.outcome) if begun else (),
+        landed_at=data.landed_at,
         started_at=event.at,
         stable_storage_uri=data.stable_storage_uri,
         triggered_by=data.triggered_by,
@@ -288,6 +290,7 @@ def _rollback_started(data: RollbackStarted, state: ReleaseState, at: datetime) 
         state,
         rolling_back=True,
         rolled_back_by=data.by,
+        rollback_started_at=at,
         reason=data.reason or state.reason,
         stable_storage_uri=data.stable_storage_uri or state.stable_storage_uri,
     )

@@ -100,7 +100,7 @@ class ReleaseStarted(KnownEvent):
 
     `stable_storage_uri` is where the version lies that is live now, where that is known. `required` is what the release
     must prove before each raise of its weight, `triggered_by` the person who started the run, `reason` that person's
-    reason.
+    reason. `landed_at` is when the last object of what training leaves, `ready.json`, was written.
     """
 
     kind: ClassVar[str] = "release_started"
@@ -109,6 +109,7 @@ class ReleaseStarted(KnownEvent):
     required: MaybeRequirements = Field(default=None, exclude_if=_is_unknown)
     triggered_by: MaybeText = Field(default=None, exclude_if=_is_unknown)
     reason: MaybeText = Field(default=None, exclude_if=_is_unknown)
+    landed_at: MaybeTime = Field(default=None, exclude_if=_is_unknown)
 
 
 class StageStarted(KnownEvent):

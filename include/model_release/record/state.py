@@ -89,6 +89,8 @@ class ReleaseState:
     whether users were to meet this version. `standing` is about all attempts: whether the version was promoted last
     or rolled back last, "" where neither ever happened; `promoted_sha256` is the manifest it was promoted with,
     `promoted_for` the person who started that release.
+    `earlier` are the outcomes of the attempts before this one, `open` for one that never ended.
+    `landed_at` is when training had left the version, `rollback_started_at` when it was decided to take it back.
     `rejection` is about all attempts, too: the last one, unless somebody has lifted it. `rolled_back_by` tells whose
     decision the rollback of this attempt was. `overrides` are about all attempts; `held` says what the next raise of
     this one waits for, "" where it waits for nothing.
@@ -98,6 +100,7 @@ class ReleaseState:
     version: int
     release_id: str
     attempts: int = 1
+    earlier: tuple[Outcome, ...] = ()
     outcome: Outcome = "open"
     refused_by: str | None = None
     reason: str | None = None
@@ -112,6 +115,7 @@ class ReleaseState:
     rejection: Rejection | None = None
     overrides: tuple[HoldOverride, ...] = ()
     held: str = ""
+    landed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     stages: tuple[Stage, ...] = ()
@@ -123,6 +127,7 @@ class ReleaseState:
     rolling_back: bool = False
     rolled_back_by: str | None = None
     rollback_phase: str | None = None
+    rollback_started_at: datetime | None = None
     first_bad_at: datetime | None = None
     weight_0_at: datetime | None = None
     candidate_requests: int | None = None
@@ -151,6 +156,20 @@ class ReleaseState:
         if self.outcome != "rolled_back" or self.first_bad_at is None or self.weight_0_at is None:
             return None
         return max((self.weight_0_at - self.first_bad_at).total_seconds(), 0.0)
+
+    @property
+    def seconds_from_landed_to_promoted(self) -> float | None:
+        """How long the version was on its way to all users; None where it was not promoted, or nobody knows."""
+        if self.outcome != "promoted" or self.landed_at is None or self.finished_at is None:
+            return None
+        return max((self.finished_at - self.landed_at).total_seconds(), 0.0)
+
+    @property
+    def seconds_from_decision_to_weight_0(self) -> float | None:
+        """How long the candidate kept users after it was decided to go back; None without a rollback."""
+        if self.outcome != "rolled_back" or self.rollback_started_at is None or self.weight_0_at is None:
+            return None
+        return max((self.weight_0_at - self.rollback_started_at).total_seconds(), 0.0)
 
     @property
     def next_seq(self) -> int:

@@ -74,10 +74,14 @@ def _stages(state: ReleaseState) -> str:
 
 def _validation(report: Mapping[str, Any] | None) -> str:
     numbers = (report or {}).get("numbers") or {}
+    captions = {name: str(words).lower() for name, words in ((report or {}).get("captions") or {}).items()}
     told = [
-        f"{words} {numbers[name]:.4g}" for name, words in _FIGURES.items() if numbers.get(name) is not None
+        f"{words} {numbers[name]:.4g}"
+        for name, words in {**captions, **_FIGURES}.items()
+        if numbers.get(name) is not None
     ]
-    return f"Validation on {numbers.get('rows', '?')} golden rows: {', '.join(told)}." if told else ""
+    unsure = "".join(f"\n- not sure: {warning}" for warning in (report or {}).get("warnings") or ())
+    return f"Validation on {numbers.get('rows', '?')} golden rows: {', '.join(told)}.{unsure}" if told else ""
 
 
 def _benchmark(verdict: Mapping[str, Any] | None) -> str:

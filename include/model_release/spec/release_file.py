@@ -29,6 +29,7 @@ from include.model_release.spec.conversion.conversion import Conversion, variant
 from include.model_release.spec.conversion.networks import OnnxConversion
 from include.model_release.spec.conversion.repositories import EnsembleConversion, PythonConversion
 from include.model_release.spec.conversion.source import Source
+from include.model_release.spec.golden import Golden
 from include.model_release.spec.notify import Notify, NotifyRule
 from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
@@ -60,6 +61,7 @@ __all__ = [
     "Encryption",
     "EnsembleConversion",
     "Exposure",
+    "Golden",
     "InstanceGroup",
     "Metrics",
     "MetricsOverrides",
@@ -113,6 +115,7 @@ class ReleaseSpec(SpecPart):
     run agrees before the promotion.
     """
     source: Source
+    golden: Golden = Golden()
     conversion: Conversion = OnnxConversion()
     serving: Serving = Serving()
     publish: Publishing = Publishing()

@@ -11,6 +11,33 @@ from include.model_release.spec.parts import Count, Seconds, Share, SpecPart, Te
 
 NotNegative = Annotated[float, Field(ge=0)]
 TextMatch = Literal["exact", "normalized", "contains", "prefix", "token_f1"]
+Policy = Literal["fail", "warn", "off"]
+
+
+class OutputHealth(SpecPart):
+    """What is asked of every answer, whatever its kind: `fail` refuses the version, `warn` is told, `off` is not asked.
+
+    Text has no numbers: of texts only `constant` is asked.
+    """
+
+    finite: Policy = "fail"
+    """No NaN and no infinity."""
+    constant: Policy = "fail"
+    """Different inputs do not all get the same answer; asked where there are 8 rows or more."""
+    saturation: Policy = "warn"
+    """Fewer than 99 % of the numbers are at a limit: the largest of float16, or a probability of exactly 0 or 1."""
+    probability_sums: Policy = "fail"
+    """Scores that lie between 0 and 1 and sum to 1 do so in every row; asked where most rows, or stable's, do."""
+    empty: Policy = "fail"
+    """No answer has a size of 0."""
+    deterministic: Policy = "fail"
+    """The same request gets the same answer twice, within the tolerances."""
+    batch_invariant: Policy = "fail"
+    """A row is answered alone as in a batch, within the tolerances; asked where a request may have several rows."""
+    probe_rows: Annotated[int, Field(ge=1, le=64)] = 8
+    """So many golden rows are asked again, for the last two."""
+    abs_tolerance: NotNegative = 1e-3
+    rel_tolerance: NotNegative = 1e-2
 
 
 class _Validation(SpecPart):
@@ -24,6 +51,18 @@ class _Validation(SpecPart):
     """Golden rows per request; left out, no more than `serving.max_batch_size`. A decoupled model gets one."""
     timeout_s: Seconds = 60
     """Limit for a request; of a decoupled model, until its last response."""
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    """Of the interval beside each figure. A limit inside it is not decided by so few rows: `inconclusive`."""
+    on_inconclusive: Literal["warn", "refuse"] = "warn"
+    """What follows then. `warn`: the figure itself decides, and report and page say that it is not sure. `refuse`: the
+    stage ends as `inconclusive`, and the release with it.
+    """
+    health: OutputHealth = OutputHealth()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Return the outputs that are asked for."""
+        return (str(getattr(self, "output", "")),)
 
 
 class ClassificationValidation(_Validation):
@@ -33,6 +72,14 @@ class ClassificationValidation(_Validation):
     output: Text = "probabilities"
     """The output that holds scores by class (rows x classes), or the predicted class itself (rows)."""
     accuracy_min: Share = 0.9
+    accuracy_drop_max: Share = 0.02
+    """How much lower than stable's the accuracy may be, on the same rows. What is surely lower, by the interval of the
+    rows' differences, is refused although it reaches `accuracy_min`; 1: any.
+    """
+    class_recall_min: Share = 0.5
+    """Share of the rows of each class that must be answered with it, where the stable version surely reaches it and the
+    rows are enough to tell; 0: any.
+    """
 
 
 class RegressionValidation(_Validation):
@@ -77,6 +124,88 @@ class TextValidation(_Validation):
     """What a decoupled model's responses make: a text in pieces, or a text that the last one has in whole."""
 
 
+class VectorsValidation(_Validation):
+    """The model tells a vector a row, such as a sentence's embedding. Labels may be left out."""
+
+    kind: Literal["vectors"] = "vectors"
+    label: Text = "label"
+    """Whole numbers: rows with the same one belong together. Or vectors: the right answers. It may be missing."""
+    output: Text = "embedding"
+    """The output that holds a vector for each row: (rows x size)."""
+    cosine_min: Annotated[float, Field(ge=-1, le=1)] = 0.99
+    """A row agrees with stable's vector, or with the label's, from this cosine on."""
+    abs_tolerance: NotNegative | None = None
+    """Where given, each element must also be within abs + rel * |other|."""
+    rel_tolerance: NotNegative | None = None
+    accuracy_min: Share = 0.9
+    """With vectors as labels: share of the rows that agree with theirs."""
+    neighbours: Annotated[int, Field(ge=1, le=100)] = 5
+    """How many of a row's nearest golden rows, by the cosine, are compared with stable's."""
+    neighbour_agreement_min: Share = 0.8
+    """Mean share of a row's nearest rows that are also its nearest ones by the stable version's vectors."""
+    neighbour_accuracy_min: Share = 0.5
+    """With whole numbers as labels: share of the rows whose nearest other row has the same label."""
+
+
+class DetectionsValidation(_Validation):
+    """The model finds objects in images: boxes with a score and a class. Labels may be left out."""
+
+    kind: Literal["detections"] = "detections"
+    label: Text = "label"
+    """Boxes (rows x boxes x 5): x1, y1, x2, y2, class; shorter lists end with NaN. It may be missing."""
+    output: Text = "detections"
+    """The output that holds (rows x boxes x 6): box, score, class; or the boxes alone (rows x boxes x 4)."""
+    scores_output: Text | None = None
+    """Where `output` holds the boxes alone: the output with their scores (rows x boxes)."""
+    classes_output: Text | None = None
+    """… and the output with their classes; left out: all boxes are of class 0."""
+    box_format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy"
+    """What four numbers say of a box: two corners, a corner and the size, or the centre and the size."""
+    score_min: Share = 0.25
+    """Boxes with a lower score count as not found; of the mean average precision, those below 0.05."""
+    iou_min: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Two boxes are the same object from this intersection over union on."""
+    map_min: Share = 0.5
+    """Mean over the classes of the average precision: the area under precision over recall."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Return the outputs that are asked for."""
+        return tuple(name for name in (self.output, self.scores_output, self.classes_output) if name)
+
+
+class SegmentationValidation(_Validation):
+    """The model tells the class of each pixel. Labels may be left out."""
+
+    kind: Literal["segmentation"] = "segmentation"
+    label: Text = "label"
+    """The class of each pixel (rows x height x width). It may be missing."""
+    output: Text = "masks"
+    """The output that holds scores (rows x classes x height x width), classes (rows x height x width), or the
+    probability of one class (rows x 1 x height x width).
+    """
+    ignore_label: int | None = None
+    """Pixels with this label are not looked at, such as 255."""
+    iou_min: Share = 0.5
+    """Mean over the rows of the mean intersection over union of the classes that label or answer show."""
+
+
+class RankingValidation(_Validation):
+    """The model scores documents for a question. Labels may be left out."""
+
+    kind: Literal["ranking"] = "ranking"
+    label: Text = "label"
+    """How relevant each document is, 0 or more: (rows x documents), or (rows) with `group`. It may be missing."""
+    output: Text = "scores"
+    """The output that holds a score for each document: (rows x documents), or (rows) with `group`."""
+    group: Text | None = None
+    """The array of the golden set that says which rows belong to one question: each row is a document then."""
+    top_k: Annotated[int, Field(ge=1, le=1000)] = 10
+    """How many of the first documents count."""
+    ndcg_min: Share = 0.5
+    """Mean normalised discounted cumulative gain of the first `top_k` documents."""
+
+
 def _kind_of(value: Any) -> Any:
     """Tell the classes apart by `kind`; a file that names none means classification."""
     if isinstance(value, Mapping):
@@ -87,7 +216,11 @@ def _kind_of(value: Any) -> Any:
 Validation = Annotated[
     Annotated[ClassificationValidation, Tag("classification")]
     | Annotated[RegressionValidation, Tag("regression")]
-    | Annotated[TextValidation, Tag("text")],
+    | Annotated[TextValidation, Tag("text")]
+    | Annotated[VectorsValidation, Tag("vectors")]
+    | Annotated[DetectionsValidation, Tag("detections")]
+    | Annotated[SegmentationValidation, Tag("segmentation")]
+    | Annotated[RankingValidation, Tag("ranking")],
     Discriminator(_kind_of),
 ]
 """What the golden set must show, by kind."""

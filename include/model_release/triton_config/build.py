@@ -35,6 +35,7 @@ from include.model_release.triton_config.options import (
     sequence_fields,
 )
 from include.model_release.triton_config.warmup import make_warmup
+from include.model_release.value_types import RowAxis
 
 
 def build_config(
@@ -59,6 +60,7 @@ def build_config(
         base=base,
         profiles=profiles,
         golden=golden,
+        row_axis=spec.golden.row_axis,
         files=files,
     )
 
@@ -72,6 +74,7 @@ def build_model_config(
     base: Mapping[str, Any] | None = None,
     profiles: Sequence[EngineProfile] = (),
     golden: Mapping[str, Any] | None = None,
+    row_axis: Mapping[str, RowAxis] | None = None,
     files: Collection[str] = (),
 ) -> Config:
     """Return the configuration of one version of the model called `name`, as it is published.
@@ -79,7 +82,8 @@ def build_model_config(
     :param base: what training left as config.pbtxt. The release file's options are laid over it, and what the
         release file does not mention stays.
     :param profiles: the optimisation profiles of an engine.
-    :param golden: the golden set's arrays, (rows, …) each; needed only for warm-up with golden rows.
+    :param golden: the golden set's arrays; needed only for warm-up with golden rows.
+    :param row_axis: which axis of them counts the rows, where the release file says it.
     :param files: the names of what is published in the version's folder. They tell the platform where nothing else
         does.
     :raises ModelInvalidError: where the signature does not suit the release file, such as a fixed batch dimension, or
@@ -96,7 +100,7 @@ def build_model_config(
     if "warmup" in serving.model_fields_set:
         config.pop("model_warmup", None)
     if serving.warmup:
-        config["model_warmup"] = list(make_warmup(serving.warmup, config, golden or {}).entries)
+        config["model_warmup"] = list(make_warmup(serving.warmup, config, golden or {}, row_axis).entries)
     require_consistent(config, signature=signature, profiles=profiles, version=version, files=files)
     return config
 

@@ -14,9 +14,11 @@ from typing import Any
 
 from include.model_release.errors import GoldenSetError, ModelInvalidError
 from include.model_release.identifiers import nearest
+from include.model_release.row_axes import fits_axis, rows_along, take_rows
 from include.model_release.spec.serving.serving import WarmupSample
 from include.model_release.triton_config.files import WARMUP_FOLDER
 from include.model_release.triton_config.options import Config
+from include.model_release.value_types import RowAxis
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,15 @@ class Warmup:
 
 
 def make_warmup(
-    samples: Sequence[WarmupSample] | None, config: Mapping[str, Any], golden: Mapping[str, Any]
+    samples: Sequence[WarmupSample] | None,
+    config: Mapping[str, Any],
+    golden: Mapping[str, Any],
+    row_axis: Mapping[str, RowAxis] | None = None,
 ) -> Warmup:
     """Return the warm-up of a model with `config`.
 
-    :param golden: an array (rows, …) for each input's name.
+    :param golden: an array for each input's name.
+    :param row_axis: `golden.row_axis` of the release file.
     :raises ModelInvalidError: for an input that the model does not have or whose size is not known.
     :raises GoldenSetError: for a column or row that is not there.
     """
@@ -48,7 +54,8 @@ def make_warmup(
                 continue
             value: Config = {"data_type": tensor["data_type"], "dims": _sizes(sample, tensor)}
             if data == "golden":
-                row = _golden_row(sample, tensor, golden, batched=bool(config.get("max_batch_size")))
+                axis = 0 if config.get("max_batch_size") else (row_axis or {}).get(name)
+                row = _golden_row(sample, tensor, golden, axis, batched=bool(config.get("max_batch_size")))
                 file = f"{sample.name}.{number}.bin"
                 files[f"{WARMUP_FOLDER}/{file}"] = _bytes(row, str(tensor["data_type"]))
                 value.update(dims=list(row.shape) or [1], input_data_file=file)
@@ -101,9 +108,14 @@ def _sizes(sample: WarmupSample, tensor: Mapping[str, Any]) -> list[int]:
 
 
 def _golden_row(
-    sample: WarmupSample, tensor: Mapping[str, Any], golden: Mapping[str, Any], *, batched: bool
+    sample: WarmupSample,
+    tensor: Mapping[str, Any],
+    golden: Mapping[str, Any],
+    said: RowAxis | None,
+    *,
+    batched: bool,
 ) -> Any:
-    name = str(tensor["name"])
+    name, dims = str(tensor["name"]), [int(size) for size in tensor["dims"]]
     column = golden.get(name)
     if column is None:
         raise GoldenSetError(
@@ -112,18 +124,27 @@ def _golden_row(
             found=", ".join(sorted(golden)) or "none",
             remedy=f"Add the column, or write `inputs: {{{name}: zero}}`.",
         )
-    if sample.row >= len(column):
+    # A shape that does not fit is told by the gate that reads the whole golden set.
+    fitting = (one for one in _in_order(dims) if fits_axis(column.shape, dims, one))
+    axis: RowAxis = next(fitting, 0) if said is None else said
+    rows = rows_along(column.shape, axis)
+    if rows is not None and sample.row >= rows:
         raise GoldenSetError(
             f"`serving.warmup` {sample.name!r}: there is no row {sample.row} in the golden set",
-            expected=f"a row from 0 to {len(column) - 1}",
+            expected=f"a row from 0 to {rows - 1}",
             found=str(sample.row),
             remedy="Correct `row`.",
         )
     if batched:
         return column[sample.row]
-    # Without a batch dimension the model's first size is that of the golden rows it takes at once.
-    first = int(tensor["dims"][0])
-    return column[sample.row : sample.row + max(first, 1)]
+    # Without a batch dimension the model's own size is that of the golden rows it takes at once.
+    taken = max(dims[axis], 1) if isinstance(axis, int) else 1
+    return take_rows(column, axis, slice(sample.row, sample.row + taken))
+
+
+def _in_order(dims: Sequence[int]) -> list[RowAxis]:
+    """Return the axes that may count rows, the likeliest first."""
+    return [0, *(axis for axis in range(1, len(dims)) if dims[axis] == -1), "request", "none"]
 
 
 def _bytes(row: Any, data_type_name: str) -> bytes:

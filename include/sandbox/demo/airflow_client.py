@@ -6,39 +6,25 @@ way.
 
 from __future__ import annotations
 
-import http.client
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
-from urllib.error import HTTPError
+from typing import Any
 
-from airflow_client.client import (
-    ApiClient,
-    Configuration,
-    DAGApi,
-    DAGPatchBody,
-    DagRunApi,
-    DAGRunResponse,
-    TaskInstanceApi,
-    TriggerDAGRunPostBody,
-)
-from airflow_client.client.exceptions import ApiException, ForbiddenException, UnauthorizedException
-from urllib3.exceptions import HTTPError as TransportError
+from airflow_client.client import DAGPatchBody, DAGRunResponse, TriggerDAGRunPostBody
 
-from include.model_release.errors import ServerUnavailableError, SlipwayError, TimedOutError, UserError
-from include.sandbox.services.airflow import access_token
+from include.airflow_api.access import Access
+from include.airflow_api.client import ClientSession
+from include.airflow_api.errors import NotThereError
+from include.airflow_api.session import Session
+from include.model_release.errors import TimedOutError
 
 FINISHED_STATES = frozenset({"success", "failed"})
 
-_REQUEST_TIMEOUT_S = 30.0
+_IF_SILENT = "See whether the sandbox is up: python -m include.sandbox status"
 _PATIENCE_S = 60.0
 _POLL_S = 1.0
-
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -75,11 +61,14 @@ class AirflowClient:
     """Talks to the API server at `base_url` as `user`; signs in at the first call and again when it must."""
 
     def __init__(self, base_url: str, user: str, password: str) -> None:
-        self._base_url, self._user, self._password = base_url.rstrip("/"), user, password
-        # What failed is told to the caller, who knows whether to try it again: the library does not.
-        self._configuration = Configuration(host=self._base_url, retries=False)
-        client = ApiClient(self._configuration)
-        self.dags, self.dag_runs, self.tasks = DAGApi(client), DagRunApi(client), TaskInstanceApi(client)
+        access = Access(base_url, user, password, if_silent=_IF_SILENT)
+        self._session = ClientSession(Session(access))
+        self.dags, self.dag_runs, self.tasks = (
+            self._session.dags,
+            self._session.dag_runs,
+            self._session.tasks,
+        )
+        self.ask = self._session.ask
 
     def unpause(self, dag_id: str, *, limit_s: float = _PATIENCE_S) -> None:
         """Let the scheduler run the DAG; wait up to `limit_s` seconds for the DAG to be parsed first.
@@ -129,72 +118,6 @@ class AirflowClient:
             TaskRun(one.task_id, one.state.value if one.state else None, float(one.duration or 0.0))
             for one in found.task_instances
         ]
-
-    def ask(self, call: Callable[..., Found], *arguments: object, **options: object) -> Found:
-        """Make a call of the library, signed in. A token that is no longer good is replaced once.
-
-        :param call: a method of `dags`, `dag_runs` or `tasks`, to which the rest is given.
-        :raises SlipwayError: Airflow refuses it, or does not answer.
-        """
-        what = f"{call.__name__} of {arguments[0]}"
-        with self._errors(what):
-            if self._configuration.access_token is not None:
-                try:
-                    return call(*arguments, **options, _request_timeout=_REQUEST_TIMEOUT_S)
-                except (UnauthorizedException, ForbiddenException):
-                    pass  # the server may have forgotten us
-            self._configuration.access_token = access_token(
-                self._base_url, self._user, self._password, _REQUEST_TIMEOUT_S
-            )
-            return call(*arguments, **options, _request_timeout=_REQUEST_TIMEOUT_S)
-
-    @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
-        """Raise the project's errors in the place of the libraries'."""
-        try:
-            yield
-        except HTTPError as error:
-            with error:
-                raise _error_for("the sign-in", error.code, error.read().decode(errors="replace")) from None
-        except ApiException as error:
-            raise _error_for(what, error.status, error.body or error.reason) from None
-        except (OSError, http.client.HTTPException, TransportError, ValueError) as error:
-            raise ServerUnavailableError(
-                f"Airflow's API at {self._base_url} did not answer {what}",
-                found=f"{type(error).__name__}: {error}",
-                remedy="See whether the sandbox is up: python -m include.sandbox status",
-            ) from error
-
-
-class NotThereError(UserError):
-    """The API knows no such thing (404)."""
-
-
-class SignInRefusedError(UserError):
-    """The API does not accept who we are (401 or 403)."""
-
-
-def _error_for(what: str, status: int, content: str) -> SlipwayError:
-    refused = f"Airflow refused {what}"
-    found = f"{status} {_detail(content)}"
-    if status == http.client.NOT_FOUND:
-        return NotThereError(refused, found=found)
-    if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
-        return SignInRefusedError(refused, found=found, remedy="Check user name and password of the sandbox.")
-    if status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS:
-        return ServerUnavailableError(
-            refused, found=found, remedy="Try again; then look at the API server's log."
-        )
-    return UserError(refused, found=found, remedy="Compare the request with the DAG's Params.")
-
-
-def _detail(content: str) -> str:
-    try:
-        document = json.loads(content)
-    except ValueError:
-        return content[:300]
-    detail = document.get("detail", document) if isinstance(document, dict) else document
-    return (detail if isinstance(detail, str) else json.dumps(detail))[:300]
 
 
 def _dag_run(one: DAGRunResponse) -> DagRun:

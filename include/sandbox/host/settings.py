@@ -119,6 +119,11 @@ class SandboxSettings:
         return self.run_dir / "cluster-token"
 
     @property
+    def cli_file(self) -> Path:
+        """How the command `slipway` reaches this sandbox: address, login, bucket."""
+        return self.run_dir / "cli.toml"
+
+    @property
     def guard_alive_file(self) -> Path:
         """The file that the guard touches at every look."""
         return self.run_dir / "guard-alive"

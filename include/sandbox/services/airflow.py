@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
 
+from include.airflow_api.access import Access
+from include.airflow_api.session import Session
+from include.model_release.errors import SlipwayError
 from include.sandbox.host.child_process import program_path
 from include.sandbox.host.files import replace_file
 from include.sandbox.host.settings import (
@@ -257,33 +258,26 @@ def _migrate(database: Path) -> None:
 def access_token(base_url: str, user: str, password: str, timeout_s: float = 10.0) -> str:
     """Return an access token for the REST API at `base_url`.
 
-    :raises HTTPError: the user is refused.
-    :raises URLError: the API does not answer.
+    :raises SlipwayError: the user is refused, or the API does not answer.
     """
-    body = json.dumps({"username": user, "password": password}).encode()
-    request = Request(
-        f"{base_url.rstrip('/')}/auth/token", data=body, headers={"Content-Type": "application/json"}
-    )
-    with urlopen(request, timeout=timeout_s) as answer:
-        token: str = json.load(answer)["access_token"]
-    return token
+    return Session(Access(base_url, user, password, timeout_s=timeout_s)).token
 
 
 def read_health(settings: SandboxSettings, timeout_s: float = 10.0) -> Health | None:
     """Return how Airflow is, or None while its API does not answer."""
+    session = Session(
+        Access(settings.airflow_url, settings.airflow_user, settings.airflow_password, timeout_s=timeout_s)
+    )
     try:
-        monitor = _get(settings, "/api/v2/monitor/health", None, timeout_s)
+        monitor = _get(session, "/api/v2/monitor/health")
         unhealthy = [
             one for one in ("metadatabase", *COMPONENTS) if monitor.get(one, {}).get("status") != "healthy"
         ]
         if unhealthy:
             return Health(tuple(unhealthy), 0, 0, 0)
-        token = access_token(
-            settings.airflow_url, settings.airflow_user, settings.airflow_password, timeout_s
-        )
-        dags = _get(settings, "/api/v2/dags?limit=1", token, timeout_s)
-        errors = _get(settings, "/api/v2/importErrors?limit=1", token, timeout_s)
-    except (URLError, HTTPError, OSError, ValueError):
+        dags = _get(session, "/api/v2/dags?limit=1")
+        errors = _get(session, "/api/v2/importErrors?limit=1")
+    except (SlipwayError, ValueError):
         return None
     return Health((), int(dags["total_entries"]), int(errors["total_entries"]), _count_dag_files(settings))
 
@@ -294,8 +288,6 @@ def _count_dag_files(settings: SandboxSettings) -> int:
     return len(list(Path(written.get("core", "dags_folder")).glob("*.py")))
 
 
-def _get(settings: SandboxSettings, path: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    with urlopen(Request(settings.airflow_url + path, headers=headers), timeout=timeout_s) as answer:
-        document: dict[str, Any] = json.load(answer)
+def _get(session: Session, path: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(session.get(path))
     return document

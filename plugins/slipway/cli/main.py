@@ -1,6 +1,72 @@
-"""The entry point."""
+"""The entry point: every error is one form on standard error and one exit code; no traceback for a fault of others."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from include.model_release.errors import SlipwayError
+from slipway.cli.failures import EXIT_CODES, ExitCode, exit_code_of, told
+
+_CODES = "; ".join(f"{code.value} {text}" for code, text in EXIT_CODES.items())
+HELP = f"""Release models to NVIDIA Triton: see what is live and what is under way, and act on it.
+
+Start with `slipway list`; `slipway get MODEL -w` follows a release. `slipway init MODEL --onnx FILE` begins a model of
+your own.
+
+Exit codes: {_CODES}.
+"""
+
+
+def make_app() -> typer.Typer:
+    """Return the application with every command."""
+    from slipway.cli.commands import acts, local, logs, reading, status
+
+    app = typer.Typer(
+        name="slipway",
+        help=HELP,
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_nothing)
+    for module in (reading, status, logs, acts, local):
+        module.add_to(app)
+    return app
+
+
+def _nothing() -> None:
+    """Nothing is common to all commands before they run."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code."""
+    try:
+        code = make_app()(args=None if arguments is None else list(arguments), standalone_mode=True)
+        return int(code or ExitCode.FINE)
+    except SystemExit as end:
+        return (
+            end.code if isinstance(end.code, int) else ExitCode.FINE if end.code is None else ExitCode.USAGE
+        )
+    except SlipwayError as error:
+        print(told(error), file=sys.stderr)
+        return exit_code_of(error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Who read the output has enough: the rest goes nowhere, also what Python writes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FINE
 
 
 def main() -> None:
-    """Run the command."""
-    print("x")
+    """Run the command, and end the process with its exit code."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

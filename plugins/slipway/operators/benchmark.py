@@ -100,6 +100,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
             *arguments,
             "--golden",
             release_run.uri(f"{repository_paths(release_run.model, release_run.version).root}{GOLDEN_FILE}"),
+            *release_run.spec.golden.arguments(),
         ]
 
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:

@@ -119,6 +119,7 @@ def _places(release_run: ReleaseRun) -> Places:
         model=release_run.model,
         version=release_run.version,
         uri=incoming,
+        golden_arguments=tuple(release_run.spec.golden.arguments()),
     )
 
 

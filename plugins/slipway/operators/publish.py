@@ -201,7 +201,9 @@ class PublishModelOperator(ReleaseOperator):
             files=[path.removeprefix(folder) for path in converted.files if path.startswith(folder)],
         )
         require_no_sequences(configs)
-        warmup = make_warmup(serving.warmup, configs[model], golden).files or {}
+        warmup = (
+            make_warmup(serving.warmup, configs[model], golden, release_run.spec.golden.row_axis).files or {}
+        )
         beside: dict[str, bytes | StoredSource] = {
             **self._named_files(release_run, converted, configs, warmup),
             **warmup,

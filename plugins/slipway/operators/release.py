@@ -20,6 +20,7 @@ from include.model_release.bucket_layout import parse_storage_uri, repository_pa
 from include.model_release.errors import ReleaseInProgressError, ReleaseNotNowError, SlipwayError, UserError
 from include.model_release.identifiers import parse_version
 from include.model_release.intake import IncomingVersion, parse_ready, require_files
+from include.model_release.monitoring.moments import measurements_of_end
 from include.model_release.operations.notices.of_release import held_notice, outcome_notice, started_notice
 from include.model_release.operations.rejection import rejection_due
 from include.model_release.operations.run_notes import outcome_text, started_text
@@ -34,8 +35,10 @@ from include.model_release.spec.release_file import ReleaseSpec, apply_overrides
 from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
 from slipway.airflow_run import model_lock, triggered_by
+from slipway.airflow_stats import AIRFLOW_STATS
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import PlainFailure, airflow_failures
+from slipway.golden_intake import require_askable_golden_set
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.page_addresses import release_page
@@ -113,7 +116,7 @@ class AdmitReleaseOperator(BaseOperator):
             )
             version = parse_version(params["version"])
             store = make_store(self.bucket, spec, self.aws_conn_id)
-            self._require_landed(store, spec, version)
+            landed_at = self._require_landed(store, spec, version)
             self._wait_while_held(store, spec, version, context, told)
             owner = LockOwner(context["run_id"], version, context["dag"].dag_id)
             lock = model_lock(store, spec.model, context)
@@ -121,7 +124,7 @@ class AdmitReleaseOperator(BaseOperator):
             if holder != owner:
                 return self._wait_or_refuse(spec, version, holder, context)
             try:
-                admitted = self._admit(store, spec, version, context)
+                admitted = self._admit(store, spec, version, context, landed_at)
             except BaseException:
                 lock.release(owner)
                 raise
@@ -159,8 +162,11 @@ class AdmitReleaseOperator(BaseOperator):
         return asked
 
     @staticmethod
-    def _require_landed(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> None:
-        """The version was never deleted; `ready.json` is there and about it, and what it names is there too."""
+    def _require_landed(store: ModelStoreHook, spec: ReleaseSpec, version: int) -> datetime | None:
+        """The version was never deleted; `ready.json` is there and about it, and what it names is there too.
+
+        :returns: when `ready.json` was written.
+        """
         paths = repository_paths(spec.model, version)
         require_not_deleted(store, paths)
         body = store.require(
@@ -168,9 +174,12 @@ class AdmitReleaseOperator(BaseOperator):
             remedy="let training write it as the last object, or check model and version",
         )
         ready = parse_ready(body, IncomingVersion(spec.model, version))
-        present = [entry.key.removeprefix(paths.incoming) for entry in store.entries(paths.incoming)]
+        written = {entry.key: entry.written_at for entry in store.entries(paths.incoming)}
+        present = [key.removeprefix(paths.incoming) for key in written]
         require_files(ready, present, spec.required_files())
         require_stateless_source(store, spec, version)
+        require_askable_golden_set(store, spec, version)
+        return written.get(paths.ready)
 
     def _wait_while_held(
         self, store: ModelStoreHook, spec: ReleaseSpec, version: int, context: Context, told: str
@@ -218,7 +227,12 @@ class AdmitReleaseOperator(BaseOperator):
         )
 
     def _admit(
-        self, store: ModelStoreHook, spec: ReleaseSpec, version: int, context: Context
+        self,
+        store: ModelStoreHook,
+        spec: ReleaseSpec,
+        version: int,
+        context: Context,
+        landed_at: datetime | None,
     ) -> dict[str, Any]:
         """Open the record; a task that is run again finds its own release open and goes on."""
         params, release_id = context["params"], context["run_id"]
@@ -249,6 +263,7 @@ class AdmitReleaseOperator(BaseOperator):
                 required=requirements_of(spec, first=release_run.stable is None),
                 triggered_by=triggered_by(context),
                 reason=params.get("reason"),
+                landed_at=landed_at,
             )
             notice = started_notice(release_id, spec, version, started, at=datetime.now(UTC))
             make_outbox(self.bucket, spec, self.aws_conn_id).tell(notice)
@@ -339,6 +354,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
                 ReleaseFinished(outcome=ended.outcome, refused_by=ended.refused_by, reason=ended.reason)
             )
             state = record.state()
+            AIRFLOW_STATS.tell(measurements_of_end(state))
         return state
 
     def _reject(self, state: ReleaseState, who: str | None) -> None:

@@ -10,8 +10,10 @@ import numpy as np
 
 from include.model_release.errors import SignatureRefusedError, VersionConflictError
 from include.model_release.gates.validation.answers import ANSWERS_FILE, pack_answers
+from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.health import HealthCheck, Probe, health_of, probe_of
 from include.model_release.gates.validation.request_options import (
     gather_responses,
     is_decoupled,
@@ -26,6 +28,7 @@ from include.model_release.reports.signature_report import (
 )
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
+from include.model_release.spec.validation import TextValidation
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
@@ -65,8 +68,9 @@ class ValidateModelOperator(ReleaseOperator):
             hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
             self._check_signature(release_run, hook, staging)
             manifest = self._manifest(release_run, staging)
-            numbers = self._score(release_run, hook, staging, manifest)
-            report = self._report(release_run, staging, numbers, manifest)
+            golden = self._golden(release_run, staging, manifest)
+            numbers, health = self._score(release_run, hook, staging, golden)
+            report = self._report(release_run, staging, numbers, health, manifest, golden)
             self._keep(release_run, report)
             require_validation(report)
 
@@ -150,45 +154,87 @@ class ValidateModelOperator(ReleaseOperator):
             return
         self.store.write(f"{release_run.evidence_prefix}{ANSWERS_FILE}", content)
 
-    def _score(
-        self, release_run: ReleaseRun, hook: TritonHook, staging: Staging, manifest: Manifest
-    ) -> ValidationScores:
-        """Both versions answer the candidate's golden set."""
+    def _golden(self, release_run: ReleaseRun, staging: Staging, manifest: Manifest) -> GoldenSet:
+        """The candidate's golden set, once the outputs are known to be there that are asked for."""
+        for output in release_run.spec.validation.outputs:
+            require_output(manifest.signature, output)
         registry = ModelRegistry(self.store)
+        return load_golden_set(registry, manifest, release_run.spec, staging.candidate.config)
+
+    def _score(
+        self, release_run: ReleaseRun, hook: TritonHook, staging: Staging, golden: GoldenSet
+    ) -> tuple[ValidationScores, tuple[HealthCheck, ...]]:
+        """Both versions answer the candidate's golden set; the candidate some rows of it again."""
         validation = release_run.spec.validation
-        require_output(manifest.signature, validation.output)
-        golden = load_golden_set(registry, manifest, validation, staging.candidate.config)
         answers = self._answers(release_run, hook, staging.candidate, golden)
         self._keep_answers(release_run, answers)
         stable = (
             None if staging.baseline is None else self._answers(release_run, hook, staging.baseline, golden)
         )
-        return score(golden, answers, stable, validation)
+        probe = self._probe(release_run, hook, staging.candidate, golden)
+        health = health_of(golden, answers, stable, validation, probe)
+        for one in health:
+            self.log.info("output health, %s: %s (%s)", one.name, one.told, one.status)
+        return score(golden, answers, stable, validation), health
+
+    def _probe(
+        self, release_run: ReleaseRun, hook: TritonHook, staged: StagedModel, golden: GoldenSet
+    ) -> Probe | None:
+        """Some golden rows asked again, alone and together; None where answers are texts or come in streams."""
+        validation, batch = release_run.spec.validation, self._batch_rows(release_run, staged)
+        configs = [staged.config, *(member.config for member in staged.members)]
+        if is_decoupled(configs) or isinstance(validation, TextValidation):
+            return None
+        rows = range(min(validation.health.probe_rows, golden.rows))
+
+        def ask(chosen: Sequence[int]) -> dict[str, np.ndarray]:
+            found = hook.infer(staged.name, staged.version, golden.take(chosen), validation.outputs)
+            return {name: golden.rows_first(name, one, len(chosen)) for name, one in found.items()}
+
+        return probe_of(ask, rows, golden.request_rows, batch)
+
+    @staticmethod
+    def _batch_rows(release_run: ReleaseRun, staged: StagedModel) -> int:
+        """How many golden rows a request has: the release file knows the limit only of a model whose configuration it
+        makes.
+        """
+        batch_size = release_run.spec.validation.batch_size
+        return min(int(staged.config.get("max_batch_size", 0)) or batch_size, batch_size)
 
     def _answers(
         self, release_run: ReleaseRun, hook: TritonHook, staged: StagedModel, golden: GoldenSet
     ) -> np.ndarray:
         """The answers of one version, a row for each golden row."""
         validation = release_run.spec.validation
-        name, version, output = staged.name, staged.version, validation.output
+        name, version, outputs = staged.name, staged.version, validation.outputs
         configs = [staged.config, *(member.config for member in staged.members)]
         if is_decoupled(configs):
             # How the rows of a batch share its responses is each model's own affair.
             requests = [inputs for _, inputs in golden.batches(1)]
+            output = validation.output
             responses = hook.infer_stream(name, version, requests, [output])
             answers = gather_responses([[one[output] for one in each] for each in responses], validation)
         else:
-            # The release file knows the limit only of a model whose configuration it makes.
-            limit = int(staged.config.get("max_batch_size", 0)) or validation.batch_size
-            batches = golden.batches(min(limit, validation.batch_size))
-            answers = np.concatenate(
-                [hook.infer(name, version, inputs, [output])[output] for _, inputs in batches]
+            batches = golden.batches(self._batch_rows(release_run, staged))
+            answers = joined(
+                [
+                    answer_of(
+                        golden, validation, hook.infer(name, version, inputs, outputs), rows.stop - rows.start
+                    )
+                    for rows, inputs in batches
+                ]
             )
         self.log.info("%s version %s answered %s golden rows", name, version, golden.rows)
         return answers
 
     def _report(
-        self, release_run: ReleaseRun, staging: Staging, numbers: ValidationScores, manifest: Manifest
+        self,
+        release_run: ReleaseRun,
+        staging: Staging,
+        numbers: ValidationScores,
+        health: Sequence[HealthCheck],
+        manifest: Manifest,
+        golden: GoldenSet,
     ) -> dict[str, Any]:
         """Runs the suite over the answers' table."""
         import pandas as pd  # a second, which only the task that validates shall pay
@@ -204,6 +250,8 @@ class ValidateModelOperator(ReleaseOperator):
             numbers=numbers,
             results=results,
             signature=manifest.signature,
+            health=health,
+            rows_taken=golden.axes.told(),
         )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection
 
 from include.model_release.errors import SlipwayError
 from slipway.hooks.s3_store import ModelStoreHook
-from slipway.read_model.writer import ViewWriter
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +40,10 @@ def keep_current(
 
     def work() -> None:
         try:
+            from slipway.read_model.writer import (
+                ViewWriter,  # reading a DAG file need not wait for its models
+            )
+
             ViewWriter(make_store(ANSWER_LIMIT_S)).bring_up_to_date(model, versions)
         except Exception as error:  # pages see it later, and nothing else comes of it
             told = error.in_short() if isinstance(error, SlipwayError) else type(error).__name__

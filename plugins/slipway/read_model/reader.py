@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 
 from include.model_release.bucket_layout import evidence_prefix
-from include.model_release.errors import InputMissingError, UnknownModelError
+from include.model_release.errors import InputMissingError, TransientError, UnknownModelError
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.documents import FreezeLine, ModelDocument, Unreadable
 from include.model_release.read_model.live import LiveDocument
@@ -103,10 +103,11 @@ class ReadModel:
         known = self._models.get(validate_model_name(name))
         if isinstance(known.value, ModelDocument):
             return Known(known.value, known.read_at, known.problem)
-        raise InputMissingError(
+        # Not that it is absent: soon it may be there.
+        raise TransientError(
             f"the model {name!r} cannot be shown",
             found=known.value.reason,
-            remedy="load the page again in a minute",
+            remedy="try again in a minute",
         )
 
     def known_release(self, model: str, version: int) -> Known[ReleaseView]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,25 +10,33 @@ from include.model_release.gates.validation.golden_set import GoldenSet, golden_
 from include.model_release.gates.validation.npz import read_arrays
 from include.model_release.gates.validation.request_options import optional_inputs
 from include.model_release.publishing.manifest import GOLDEN_FILE, Manifest
-from include.model_release.spec.validation import Validation
+from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.spec.validation import RankingValidation
 from slipway.registry.registry import ModelRegistry
+
+log = logging.getLogger(__name__)
 
 
 def load_golden_set(
-    registry: ModelRegistry, manifest: Manifest, validation: Validation, config: Mapping[str, Any]
+    registry: ModelRegistry, manifest: Manifest, spec: ReleaseSpec, config: Mapping[str, Any]
 ) -> GoldenSet:
     """Return the version's golden set, checked against its manifest and its model's signature.
 
-    :param validation: names the column of the labels, and the kind of answer.
+    :param spec: names the column of the labels, the kind of answer, and which axis of an input counts the rows.
     :param config: the model's configuration, which says which inputs a request may leave out.
     :raises InputMissingError: the version has no golden set.
     :raises GoldenSetError: it cannot be read, or does not fit the model.
     :raises VersionConflictError: it is not the file that the manifest names.
     """
-    return golden_from_arrays(
+    validation = spec.validation
+    golden = golden_from_arrays(
         read_arrays(registry.golden_set(manifest), GOLDEN_FILE),
         manifest.signature,
         validation.label,
         kind=validation.kind,
         optional=optional_inputs(config),
+        row_axis=spec.golden.row_axis,
+        group=validation.group if isinstance(validation, RankingValidation) else None,
     )
+    log.info("%s golden rows of %s: %s", golden.rows, spec.model, golden.axes.told())
+    return golden

@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from include.model_release.errors import StoreUnavailableError, UserError
+from include.model_release.monitoring.moments import measurements_of
 from include.model_release.record.events import Event, EventWriter, RecordError
 from include.model_release.record.fold import fold
 from include.model_release.record.kinds import EventData, WindowJudged
 from include.model_release.record.segment import block_of, numbers_of
 from include.model_release.record.state import ReleaseState
+from slipway.airflow_stats import AIRFLOW_STATS
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.record_reader import EVENT_LIMIT_BYTES, RecordReader
 
@@ -84,6 +86,7 @@ class ReleaseRecord:
             if self._store.write_once(event.key, _content(event)):
                 self._next_seq = seq + 1
                 self._close_block(event)
+                AIRFLOW_STATS.tell(measurements_of(event))
                 return event
             seq = max(self._reader.last_seq(), seq) + 1
         raise StoreUnavailableError(

@@ -165,14 +165,11 @@ def load_requests(release_run: ReleaseRun, registry: ModelRegistry) -> list[Gold
     :raises TransientError: the store is away.
     :raises UserError: there is no such version, or its golden set makes no request that may be replayed.
     """
-    manifest, validation = (
-        registry.require(release_run.model, release_run.version),
-        release_run.spec.validation,
-    )
+    manifest = registry.require(release_run.model, release_run.version)
     configs = registry.configs(manifest)
     if is_decoupled(configs.values()):
         raise _decoupled(release_run)
-    golden = load_golden_set(registry, manifest, validation, configs[release_run.model])
+    golden = load_golden_set(registry, manifest, release_run.spec, configs[release_run.model])
     settings = release_run.spec.rollout.golden_replay
     requests: list[GoldenRequest] = []
     size, largest = 0, 0

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from include.model_release.errors import (
     InputMissingError,
     SlipwayError,
+    StoreUnavailableError,
     TransientError,
     UnknownModelError,
     UserError,
@@ -25,6 +26,8 @@ from slipway.web.rendering import path_below_mount, render
 
 log = logging.getLogger(__name__)
 
+PROGRAMS = ("/api/", "/webhooks/", "/metrics")
+"""What no person's browser asks for: a stranger is not led to a login there."""
 POLL_HEADER = "slipway-poll"
 """A page's own script sends it: such a request is answered 401, not led to the login."""
 
@@ -51,7 +54,7 @@ def problem(request: Request, status: int, what: str, remedy: str = "") -> Respo
 
 
 def _is_for_a_program(request: Request) -> bool:
-    return path_below_mount(request).startswith(("/api/", "/webhooks/")) or POLL_HEADER in request.headers
+    return path_below_mount(request).startswith(PROGRAMS) or POLL_HEADER in request.headers
 
 
 def _stranger(request: Request, error: Exception) -> Response:
@@ -73,6 +76,8 @@ def _slipway_error(request: Request, error: Exception) -> Response:
         return problem(request, 404, _sentence(error), error.remedy or "")
     if isinstance(error, UserError):
         return problem(request, 409, _sentence(error), error.remedy or "")
+    if isinstance(error, TransientError) and not isinstance(error, StoreUnavailableError):
+        return problem(request, 503, _sentence(error), error.remedy or "")
     if isinstance(error, TransientError):
         log.warning("a page could not be made: %s", error)
         return problem(

@@ -7,7 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from include.model_release.gates.validation.class_recall import (
+    CLASSES_SHOWN,
+    ClassRecall,
+    lost_in_words,
+    recall_by_class,
+)
 from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.intervals import Interval, mean_interval
 from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
@@ -36,6 +43,8 @@ class ClassificationScores(ValidationScores):
     not_finite_rows: int
     classes: tuple[int, ...]
     confusion: tuple[tuple[int, ...], ...]
+    recalls: tuple[ClassRecall, ...] = ()
+    drop: Interval | None = None
     validation: ClassificationValidation
 
     def suite(self) -> list[dict[str, Any]]:
@@ -74,7 +83,18 @@ class ClassificationScores(ValidationScores):
     def details(self) -> dict[str, Any]:
         """Return which classes are taken for which."""
         counts = [list(row) for row in self.confusion]
-        return {"confusion": {"classes": list(self.classes), "counts": counts}}
+        recalls = [one.to_dict() for one in self.recalls[:CLASSES_SHOWN]]
+        return {"confusion": {"classes": list(self.classes), "counts": counts}, "recalls": recalls}
+
+    def losses(self) -> str:
+        """Name the classes that the stable version tells and the candidate does not; say what accuracy is lost."""
+        told = [lost_in_words(self.recalls, self.validation.class_recall_min)]
+        if self.drop is not None and self.drop.low > self.validation.accuracy_drop_max:
+            told.append(
+                f"the accuracy is lower than the stable version's on the same rows by more than "
+                f"{self.validation.accuracy_drop_max:.1%}: surely by {self.drop.low:.1%} to {self.drop.high:.1%}"
+            )
+        return "; ".join(filter(None, told))
 
 
 def score_classification(
@@ -104,8 +124,26 @@ def score_classification(
         columns={name: values.astype(int).tolist() for name, values in columns.items()},
         classes=classes,
         confusion=confusion,
+        recalls=tuple(
+            recall_by_class(
+                golden.labels,
+                predicted,
+                stable,
+                least=validation.class_recall_min,
+                confidence=validation.confidence,
+            )
+        ),
+        drop=None if stable is None else _drop(golden.labels, correct, stable, validation),
         validation=validation,
     )
+
+
+def _drop(
+    labels: Array, correct: Array, stable: Array, validation: ClassificationValidation
+) -> Interval | None:
+    """Return by how much the accuracy is below stable's: the rows are the same, so their differences count."""
+    differences = (stable == labels).astype(float) - correct.astype(float)
+    return mean_interval(differences.tolist(), validation.confidence)
 
 
 def _predictions(answers: Array, rows: int) -> tuple[Array, Array | None, Array]:

@@ -1,6 +1,7 @@
 """The validation gate: the scores of a golden set's answers, the report, and the refusal.
 
-The expectations are only named here, as great-expectations suites spell them; the operator runs them.
+The expectations are only named here, as great-expectations suites spell them; the operator runs them. What each of them
+says is held against the interval of its figure: a limit inside it is not decided by so few rows.
 """
 
 from __future__ import annotations
@@ -8,13 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from include.model_release.errors import ValidationRefusedError
+from include.model_release.errors import ValidationInconclusiveError, ValidationRefusedError
 from include.model_release.gates.validation.classification import score_classification
 from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.health import HealthCheck
+from include.model_release.gates.validation.kinds.detections import score_detections
+from include.model_release.gates.validation.kinds.ranking import score_ranking
+from include.model_release.gates.validation.kinds.segmentation import score_segmentation
+from include.model_release.gates.validation.kinds.vectors import score_vectors
 from include.model_release.gates.validation.regression import score_regression
 from include.model_release.gates.validation.scores import Array, ValidationScores
+from include.model_release.gates.validation.sureness import Sureness, sureness_of
 from include.model_release.gates.validation.text import score_text
-from include.model_release.spec.validation import RegressionValidation, TextValidation, Validation
+from include.model_release.spec.validation import (
+    DetectionsValidation,
+    RankingValidation,
+    RegressionValidation,
+    SegmentationValidation,
+    TextValidation,
+    Validation,
+    VectorsValidation,
+)
 from include.model_release.tensors import ModelSignature
 
 
@@ -31,6 +46,14 @@ def score(
         return score_regression(golden, answers, stable_answers, validation)
     if isinstance(validation, TextValidation):
         return score_text(golden, answers, stable_answers, validation)
+    if isinstance(validation, VectorsValidation):
+        return score_vectors(golden, answers, stable_answers, validation)
+    if isinstance(validation, DetectionsValidation):
+        return score_detections(golden, answers, stable_answers, validation)
+    if isinstance(validation, SegmentationValidation):
+        return score_segmentation(golden, answers, stable_answers, validation)
+    if isinstance(validation, RankingValidation):
+        return score_ranking(golden, answers, stable_answers, validation)
     return score_classification(golden, answers, stable_answers, validation)
 
 
@@ -44,15 +67,19 @@ def validation_report(
     results: Sequence[Mapping[str, Any]],
     signature: ModelSignature | None = None,
     not_compared: str = "",
+    health: Sequence[HealthCheck] = (),
+    rows_taken: str = "",
 ) -> dict[str, Any]:
     """Return the report, ready for JSON and for `report_html.render_report_html`.
 
-    `not_compared` says why a stable version that is live was not asked. `results` are the suite's expectations
-    as they went: `{"type", "kwargs", "meaning", "success", "observed"}`.
+    :param not_compared: why a stable version that is live was not asked.
+    :param results: the suite's expectations as they went:
+        `{"type", "kwargs", "meaning", "success", "observed"}`.
+    :param rows_taken: how each input's rows were taken, in words.
     """
-    failed = [
-        str(result.get("meaning") or result.get("type")) for result in results if not result.get("success")
-    ]
+    sureness = sureness_of(numbers, results)
+    refused = _refusals(numbers, results, health, sureness)
+    undecided = sureness.undecided if numbers.validation.on_inconclusive == "refuse" else ()
     found = numbers.words()
     if numbers.agreement is not None:
         found += f", agreement with version {stable_version} {numbers.agreement:.4f}"
@@ -63,21 +90,60 @@ def validation_report(
         "not_compared": not_compared or None,
         "created_at": created_at,
         "kind": numbers.kind,
-        "outcome": "pass" if results and not failed else "refused",
-        "reasons": failed if results else ["no expectation was checked"],
+        "outcome": "refused" if refused else "inconclusive" if undecided else "pass",
+        "reasons": refused or list(undecided),
+        "warnings": [*sureness.undecided, *_warnings(health)],
         "found": found,
         "numbers": numbers.figures(),
-        "expectations": [dict(result) for result in results],
+        "expectations": [dict(result) for result in sureness.expectations],
+        "health": [one.to_dict() for one in health],
         **numbers.details(),
         "worst": list(numbers.worst),
+        "rows_taken": rows_taken or None,
+        "confidence": numbers.validation.confidence,
         "signature": signature.model_dump(mode="json") if signature else None,
     }
 
 
+def _refusals(
+    numbers: ValidationScores,
+    results: Sequence[Mapping[str, Any]],
+    health: Sequence[HealthCheck],
+    sureness: Sureness,
+) -> list[str]:
+    """Return why the version is refused, the expectations first; what is not decided refuses only by itself."""
+    if not results:
+        return ["no expectation was checked"]
+    refused = [
+        str(one.get("meaning") or one.get("type"))
+        for one in sureness.expectations
+        if not one.get("success")
+        and not (one.get("decision") == "inconclusive" and numbers.validation.on_inconclusive == "refuse")
+    ]
+    losses = numbers.losses()
+    broken = [f"{one.name.replace('_', ' ')}: {one.told}" for one in health if one.status == "fail"]
+    return [*refused, *([losses] if losses else []), *broken]
+
+
+def _warnings(health: Sequence[HealthCheck]) -> list[str]:
+    return [f"{one.name.replace('_', ' ')}: {one.told}" for one in health if one.status == "warn"]
+
+
 def require_validation(report: Mapping[str, Any]) -> None:
-    """Raise ValidationRefusedError, with the numbers, unless the report's outcome is a pass."""
+    """Return where the report's outcome is a pass.
+
+    :raises ValidationInconclusiveError: it cannot be told, and the release file asks to be sure.
+    :raises ValidationRefusedError: it is anything else; both tell the numbers.
+    """
     if report["outcome"] == "pass":
         return
+    if report["outcome"] == "inconclusive":
+        raise ValidationInconclusiveError(
+            f"so few golden rows do not decide on {report['model']} version {report['version']}",
+            expected="every limit outside its figure's interval (`validation.on_inconclusive: refuse`)",
+            found=f"{'; '.join(report['reasons'])}; {report['found']}",
+            remedy="Take more rows into the golden set and release a new version, or set `on_inconclusive: warn`.",
+        )
     raise ValidationRefusedError(
         f"{report['model']} version {report['version']} did not pass validation",
         expected="; ".join(report["reasons"]),

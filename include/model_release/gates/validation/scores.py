@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from include.model_release.errors import SpecError, ValidationRefusedError
+from include.model_release.gates.validation.intervals import Interval
+from include.model_release.spec.validation import Validation
 from include.model_release.tensors import ModelSignature
 
 Array = NDArray[Any]
 WORST_EXAMPLES = 12
+MEAN = "expect_column_mean_to_be_between"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +33,7 @@ class ValidationScores(ABC):
     agreement: float | None
     columns: Mapping[str, list[Any]]
     worst: tuple[dict[str, Any], ...]
+    validation: Validation
 
     @abstractmethod
     def suite(self) -> list[dict[str, Any]]:
@@ -46,6 +50,14 @@ class ValidationScores(ABC):
     def details(self) -> dict[str, Any]:
         """Return further parts of the report that only one kind has."""
         return {}
+
+    def intervals(self) -> Mapping[str, Interval]:
+        """Return, by column, the intervals of figures that are no means over the rows."""
+        return {}
+
+    def losses(self) -> str:
+        """Say what the figures hide that refuses the version all the same; empty where there is nothing."""
+        return ""
 
 
 def require_rows(answers: Array, rows: int) -> None:
@@ -76,8 +88,8 @@ def no_answers_of_this_kind(kind: str, expected: str, answers: Array) -> SpecErr
         f"the output named by `validation.output` is no {kind}",
         expected=expected,
         found=f"{answers.dtype} {list(answers.shape)}",
-        remedy="Name another output under `validation.output`, or another `validation.kind`: classification, "
-        "regression or text.",
+        remedy="Name another output under `validation.output`, or another `validation.kind`, such as classification, "
+        "regression, text, vectors, detections, segmentation or ranking.",
     )
 
 
@@ -100,9 +112,7 @@ def mean_between(
     column: str, meaning: str, *, least: float | None = None, most: float | None = None
 ) -> dict[str, Any]:
     """Expect the mean of a column within limits; a column without any number does not meet it."""
-    return expectation(
-        "expect_column_mean_to_be_between", meaning, column=column, min_value=least, max_value=most
-    )
+    return expectation(MEAN, meaning, column=column, min_value=least, max_value=most)
 
 
 def mean(values: Array) -> float | None:

@@ -28,6 +28,37 @@ _TABLES = {
             ("Score#", "score"),
         ),
     ),
+    "vectors": (
+        "The vectors furthest from the stable version's, else those furthest from their label.",
+        (
+            ("Golden row#", "row"),
+            ("Cosine to stable's#", "cosine"),
+            ("Length#", "length"),
+            ("Right#", "right"),
+        ),
+    ),
+    "detections": (
+        "The images whose objects are least those of the labels, else those of the stable version.",
+        (
+            ("Golden row#", "row"),
+            ("Objects#", "objects"),
+            ("As the labels (F1)#", "found"),
+            ("As stable (F1)#", "agrees"),
+        ),
+    ),
+    "segmentation": (
+        "The masks least like the labels, else least like the stable version's.",
+        (
+            ("Golden row#", "row"),
+            ("IoU with the label#", "iou"),
+            ("Right pixels#", "pixel_accuracy"),
+            ("IoU with stable#", "agrees"),
+        ),
+    ),
+    "ranking": (
+        "The questions with the least gain, else those with another order than the stable version's.",
+        (("Question#", "row"), ("NDCG#", "ndcg"), ("First documents as stable#", "agrees")),
+    ),
 }
 
 

@@ -32,8 +32,9 @@ def render_report_html(report: Mapping[str, Any]) -> str:
     return render_page(
         "validation/page.html.j2",
         report=report,
-        shares=_shares(numbers, stable),
-        sizes=_sizes(numbers),
+        state=_state(report),
+        shares=_shares(report, numbers, stable),
+        sizes=_sizes(report, numbers),
         rows=_Rows.of(numbers),
         confusion={"classes": classes, "counts": counts} if len(classes) > 1 else None,
         examples=Examples.of(str(report.get("kind", "")), report.get("worst") or (), stable),
@@ -45,11 +46,13 @@ def render_report_html(report: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Share:
-    """A figure from 0 to 1, and what it must at least be."""
+    """A figure from 0 to 1, its interval, and what it must at least be. `state`: good, bad, or unsure."""
 
     caption: str
     value: float
     least: float | None
+    state: str
+    interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class _Size:
     value: float
     limit: float | None
     words: str
+    state: str
+    interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -81,25 +86,68 @@ class _Rows:
         return cls(int(numbers["rows"]), bad)
 
 
-def _shares(numbers: Mapping[str, Any], stable: object) -> list[_Share]:
+# The column of the answers' table whose mean a figure is.
+_COLUMNS = {
+    "accuracy": "correct",
+    "agreement": "agrees",
+    "mae": "absolute_error",
+    "rmse": "squared_error",
+    "r2": "explained",
+}
+
+
+def _state(report: Mapping[str, Any]) -> str:
+    """Return how the page begins: a pass that something is not sure of is no plain pass."""
+    outcome = report.get("outcome")
+    if outcome == "pass":
+        return "unsure" if report.get("warnings") else "good"
+    return "unknown" if outcome == "inconclusive" else "bad"
+
+
+def _shares(report: Mapping[str, Any], numbers: Mapping[str, Any], stable: object) -> list[_Share]:
     captions = {
         "accuracy": "Accuracy",
         "score": f"Likeness to the golden answers ({numbers.get('match', '')})",
+        **(report.get("captions") or {}),
         "agreement": f"Agreement with version {stable}",
     }
     return [
-        _Share(caption, float(numbers[name]), _known(numbers.get(f"{name}_min")))
+        _Share(caption, float(numbers[name]), _limit(numbers, name), *_sure(report, name))
         for name, caption in captions.items()
         if numbers.get(name) is not None
     ]
 
 
-def _sizes(numbers: Mapping[str, Any]) -> list[_Size]:
+def _sizes(report: Mapping[str, Any], numbers: Mapping[str, Any]) -> list[_Size]:
     return [
-        _Size(caption, float(numbers[name]), _known(numbers.get(limit)), words)
+        _Size(caption, float(numbers[name]), _known(numbers.get(limit)), words, *_sure(report, name))
         for name, caption, limit, words in _SIZES
         if numbers.get(name) is not None
     ]
+
+
+def _sure(report: Mapping[str, Any], name: str) -> tuple[str, tuple[float, float] | None]:
+    """Return whether a figure is good, bad or unsure, and its interval; root errors are squared in the table."""
+    column = _COLUMNS.get(name, name)
+    of = next((one for one in report.get("expectations") or () if _column(one) == column), None)
+    if of is None:
+        return "good", None
+    low_high = of.get("interval")
+    interval = None if not low_high else (float(low_high[0]), float(low_high[1]))
+    if interval is not None and name == "rmse":
+        interval = (max(interval[0], 0.0) ** 0.5, max(interval[1], 0.0) ** 0.5)
+    if not of.get("success"):
+        return "bad", interval
+    return ("unsure" if of.get("decision") in ("inconclusive", "no_limit") else "good"), interval
+
+
+def _column(expectation: Mapping[str, Any]) -> object:
+    return (expectation.get("kwargs") or {}).get("column")
+
+
+def _limit(numbers: Mapping[str, Any], name: str) -> float | None:
+    """Return what a share must at least be; a limit of 0 is none."""
+    return _known(numbers.get(f"{name}_min")) or None
 
 
 def _known(value: Any) -> float | None:

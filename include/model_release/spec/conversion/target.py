@@ -33,7 +33,7 @@ class Places:
     """Where a conversion finds its source and golden set and leaves its result: S3 addresses.
 
     `uri` makes the address of another file beside the source. Only a converter that lays out a whole repository is
-    told `model` and `version`.
+    told `model` and `version`. `golden_arguments` say how the golden set's rows lie.
     """
 
     source: str
@@ -42,6 +42,7 @@ class Places:
     model: str
     version: int
     uri: Uri
+    golden_arguments: tuple[str, ...] = ()
 
 
 def tool_memory_mib(quantity: str) -> int:
@@ -56,6 +57,8 @@ class TargetSettings(PodSettings):
     """What the conversions to all targets share: a pod, and an image that is named after the target."""
 
     program: ClassVar[str]
+    cuts_rows: ClassVar[bool] = True
+    """Whether the converter takes rows out of the golden set, as `golden.row_axis` says."""
     """The converter, in `include/pod_scripts/`."""
     source_formats: ClassVar[tuple[str, ...]]
     """The formats that this target can be made of."""
@@ -131,6 +134,7 @@ class TargetSettings(PodSettings):
             *source,
             *("--golden", places.golden, "--destination", places.destination),
             *identity,
+            *(places.golden_arguments if self.cuts_rows else ()),
             *self.converter_arguments(places.uri),
             *("--timeout-s", str(self.timeout_s)),
         ]

@@ -171,6 +171,7 @@ class TensorRtLlmConversion(EngineSettings):
     source_formats: ClassVar[tuple[str, ...]] = ("checkpoint",)
     lays_out_repository: ClassVar[bool] = True
     program: ClassVar[str] = "convert_tensorrt_llm.py"
+    cuts_rows: ClassVar[bool] = False
     default_image: ClassVar[str] = "tensorrt-llm"
     default_disk: ClassVar[Quantity] = "500Gi"
     target: Literal["tensorrt_llm"] = "tensorrt_llm"

@@ -9,6 +9,7 @@ from typing import Any
 
 from slipway_pod.conversion.reference import examine
 from slipway_pod.conversion.run import GOLDEN_FILE, MODEL_FILE, Run
+from slipway_pod.models.rows import add_row_axis_argument
 from slipway_pod.parity.outputs import require_parity
 from slipway_pod.parity.rules import add_rule_arguments
 from slipway_pod.program.arguments import new_parser, positive, s3_url, whole
@@ -30,6 +31,7 @@ def converter_parser(about: str | None, precisions: Sequence[str] = ("fp32",)) -
     add("--golden", required=True, type=s3_url, help="the golden set, s3://BUCKET/KEY.npz")
     add("--destination", required=True, type=s3_url, help="where to write, s3://BUCKET/PREFIX")
     add("--precision", choices=precisions, default="fp32", help="of the converted model (%(default)s)")
+    add_row_axis_argument(parser)
     add_rule_arguments(parser)
     text = "limit for all tools together, in seconds (%(default)s)"
     add("--timeout-s", type=positive, default=600.0, metavar="N", help=text)

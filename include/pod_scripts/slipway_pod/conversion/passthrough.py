@@ -11,6 +11,7 @@ from typing import Any
 
 from slipway_pod.conversion.source_files import ARCHIVES, fetch_source
 from slipway_pod.models.golden import read_golden
+from slipway_pod.models.rows import add_row_axis_argument
 from slipway_pod.models.tensors import Signature
 from slipway_pod.program.arguments import new_parser, plain_name, positive, s3_url
 from slipway_pod.program.limits import Limits
@@ -48,6 +49,7 @@ def passthrough_parser(about: str | None, *, max_size_mib: float) -> argparse.Ar
     add("--destination", required=True, type=s3_url, help="where to write, s3://BUCKET/PREFIX")
     add("--model", required=True, type=plain_name, help="the name under which clients address it")
     add("--version", required=True, type=int, help="the version under which all of it will be served")
+    add_row_axis_argument(parser)
     add("--max-size-mib", type=positive, default=max_size_mib, help="for all files together (%(default)s)")
     add("--timeout-s", type=positive, default=600.0, help="limit for the checks, in seconds (%(default)s)")
     return parser
@@ -78,8 +80,8 @@ def _work(options: argparse.Namespace, check: Check, store: Store, result: dict[
 
         def all_checks() -> tuple[Checked, int]:
             checked = check(source, repository, options)
-            columns = read_golden(golden, options.golden, checked.signature.inputs)
-            return checked, len(next(iter(columns.values())))
+            columns = read_golden(golden, options.golden, checked.signature.inputs, options.row_axis)
+            return checked, columns.rows
 
         # Untrusted files are read, and perhaps run, in a process that may crash or loop.
         checked, rows = Limits(options.timeout_s).run("check", all_checks)

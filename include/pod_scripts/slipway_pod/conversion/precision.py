@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.conversion.run import CALIBRATION_FILE, Run
-from slipway_pod.models.answers import BATCH_ROWS, as_fed
+from slipway_pod.models.answers import BATCH_ROWS, as_fed, rows_of_a_request
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.onnx_files import keep_opset_imports, open_session, read_signature, save, used_domains
-from slipway_pod.models.tensors import fixed_batch
 from slipway_pod.program.arguments import s3_url
 
 PRECISIONS = ("fp32", "fp16", "int8")
@@ -103,12 +102,15 @@ def calibration_rows(run: Run, source: Path) -> Any:
     from onnxruntime.quantization import CalibrationDataReader
 
     signature = read_signature(open_session(source, "the model before int8", optimise=False))
-    arrays = read_golden(run.folder / CALIBRATION_FILE, run.options.calibration, signature.inputs)
-    size, rows = fixed_batch(signature) or BATCH_ROWS, len(next(iter(arrays.values())))
+    arrays = read_golden(
+        run.folder / CALIBRATION_FILE, run.options.calibration, signature.inputs, run.options.row_axis
+    )
+    rows, fixed = arrays.rows, rows_of_a_request(signature, arrays)
+    size = fixed or BATCH_ROWS
     # A model that fixes its batch takes whole batches only.
-    last = rows - rows % size if fixed_batch(signature) else rows
+    last = rows - rows % size if fixed else rows
     batches = (
-        {column: as_fed(array[start : start + size]) for column, array in arrays.items()}
+        {name: as_fed(array) for name, array in arrays.take(range(start, min(start + size, last))).items()}
         for start in range(0, last, size)
     )
 

@@ -13,22 +13,23 @@ from slipway_pod.models.answers import BATCH_ROWS, answer_all
 from slipway_pod.models.golden import read_arrays, read_golden
 from slipway_pod.models.latency import measure_latency
 from slipway_pod.models.onnx_files import load_checked, open_session, read_signature
+from slipway_pod.models.rows import GoldenRows
 from slipway_pod.models.tensors import Signature
 from slipway_pod.parity.outputs import compare_output
 from slipway_pod.parity.rules import Rule, rule_for
 from slipway_pod.program.progress import say
 
 
-def read_golden_of(run: Run, signature: Signature) -> dict[str, Any]:
+def read_golden_of(run: Run, signature: Signature) -> GoldenRows:
     """Return the golden set that the run has fetched, by input.
 
     :raises PodError: of kind GoldenSetError.
     """
-    return read_golden(run.folder / GOLDEN_FILE, run.options.golden, signature.inputs)
+    return read_golden(run.folder / GOLDEN_FILE, run.options.golden, signature.inputs, run.options.row_axis)
 
 
 def keep_reference(
-    run: Run, golden: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], dict[str, Any]]
+    run: Run, golden: GoldenRows, answer: Callable[[GoldenRows], dict[str, Any]]
 ) -> dict[str, Any]:
     """Write and return what the source model answers to the golden set: its own runtime is the reference.
 
@@ -40,7 +41,7 @@ def keep_reference(
     import numpy as np
 
     answers = answer(golden)
-    again = answer({column: array[:BATCH_ROWS] for column, array in golden.items()})
+    again = answer(golden.first(BATCH_ROWS))
     rule = Rule(abs_tolerance=run.options.abs_tolerance, rel_tolerance=run.options.rel_tolerance)
     entries = (compare_output(name, answers[name][:BATCH_ROWS], again[name], rule) for name in answers)
     unstable = [

@@ -10,6 +10,7 @@ from typing import Any
 
 from slipway_pod.conversion.precision import to_fp16, to_int8
 from slipway_pod.conversion.run import MODEL_FILE, Run
+from slipway_pod.conversion.scalars import has_scalars, widen_scalars
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.onnx_files import (
     keep_opset_imports,
@@ -30,6 +31,15 @@ def rewrite(run: Run, path: Path) -> dict[str, Any]:
     the time that is left stays for what follows. The precision was asked for: it is reached, or the run fails.
     """
     passes: list[dict[str, Any]] = []
+    if has_scalars(load_checked(path, "the model")):
+        target = run.folder / "scalars.onnx"
+        widen_scalars(path, target)
+        say(
+            "scalars",
+            "single numbers are taken and answered as tensors of one element, as Triton serves them",
+        )
+        passes.append({"name": "scalars", "outcome": "applied"})
+        path = target
     for name, act in (("simplify", simplify), ("optimise", optimise)):
         target = run.folder / f"{name}.onnx"
         try:

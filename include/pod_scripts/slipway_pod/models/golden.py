@@ -11,6 +11,7 @@ from typing import Any
 
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.models.npz import SIZE_LIMIT_BYTES, read_npz
+from slipway_pod.models.rows import Axis, GoldenRows, count_rows, fits_axis, row_axis_of, rows_along
 from slipway_pod.models.tensors import Tensor, numpy_name
 
 
@@ -28,23 +29,55 @@ def read_arrays(path: Path, name: str, limit_bytes: int = SIZE_LIMIT_BYTES) -> d
         raise PodError("GoldenSetError", what, found=found, remedy=remedy) from error
 
 
-def read_golden(path: Path, name: str, inputs: tuple[Tensor, ...]) -> dict[str, Any]:
-    """Return the golden set's array for each input, first dimension rows; an optional one may be missing.
+def read_golden(
+    path: Path, name: str, inputs: tuple[Tensor, ...], row_axes: Sequence[tuple[str, Axis]] = ()
+) -> GoldenRows:
+    """Return the golden set's array for each input, and how its rows are taken; an optional one may be missing.
 
+    :param row_axes: which axis counts the rows, of inputs and outputs for which it is said.
     :raises PodError: of kind GoldenSetError.
     """
     arrays = read_arrays(path, name)
     inputs = tuple(tensor for tensor in inputs if tensor.name in arrays or not tensor.optional)
     require_columns(name, arrays, [tensor.name for tensor in inputs])
+    columns, said = {tensor.name: arrays[tensor.name] for tensor in inputs}, dict(row_axes)
+    count = count_rows(
+        {column: array.shape for column, array in columns.items()},
+        {tensor.name: model_shape(columns[tensor.name], tensor, said) for tensor in inputs},
+        said,
+    )
+    axes = {tensor.name: axis_of(columns[tensor.name], tensor, count or 0, said) for tensor in inputs}
     for tensor in inputs:
-        require_column_fits(name, arrays[tensor.name], tensor)
-    rows = {tensor.name: len(arrays[tensor.name]) for tensor in inputs}
-    if len(set(rows.values())) != 1 or 0 in rows.values():
+        require_column_fits(name, arrays[tensor.name], tensor, axes[tensor.name])
+    rows = {column: rows_along(array.shape, axes[column]) for column, array in columns.items()}
+    counted = {number for number in rows.values() if number is not None}
+    if len(counted) != 1 or 0 in counted:
         what = f"{name} has no rows, or not the same number in each column"
-        found = ", ".join(f"{column}: {count}" for column, count in rows.items())
-        remedy = "write the golden set again from whole rows"
+        found = ", ".join(
+            f"{column}: {'any' if number is None else number}" for column, number in rows.items()
+        )
+        remedy = (
+            "write the golden set again from whole rows, or say in golden.row_axis which axis counts them"
+        )
         raise PodError("GoldenSetError", what, found=found, remedy=remedy)
-    return {tensor.name: arrays[tensor.name] for tensor in inputs}
+    ranks = {tensor.name: len(tensor.shape) for tensor in inputs if tensor.shape}
+    return GoldenRows(columns, said | axes, counted.pop(), ranks)
+
+
+def axis_of(array: Any, tensor: Tensor, rows: int, said: Mapping[str, Axis]) -> Axis:
+    """Return which axis of an input's array counts the rows: as it is said, else by its shape, else the first."""
+    found = said.get(tensor.name, row_axis_of(array.shape, model_shape(array, tensor, said), rows))
+    return 0 if found is None else found
+
+
+def model_shape(array: Any, tensor: Tensor, said: Mapping[str, Axis]) -> tuple[int, ...]:
+    """Return the shape that an input takes; of one without sizes or of unknown rank, as the array has it."""
+    if tensor.shape:
+        return tensor.shape
+    axis = said.get(tensor.name, "none" if array.ndim == 0 else 0)
+    if axis == "none":
+        return tuple(array.shape)
+    return tuple(array.shape[1:]) if axis == "request" else (-1, *array.shape[1:])
 
 
 def require_columns(name: str, arrays: Mapping[str, Any], columns: Sequence[str]) -> None:
@@ -60,17 +93,28 @@ def require_columns(name: str, arrays: Mapping[str, Any], columns: Sequence[str]
     raise PodError("GoldenSetError", what, expected=expected, found=found, remedy=remedy)
 
 
-def require_column_fits(name: str, array: Any, tensor: Tensor) -> None:
+def require_column_fits(name: str, array: Any, tensor: Tensor, axis: Axis = 0) -> None:
     """Raise PodError (GoldenSetError) unless type and shape are the input's."""
     wanted = numpy_name(tensor.datatype)
     fits = array.dtype.kind in "US" if wanted == "str" else array.dtype.name == wanted
-    shape = tensor.shape or (-1, *array.shape[1:])
-    # The first dimension is the batch: a model that fixes it is fed that many rows at a time.
-    pairs = zip(shape[1:], array.shape[1:], strict=False)
-    if fits and array.ndim == len(shape) and all(size in (-1, actual) for size, actual in pairs):
+    shape = model_shape(array, tensor, {tensor.name: axis})
+    # A model that fixes the size of the rows' axis is fed that many rows at a time; the last request is filled up.
+    free = tuple(-1 if place == axis else size for place, size in enumerate(shape))
+    if fits and fits_axis(array.shape, free, axis):
         return
     what = f"Column {tensor.name!r} of {name} does not fit the model's input"
-    expected = f"{wanted} of shape {['rows', *shape[1:]]} (-1: any size)"
+    expected = f"{wanted} of shape {in_words(shape, axis)} (-1: any size)"
     found = f"{array.dtype.name} of shape {list(array.shape)}"
     remedy = "write the golden set with the type and shape that the model takes"
     raise PodError("GoldenSetError", what, expected=expected, found=found, remedy=remedy)
+
+
+def in_words(shape: Sequence[int], axis: Axis) -> list[int | str]:
+    """Return a shape with the word `rows` where the golden set's rows are counted."""
+    if axis == "none":
+        return list(shape)
+    return (
+        ["rows", *shape]
+        if axis == "request"
+        else ["rows" if place == axis else size for place, size in enumerate(shape)]
+    )

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from slipway_pod.models.answers import as_fed
-from slipway_pod.models.tensors import Signature, fixed_batch
+from slipway_pod.models.answers import as_fed, rows_of_a_request
+from slipway_pod.models.rows import GoldenRows
+from slipway_pod.models.tensors import Signature
 
 LATENCY_RUNS = 200
 LATENCY_LIMIT_S = 2.0
 
 
-def measure_latency(
-    session: Any, signature: Signature, golden: Mapping[str, Any], where: str
-) -> dict[str, Any]:
+def measure_latency(session: Any, signature: Signature, golden: GoldenRows, where: str) -> dict[str, Any]:
     """Return how long the converted model takes for one golden row after the other, in milliseconds; `where` it ran."""
-    rows, size = len(next(iter(golden.values()))), fixed_batch(signature) or 1
+    rows, size = golden.rows, rows_of_a_request(signature, golden) or 1
     taken_ms: list[float] = []
     ends_at = time.monotonic() + LATENCY_LIMIT_S
     # The first run warms up, and does not count.
     for turn in range(-1, LATENCY_RUNS):
-        feeds = {column: as_fed(array[[turn % rows] * size]) for column, array in golden.items()}
+        feeds = {column: as_fed(array) for column, array in golden.take([turn % rows] * size).items()}
         started = time.perf_counter()
         session.run(None, feeds)
         if turn >= 0:

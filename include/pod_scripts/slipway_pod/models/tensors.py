@@ -45,8 +45,3 @@ class Signature:
         """Return the value as JSON holds it."""
         roles = {"inputs": self.inputs, "outputs": self.outputs}
         return {role: [tensor.to_json() for tensor in tensors] for role, tensors in roles.items()}
-
-
-def fixed_batch(signature: Signature) -> int:
-    """Return how many rows a model wants at a time, 0 when it takes any number."""
-    return next((tensor.shape[0] for tensor in signature.inputs if tensor.shape and tensor.shape[0] > 0), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ from include.model_release.gates.validation.answers import (
     ANSWERS_LIMIT_BYTES,
     unpack_answers,
 )
+from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.gate import score
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.request_options import is_decoupled
@@ -81,7 +82,7 @@ class GoldenParts:
         :raises TransientError: it could not be read.
         """
         config = ModelRegistry(self.store).configs(self.manifest)[self.spec.model]
-        return first_rows(self.golden_set(), self.spec.revalidation.golden_rows), config
+        return self.golden_set().first(self.spec.revalidation.golden_rows), config
 
     def golden_set(self) -> GoldenSet:
         """Return the version's whole golden set.
@@ -91,7 +92,7 @@ class GoldenParts:
         """
         registry = ModelRegistry(self.store)
         config = registry.configs(self.manifest)[self.spec.model]
-        return load_golden_set(registry, self.manifest, self.spec.validation, config)
+        return load_golden_set(registry, self.manifest, self.spec, config)
 
     def is_decoupled(self) -> bool:
         """Whether a request may have several responses, which the REST protocol does not give."""
@@ -110,14 +111,6 @@ class GoldenParts:
         key = f"{paths.evidence}{run_folder(promoted_by)}/{ANSWERS_FILE}"
         content = self.store.read(key, most_bytes=2 * ANSWERS_LIMIT_BYTES)
         return None if content is None else unpack_answers(content, self.store.uri(key))
-
-
-def first_rows(golden: GoldenSet, rows: int) -> GoldenSet:
-    """Return the golden set's first rows: whole requests, where the model takes requests of one size alone."""
-    step = golden.request_rows or 1
-    kept = max(step, rows - rows % step)
-    inputs = {name: values[:kept] for name, values in golden.inputs.items()}
-    return replace(golden, inputs=inputs, labels=golden.labels[:kept])
 
 
 def check_signature(parts: GoldenParts) -> CheckResult:
@@ -146,14 +139,24 @@ def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
     golden, config = parts.golden()
     validation = parts.spec.validation
     limit = int(config.get("max_batch_size", 0)) or validation.batch_size
-    batches = [inputs for _, inputs in golden.batches(min(limit, validation.batch_size))]
-    replies = parts.server.post_each([_post(parts, inputs) for inputs in batches])
+    batches = list(golden.batches(min(limit, validation.batch_size)))
+    replies = parts.server.post_each([_post(parts, inputs) for _, inputs in batches])
     refused = [reply for reply in replies if reply.status != 200]
     if refused:
         told = f"{len(refused)} of {len(replies)} golden requests were answered with an error: {_shown(refused[0])}"
         return differs("answers", told, ["golden requests are answered with an error"], errors=len(refused))
     try:
-        answers = np.concatenate([_output(reply, validation.output) for reply in replies])
+        answers = joined(
+            [
+                answer_of(
+                    golden,
+                    validation,
+                    {name: _output(reply, name) for name in validation.outputs},
+                    rows.stop - rows.start,
+                )
+                for reply, (rows, _) in zip(replies, batches, strict=True)
+            ]
+        )
         return _judged(parts, golden, answers, parts.reference(promoted_by))
     except (ValidationRefusedError, ModelInvalidError) as error:
         return differs("answers", str(error), [error.what])

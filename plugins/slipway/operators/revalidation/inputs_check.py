@@ -34,16 +34,16 @@ def check_inputs(parts: GoldenParts) -> CheckResult:
     asked = parts.spec.revalidation
     if asked.recorded_requests is None:
         return left_out("inputs", "the release file names no recorded requests")
-    whole = parts.golden_set()
-    names = set(whole.inputs)
+    whole = parts.golden_set().columns()
+    names = set(whole)
     recorded = _sample(parts.store, asked.recorded_requests, names)
-    rows = (rows_of(whole.inputs), rows_of(recorded))
+    rows = (rows_of(whole), rows_of(recorded))
     if min(rows) < LEAST_ROWS:
         told = (
             f"{rows[1]} recorded rows below {asked.recorded_requests} and {rows[0]} golden ones are too few"
         )
         return no_reference("inputs", f"{told}: at least {LEAST_ROWS} of each", rows=rows[1])
-    found = input_drift(whole.inputs, recorded, asked.input_distance_max)
+    found = input_drift(whole, recorded, asked.input_distance_max)
     far = max(found, key=lambda one: one.statistic)
     told = (
         f"of {rows[1]} recorded rows the input {far.name!r} is furthest from the golden set: Kolmogorov-Smirnov "

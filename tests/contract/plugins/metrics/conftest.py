@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import threading
-import urllib.parse
-import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +16,15 @@ from typing import Any
 
 import pytest
 
-from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.services.router import Router, envoy_argv
 from include.sandbox.services.routing import Backend, Ingress, Routing
 from include.sandbox.services.triton import TritonPorts, TritonServer
-from tests.support.serving.clients import HOST, ask_grpc, ask_http, grpc_client, wait_for
+from tests.support.monitoring.prometheus import Process, prometheus_program, start_prometheus
+from tests.support.serving.clients import HOST, ask_grpc, ask_http, grpc_client
 from tests.support.serving.models import table_model, write_repository
 from tests.support.serving.triton_install import triton_install
+
+__all__ = ["prometheus_program", "start_prometheus"]
 
 # Airflow reads its home when it is first imported, which the test modules beside this file do.
 _home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
@@ -36,105 +33,8 @@ if "airflow" not in sys.modules:
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 STABLE, CANDIDATE = "table-predictor-00001", "table-predictor-00002"
-SCRAPE_INTERVAL_S = 1.0
 # Of an input that begins with 10 or more ONNX Runtime makes an error.
 GOOD, BAD = 1.0, 50.0
-
-
-@pytest.fixture(scope="session")
-def prometheus_program() -> str:
-    """The path of Debian's Prometheus; without it, tests of CI fail and those of others are skipped."""
-    program = shutil.which("prometheus")
-    if program is None:
-        sentence = "There is no `prometheus` here: apt-get install prometheus, and these tests run."
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(sentence)
-        pytest.skip(sentence)
-    return program
-
-
-@dataclass
-class Process:
-    """A program that can be ended and started again as it was."""
-
-    argv: list[str]
-    log_path: Path
-    running: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self.log_path.open("ab") as log:
-            self.running = subprocess.Popen(
-                self.argv, stdout=log, stderr=subprocess.STDOUT, preexec_fn=end_with_parent
-            )
-
-    def end(self) -> None:
-        if self.running is not None:
-            self.running.terminate()
-            try:
-                self.running.wait(10)
-            except subprocess.TimeoutExpired:
-                self.running.kill()
-                self.running.wait(10)
-            self.running = None
-
-
-@dataclass
-class Prometheus:
-    """A running Prometheus of a test's own."""
-
-    port: int
-    process: Process
-
-    def count(self, query: str) -> int:
-        """How many series an instant query gives."""
-        form = urllib.parse.urlencode({"query": query}).encode()
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query", form, 5) as answer:
-            return len(json.load(answer)["data"]["result"])
-
-    def wait_for_series(self, query: str) -> None:
-        """Wait until a query gives something."""
-
-        def gives() -> bool:
-            try:
-                return self.count(query) > 0
-            except OSError:
-                return False
-
-        wait_for(gives, f"Prometheus to know {query}", 30)
-
-
-StartPrometheus = Callable[[list[dict[str, Any]]], Prometheus]
-
-
-@pytest.fixture(scope="module")
-def start_prometheus(
-    prometheus_program: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StartPrometheus]:
-    """Starts a Prometheus that scrapes given targets every second, on loopback and with its own data."""
-    started: list[Process] = []
-
-    def start(scrape_configs: list[dict[str, Any]]) -> Prometheus:
-        directory, port = tmp_path_factory.mktemp("prometheus"), TritonPorts.free().http
-        config = {
-            "global": {"scrape_interval": f"{SCRAPE_INTERVAL_S:g}s", "scrape_timeout": "1s"},
-            "scrape_configs": scrape_configs,
-        }
-        (directory / "prometheus.yml").write_text(json.dumps(config))
-        argv = [
-            prometheus_program,
-            f"--config.file={directory / 'prometheus.yml'}",
-            f"--storage.tsdb.path={directory / 'data'}",
-            f"--web.listen-address=127.0.0.1:{port}",
-            "--log.level=warn",
-        ]
-        process = Process(argv, directory / "log")
-        started.append(process)
-        process.start()
-        return Prometheus(port, process)
-
-    yield start
-    for process in started:
-        process.end()
 
 
 @dataclass

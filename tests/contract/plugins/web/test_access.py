@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from slipway.web.answers import PROGRAMS
 from slipway.web.app import make_app
 from slipway.web.webhook import WEBHOOK_PATH
 from starlette.routing import Route
@@ -40,7 +41,7 @@ def _filled(path: str) -> str:
 def test_a_stranger_gets_nothing(client_of: Callable[[str], httpx.Client], method: str, path: str) -> None:
     """The API answers 401; a page leads to Airflow's login, with the way back."""
     answer = client_of("stranger").request(method, _filled(path))
-    if path.startswith("/api/") or method != "GET":
+    if path.startswith(PROGRAMS) or method != "GET":
         assert answer.status_code == 401
     else:
         assert answer.status_code == 303

@@ -19,8 +19,8 @@ from include.model_release.read_model.live_fold import (
     error_interval,
     live_document,
     live_window,
-    with_live,
 )
+from include.model_release.read_model.live_in_model import with_live
 from include.model_release.read_model.model_fold import Beside, open_release, updated, version_line
 from include.model_release.spec.rollout.plan import CanaryPlan, Exposure, RolloutStep
 from tests.support.read_model.histories import at, begun, record_of, step_of

@@ -21,7 +21,16 @@ from include.model_release.record.state import release_report
 SUPPORT = Path(__file__).parents[3] / "support" / "record"
 RECORDS = sorted((SUPPORT / "recorded").glob("*.jsonl"))
 # What the state has learnt to say since, where it differs from what was kept then.
-LATER = {"rejection", "rolled_back_by", "overrides", "held", "promoted_for"}
+LATER = {
+    "rejection",
+    "rolled_back_by",
+    "overrides",
+    "held",
+    "promoted_for",
+    "earlier",
+    "landed_at",
+    "rollback_started_at",
+}
 SEGMENTS = sorted((SUPPORT / "recorded").glob("*.jsonl.gz"))
 PREFIX = "records/digits/3/"
 

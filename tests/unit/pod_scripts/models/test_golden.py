@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from slipway_pod.errors import PodError
+from slipway_pod.models.answers import rows_of_a_request
 from slipway_pod.models.golden import read_arrays, read_golden
-from slipway_pod.models.tensors import Signature, Tensor, fixed_batch
+from slipway_pod.models.rows import GoldenRows
+from slipway_pod.models.tensors import Signature, Tensor
 
 PIXELS = Tensor("pixels", "FP32", (-1, 4))
 WORDS = Tensor("words", "BYTES", (-1, 1))
@@ -101,4 +103,48 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 def test_a_model_says_how_many_rows_it_wants() -> None:
     """A fixed first dimension is the number of rows at a time; 0 is any number."""
     fixed = Tensor("pixels", "FP32", (8, 4))
-    assert (fixed_batch(Signature((PIXELS,), ())), fixed_batch(Signature((fixed,), ()))) == (0, 8)
+    found = [
+        rows_of_a_request(Signature((tensor,), ()), GoldenRows({"pixels": FLOATS}, {"pixels": 0}, 3))
+        for tensor in (PIXELS, fixed)
+    ]
+    assert found == [0, 8]
+    whole = GoldenRows({"pixels": FLOATS}, {"pixels": "request"}, 3)
+    assert rows_of_a_request(Signature((PIXELS,), ()), whole) == 1
+
+
+VOICE = (Tensor("input", "FP32", (-1, -1)), Tensor("state", "FP32", (2, -1, 3)), Tensor("rate", "INT64", ()))
+
+
+def voice(**changes: Any) -> dict[str, Any]:
+    arrays = {
+        "input": np.zeros((5, 4), np.float32),
+        "state": np.arange(30, dtype=np.float32).reshape(2, 5, 3),
+        "rate": np.asarray(16000),
+    }
+    return arrays | changes
+
+
+def test_rows_may_lie_on_another_axis_or_on_none(tmp_path: Path) -> None:
+    """A state's second axis is found to be the batch, and a single number is the same in every request."""
+    found = read_golden(golden_set(tmp_path, **voice()), "golden", VOICE)
+    assert (found.rows, found.axes) == (5, {"input": 0, "state": 1, "rate": "none"})
+    taken = found.take([3, 1])
+    assert (taken["state"].shape, taken["rate"].shape) == ((2, 2, 3), ())
+    assert taken["state"][0, 0].tolist() == [9, 10, 11]
+    assert found.first(2)["state"].shape == (2, 2, 3)
+
+
+def test_what_is_said_of_an_axis_counts(tmp_path: Path) -> None:
+    """`--row-axis` comes before what shapes tell, and a wrong one is told with the column."""
+    path = golden_set(tmp_path, **voice())
+    with pytest.raises(PodError) as raised:
+        read_golden(path, "golden", VOICE, [("state", 0)])
+    assert "not the same number in each column" in raised.value.what
+    assert "state: 2" in str(raised.value.found)
+
+
+def test_a_single_number_is_served_as_a_tensor_of_one_element(tmp_path: Path) -> None:
+    """The converted model takes [1] where its source takes a number."""
+    served = (*VOICE[:2], Tensor("rate", "INT64", (1,)))
+    found = read_golden(golden_set(tmp_path, **voice()), "golden", served)
+    assert found.take([0])["rate"].tolist() == [16000]

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
+from include.airflow_api.errors import SignInRefusedError
 from include.model_release.errors import ServerUnavailableError, TimedOutError, UserError
-from include.sandbox.demo.airflow_client import AirflowClient, SignInRefusedError
-
-RUN = {
-    "dag_display_name": "model_release",
-    "dag_versions": [],
-    "run_after": "2026-01-02T03:04:05Z",
-    "run_type": "manual",
-    "dag_id": "model_release",
-    "dag_run_id": "digits-2",
-    "state": "running",
-    "start_date": "2026-01-02T03:04:05.500000Z",
-    "end_date": None,
-}
+from include.sandbox.demo.airflow_client import AirflowClient
+from tests.support.airflow_api.fake_api import RUN, TASK_INSTANCE, FakeApi, fake_api
 
 DAG = {
     "dag_display_name": "model_release",
@@ -42,79 +28,13 @@ DAG = {
     "timetable_partitioned": False,
     "timetable_periodic": False,
 }
-TASK = {
-    "dag_display_name": "model_release",
-    "dag_id": "model_release",
-    "dag_run_id": "digits-2",
-    "executor_config": "{}",
-    "id": "01998b3c-0000-7000-8000-000000000000",
-    "map_index": -1,
-    "max_tries": 0,
-    "pool": "default_pool",
-    "pool_slots": 1,
-    "run_after": "2026-01-02T03:04:05Z",
-    "task_display_name": "admit",
-    "try_number": 1,
-}
-
-Reply = Callable[[str, str, Any], tuple[int, Any]]
-
-
-class FakeApi:
-    """Answers as `reply(method, path, body)` says; signs in who knows the password, with tokens that can be voided."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str, Any]] = []
-        self.sign_ins = 0
-        self.valid_token = ""
-        self.reply: Reply = lambda _method, _path, _body: (200, RUN)
-        api = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                status, document = api.answer(
-                    self.command, self.path, body, self.headers.get("Authorization")
-                )
-                content = json.dumps(document).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_PATCH = handle_any  # noqa: N815  the names http.server looks for
-
-            def log_message(self, *_: Any) -> None:
-                """Silent."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def answer(self, method: str, path: str, body: bytes, authorization: str | None) -> tuple[int, Any]:
-        parsed = json.loads(body) if body else None
-        if path == "/auth/token":
-            if parsed != {"username": "admin", "password": "right"}:
-                return 401, {"detail": "Invalid credentials"}
-            self.sign_ins += 1
-            self.valid_token = f"token-{self.sign_ins}"
-            return 201, {"access_token": self.valid_token}
-        if authorization != f"Bearer {self.valid_token}":
-            return 401, {"detail": "Invalid JWT token"}
-        self.calls.append((method, path, parsed))
-        return self.reply(method, path, parsed)
 
 
 @pytest.fixture
 def api() -> Iterator[FakeApi]:
     """A server on loopback, ended with the test."""
-    fake = FakeApi()
-    thread = threading.Thread(target=fake.server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield fake
-    fake.server.shutdown()
-    fake.server.server_close()
-    thread.join()
+    with fake_api() as fake:
+        yield fake
 
 
 def client_of(api: FakeApi, password: str = "right") -> AirflowClient:  # noqa: S107  the fake knows it
@@ -227,8 +147,8 @@ def test_tasks_are_listed_with_their_seconds(api: FakeApi) -> None:
         200,
         {
             "task_instances": [
-                {**TASK, "task_id": "admit", "state": "success", "duration": 1.5},
-                {**TASK, "task_id": "convert", "state": None, "duration": None},
+                {**TASK_INSTANCE, "task_id": "admit", "state": "success", "duration": 1.5},
+                {**TASK_INSTANCE, "task_id": "convert", "state": None, "duration": None},
             ],
             "total_entries": 2,
         },

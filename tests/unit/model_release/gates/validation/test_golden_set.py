@@ -147,3 +147,75 @@ def test_a_model_without_batches_is_asked_by_its_own_size() -> None:
     )
     with pytest.raises(GoldenSetError, match="no rows in common"):
         golden_from_arrays(arrays, wide, "label", kind="text")
+
+
+_VOICE = ModelSignature(
+    inputs=(
+        TensorSpec(name="input", datatype="FP32", shape=(-1, -1)),
+        TensorSpec(name="sr", datatype="INT64", shape=(1,)),
+        TensorSpec(name="state", datatype="FP32", shape=(2, -1, 3)),
+    ),
+    outputs=(TensorSpec(name="output", datatype="FP32", shape=(-1, 1)),),
+)
+
+
+def _voice(rows: int = 5) -> dict[str, NDArray[Any]]:
+    state = np.arange(2 * rows * 3, dtype=np.float32).reshape(2, rows, 3)
+    return {
+        "input": np.ones((rows, 7), np.float32),
+        "sr": np.asarray(16000),
+        "state": state,
+        "label": np.arange(rows) % 2,
+    }
+
+
+def test_a_state_with_the_batch_second_and_a_single_number_are_asked() -> None:
+    """A voice detector's state has its rows on the second axis, and the rate is the same in each request."""
+    golden = golden_from_arrays(_voice(), _VOICE, "label")
+    rows, inputs = list(golden.batches(2))[1]
+    assert (rows.start, rows.stop) == (2, 4)
+    assert {name: values.shape for name, values in inputs.items()} == {
+        "input": (2, 7),
+        "sr": (1,),
+        "state": (2, 2, 3),
+    }
+    assert np.array_equal(inputs["state"], _voice()["state"][:, 2:4])
+    assert golden.axes.told().count("(guessed)") == 3
+    assert golden.first(3).inputs["state"].shape == (2, 3, 3)
+
+
+def test_a_model_without_an_axis_for_rows_gets_one_request_a_row() -> None:
+    """The golden set holds the tensors of all rows, rows first; each request carries one of them, as it is."""
+    signature = ModelSignature(
+        inputs=(TensorSpec(name="image", datatype="FP32", shape=(3, 4, 4)),), outputs=()
+    )
+    arrays = {"image": np.zeros((5, 3, 4, 4), np.float32), "label": np.zeros(5, dtype=int)}
+    golden = golden_from_arrays(arrays, signature, "label")
+    assert [values["image"].shape for _, values in golden.batches(32)] == [(3, 4, 4)] * 5
+
+
+@pytest.mark.parametrize(
+    ("row_axis", "words"),
+    [
+        ({"state": 0}, r"`state` has 2 rows, the labels 5"),
+        ({"state": 2}, r"`state` has shape \[2, 5, 3\], the model takes \[2, -1, 3\]|`state` has 3 rows"),
+        ({"stat": 1}, r"`golden\.row_axis\.stat` is no tensor of the model"),
+        ({"input": "none"}, None),
+    ],
+)
+def test_what_the_release_file_says_counts(row_axis: Any, words: str | None) -> None:
+    """`golden.row_axis` is taken at its word, and a wrong one is an error that names the input."""
+    if words is None:
+        assert golden_from_arrays(_voice(), _VOICE, "label", row_axis=row_axis).rows == 5
+        return
+    with pytest.raises(GoldenSetError, match=words):
+        golden_from_arrays(_voice(), _VOICE, "label", row_axis=row_axis)
+
+
+def test_a_set_without_labels_is_for_kinds_that_can_be_compared() -> None:
+    """Vectors can be held against the stable version's alone; a classifier needs labels."""
+    arrays = {name: values for name, values in _voice().items() if name != "label"}
+    golden = golden_from_arrays(arrays, _VOICE, "label", kind="vectors")
+    assert (golden.rows, golden.has_labels) == (5, False)
+    with pytest.raises(GoldenSetError, match="`label` is missing"):
+        golden_from_arrays(arrays, _VOICE, "label")

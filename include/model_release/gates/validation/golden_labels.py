@@ -1,0 +1,60 @@
+"""The labels of a golden set, by kind of answer: their shapes and types, and what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Kind = Literal["classification", "regression", "text", "vectors", "detections", "segmentation", "ranking"]
+
+# By kind: what the labels are called, the kinds of NumPy types that hold them, and how many dimensions they have.
+_LABELS: dict[Kind, tuple[str, str, tuple[int, ...]]] = {
+    "classification": ("whole numbers", "iu", (1,)),
+    "regression": ("numbers", "iuf", (1,)),
+    "text": ("texts", "SU", (1,)),
+    "vectors": ("whole numbers [rows] (rows that belong together) or vectors [rows, size]", "iuf", (1, 2)),
+    "detections": ("boxes [rows, boxes, 5]: x1, y1, x2, y2, class", "iuf", (3,)),
+    "segmentation": ("classes [rows, height, width]", "iu", (3,)),
+    "ranking": ("relevance [rows], or [rows, documents] with NaN behind the last document", "iuf", (1, 2)),
+}
+_PLAIN: frozenset[Kind] = frozenset(("classification", "regression", "text"))
+# Shorter lists are filled up with NaN.
+_PADDED: frozenset[Kind] = frozenset(("detections", "ranking"))
+OPTIONAL_LABELS: frozenset[Kind] = frozenset(("vectors", "detections", "segmentation", "ranking"))
+"""Kinds that can be compared with the stable version's answers alone."""
+
+
+def labels_in_words(kind: Kind) -> str:
+    """Say what the labels of a kind are."""
+    words = _LABELS[kind][0]
+    return f"{words} [rows]" if kind in _PLAIN else words
+
+
+def label_problems(name: str, labels: Array, kind: Kind) -> list[str]:
+    """Return what is wrong with the labels, in words."""
+    words, kinds, dimensions = _LABELS[kind]
+    if labels.ndim not in dimensions:
+        return [f"`{name}` has shape {list(labels.shape)}, not {'[rows]' if kind in _PLAIN else words}"]
+    if labels.dtype.kind not in kinds:
+        return [f"`{name}` holds {labels.dtype}, not {words}"]
+    if kind == "vectors" and (labels.ndim == 1) != (labels.dtype.kind in "iu"):
+        return [f"`{name}` holds {labels.dtype} of shape {list(labels.shape)}, not {words}"]
+    if kind == "detections" and labels.shape[2] != 5:
+        return [f"`{name}` has shape {list(labels.shape)}, not {words}"]
+    if labels.dtype.kind == "f" and kind not in _PADDED and not np.isfinite(labels).all():
+        return [f"`{name}` holds values that are not finite"]
+    return [] if labels.shape[0] else [f"`{name}` has no rows"]
+
+
+def in_label_type(labels: Array, kind: Kind) -> Array:
+    """Return the labels in the type that the scores reckon with."""
+    if kind == "text":
+        texts = [
+            text.decode(errors="replace") if isinstance(text, bytes) else text for text in labels.tolist()
+        ]
+        return np.asarray(texts, dtype=object)
+    whole = kind in ("classification", "segmentation") or (kind == "vectors" and labels.ndim == 1)
+    return labels.astype(np.int64 if whole else np.float64)

@@ -1,0 +1,213 @@
+"""Output health: what no good model's answers are, whatever their kind, and what they must not depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.scores import Array
+from include.model_release.spec.validation import OutputHealth, Policy, Validation
+
+Status = Literal["pass", "fail", "warn"]
+
+_LEAST_ROWS = 8
+_SATURATED = 0.99
+_SUM_TOLERANCE = 1e-2
+_HALF_MAX = 65504.0
+_ASKED_TWICE = 2
+_WORDS = {
+    "deterministic": (
+        "the same request got another answer the second time",
+        "a request gets the same answer twice",
+    ),
+    "batch_invariant": (
+        "a row is answered otherwise in a batch than alone",
+        "a row is answered alone as in a batch",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class HealthCheck:
+    """One check: its status by the release file's policy, and what was seen, in words."""
+
+    name: str
+    status: Status
+    told: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Return it as JSON holds it."""
+        return {"check": self.name, "status": self.status, "told": self.told}
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Some golden rows asked again, by output an answer for each: alone, the first few once more, all in one request.
+
+    :ivar together: None where a request has rows of one number alone.
+    """
+
+    alone: Mapping[str, Sequence[Array]]
+    again: Mapping[str, Sequence[Array]]
+    together: Mapping[str, Sequence[Array]] | None
+
+
+def probe_of(
+    ask: Callable[[Sequence[int]], Mapping[str, Array]],
+    rows: Sequence[int],
+    request_rows: int | None,
+    batch: int,
+) -> Probe:
+    """Ask some golden rows again.
+
+    :param ask: answers a request for these rows, by output and rows first.
+    :param request_rows: how many rows a request must have; None: any number.
+    :param batch: the most rows of a request.
+    """
+    size = min(request_rows or 1, len(rows))
+    requests = [rows[start : start + size] for start in range(0, len(rows), size)]
+    alone = _by_row([ask(request) for request in requests])
+    again = _by_row([ask(request) for request in requests[:_ASKED_TWICE]])
+    many = rows[:batch]
+    return Probe(alone, again, _by_row([ask(many)]) if request_rows is None and len(many) > 1 else None)
+
+
+def _by_row(answers: Sequence[Mapping[str, Array]]) -> dict[str, list[Array]]:
+    return {name: [row for one in answers for row in one[name]] for name in answers[0]}
+
+
+def health_of(
+    golden: GoldenSet,
+    answers: Array,
+    stable_answers: Array | None,
+    validation: Validation,
+    probe: Probe | None = None,
+) -> tuple[HealthCheck, ...]:
+    """Return every check that is asked and that the answers are of a kind for.
+
+    :param answers: a row for each golden row.
+    :param probe: None where nothing was asked again.
+    """
+    asked = validation.health
+    found: list[HealthCheck | None] = [
+        _empty(answers, asked.empty),
+        _constant(golden, answers, asked.constant),
+    ]
+    if answers.dtype.kind == "f" and answers.size:
+        found += [
+            _finite(answers, asked.finite, padded=validation.kind == "detections"),
+            _saturated(answers, asked.saturation, is_score=validation.kind == "classification"),
+        ]
+        if validation.kind == "classification":
+            found.append(_sums(answers, stable_answers, asked.probability_sums))
+    if probe is not None:
+        found.append(_alike("deterministic", asked.deterministic, probe.alone, probe.again, asked))
+        if probe.together is not None:
+            found.append(_alike("batch_invariant", asked.batch_invariant, probe.alone, probe.together, asked))
+    return tuple(one for one in found if one is not None)
+
+
+def _check(name: str, policy: Policy, bad: str, good: str) -> HealthCheck | None:
+    if policy == "off":
+        return None
+    return HealthCheck(name, policy if bad else "pass", bad or good)
+
+
+def _empty(answers: Array, policy: Policy) -> HealthCheck | None:
+    bad = (
+        f"the answers have the shape {list(answers.shape)}: there is nothing in them"
+        if not answers.size
+        else ""
+    )
+    return _check("empty", policy, bad, "no answer is empty")
+
+
+def _finite(answers: Array, policy: Policy, *, padded: bool) -> HealthCheck | None:
+    rows = answers.reshape(len(answers), -1)
+    wrong = np.isinf(rows) if padded else ~np.isfinite(rows)
+    count = int(wrong.any(axis=1).sum())
+    bad = f"{count} of {len(rows)} rows hold NaN or an infinity" if count else ""
+    return _check("finite", policy, bad, "every number is finite")
+
+
+def _constant(golden: GoldenSet, answers: Array, policy: Policy) -> HealthCheck | None:
+    """Answers to different inputs are not all the same; of whole numbers only where the labels differ as well."""
+    rows = len(answers)
+    inputs = [one for one in golden.columns().values() if len(one) == rows]
+    if rows < _LEAST_ROWS or not any(_differ(one) for one in inputs):
+        return None
+    if answers.dtype.kind in "iub" and not (golden.has_labels and _differ(golden.labels)):
+        return None
+    bad = "" if _differ(answers) else f"all {rows} rows, with different inputs, got the same answer"
+    return _check("constant", policy, bad, "different inputs get different answers")
+
+
+def _differ(values: Array) -> bool:
+    if values.dtype.kind == "O":
+        return len({str(one) for one in values.reshape(len(values), -1).tolist()}) > 1
+    if values.dtype.kind == "f":
+        return not np.array_equal(values, np.broadcast_to(values[:1], values.shape), equal_nan=True)
+    return not np.array_equal(values, np.broadcast_to(values[:1], values.shape))
+
+
+def _saturated(answers: Array, policy: Policy, *, is_score: bool) -> HealthCheck | None:
+    size = np.abs(answers)
+    at_limit = np.isclose(size, _HALF_MAX, rtol=1e-3)
+    if is_score and answers.ndim == 2 and size.max(initial=0.0) <= 1.0:
+        at_limit = at_limit | (answers == 0.0) | (answers == 1.0)
+    share = float(at_limit.mean())
+    bad = f"{share:.1%} of the numbers are at a limit of their range" if share >= _SATURATED else ""
+    return _check("saturation", policy, bad, "the numbers are not at the limits of their range")
+
+
+def _sums(answers: Array, stable: Array | None, policy: Policy) -> HealthCheck | None:
+    if answers.ndim != 2 or answers.shape[1] < 2:
+        return None
+    expects = _sums_to_one(answers).mean() > 0.5 or (
+        stable is not None and stable.shape == answers.shape and _sums_to_one(stable).all()
+    )
+    if not expects:
+        return None
+    wrong = int((~_sums_to_one(answers)).sum())
+    bad = f"the scores of {wrong} of {len(answers)} rows are no probabilities that sum to 1" if wrong else ""
+    return _check("probability_sums", policy, bad, "the scores of every row sum to 1")
+
+
+def _sums_to_one(scores: Array) -> Array:
+    numbers = scores.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(numbers.sum(axis=1) - 1.0) <= _SUM_TOLERANCE
+        return np.asarray(
+            near & (numbers >= -_SUM_TOLERANCE).all(axis=1) & (numbers <= 1 + _SUM_TOLERANCE).all(axis=1)
+        )
+
+
+def _alike(
+    name: str,
+    policy: Policy,
+    one: Mapping[str, Sequence[Array]],
+    other: Mapping[str, Sequence[Array]],
+    asked: OutputHealth,
+) -> HealthCheck | None:
+    unlike = [
+        output
+        for output, rows in one.items()
+        if not all(
+            _near(mine, theirs, asked) for mine, theirs in zip(rows, other.get(output, ()), strict=False)
+        )
+    ]
+    bad, good = _WORDS[name]
+    outputs = ", ".join(f"`{output}`" for output in unlike)
+    return _check(name, policy, f"{bad}, in {outputs}" if unlike else "", good)
+
+
+def _near(one: Array, other: Array, asked: OutputHealth) -> bool:
+    if one.shape != other.shape:
+        return False
+    if one.dtype.kind != "f" or other.dtype.kind != "f":
+        return bool(np.array_equal(one, other))
+    return bool(np.allclose(one, other, rtol=asked.rel_tolerance, atol=asked.abs_tolerance, equal_nan=True))

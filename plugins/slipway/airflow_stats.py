@@ -1,0 +1,70 @@
+"""Airflow's own metrics: where its `[metrics]` options say so, they are told of what happens in releases.
+
+No release waits for them: they are told in a thread of their own, which is waited for one second at most. Where that
+was not enough once, this process tells them nothing any more. Whatever goes wrong is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from airflow.sdk.observability import stats
+
+from include.model_release.monitoring.moments import Measurement
+
+log = logging.getLogger(__name__)
+
+LIMIT_S = 1.0
+
+
+class AirflowStats:
+    """Tells Airflow's metrics.
+
+    :param limit_s: how long is waited for them, once.
+    """
+
+    def __init__(self, limit_s: float = LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._hangs = False
+
+    def tell(self, measurements: Sequence[Measurement]) -> None:
+        """Tell them of these."""
+        if not measurements or self._hangs:
+            return
+        done = threading.Event()
+
+        def work() -> None:
+            for one in measurements:
+                _tell(one)
+            done.set()
+
+        try:
+            threading.Thread(target=work, name="slipway Airflow's metrics", daemon=True).start()
+        except RuntimeError as error:  # no thread can be started
+            log.warning("Airflow's metrics are not told of the release: %s", error)
+            return
+        if not done.wait(self._limit_s):
+            self._hangs = True
+            log.warning(
+                "Airflow's metrics took longer than %g s and are told no more: see the options of [metrics]",
+                self._limit_s,
+            )
+
+
+def _tell(one: Measurement) -> None:
+    name, tags = one.moment.name, dict(one.tags)
+    try:
+        match one.moment.kind:
+            case "counter":
+                stats.incr(name, int(one.value), tags=tags)
+            case "gauge":
+                stats.gauge(name, one.value, tags=tags)
+            case "timer":
+                stats.timing(name, one.value, tags=tags)
+    except Exception as error:  # whatever it is: no release fails for it
+        log.warning("Airflow's metrics are not told of %s: %s", name, error)
+
+
+AIRFLOW_STATS = AirflowStats()

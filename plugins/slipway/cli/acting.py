@@ -1,0 +1,197 @@
+"""An act is carried out: Airflow is asked for it, as the person who is signed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from include.airflow_api.errors import ConflictError, NotThereError
+from include.model_release.acts.requests import (
+    COMMENT,
+    Answer,
+    Asked,
+    FailRun,
+    Question,
+    StartRun,
+    request_of,
+)
+from include.model_release.acts.table import ACTS, ActName
+from include.model_release.errors import TransientError
+from include.model_release.operations.run_names import free_run_id, run_name
+from slipway.cli.failures import CommandError
+
+if TYPE_CHECKING:
+    from slipway.cli.desk import Desk
+
+_NOTE_LIMIT = 1000
+_UNDER_WAY = ("queued", "running")
+_RUNS_LOOKED_AT = 100
+_RACES = 3
+
+
+@dataclass(frozen=True)
+class Done:
+    """What Airflow was asked for.
+
+    :param told: a sentence.
+    """
+
+    dag_id: str
+    run_id: str
+    told: str
+
+
+def require_available(desk: Desk, name: ActName, asked: Asked) -> None:
+    """Ask the read model whether an act makes sense now; rights are Airflow's, and the workflow asks again.
+
+    :raises CommandError: it makes none; the error has the reason and the next command.
+    """
+    from include.model_release.acts.availability import Refused, Situation, availability
+
+    if asked.model is None:
+        return
+    document = desk.server.model(asked.model)
+    now = document.open_release
+    found = desk.server.version(asked.model, now.version) if now is not None else None
+    view = found.view if found is not None else None
+    situation = Situation(
+        document,
+        person=desk.settings.access.user,
+        version=asked.version,
+        force=asked.force,
+        live=found.live if found is not None else None,
+        by_other=bool(view is not None and view.required is not None and view.required.by_other),
+    )
+    answer = availability(name, situation)
+    if isinstance(answer, Refused):
+        raise CommandError(f"{ACTS[name].title}: {answer.reason}", remedy=answer.next_command)
+
+
+def carry_out(desk: Desk, name: ActName, asked: Asked) -> Done:
+    """Ask Airflow for what an act needs.
+
+    :raises SlipwayError: it makes no sense now, the person may not, or the server does not answer.
+    """
+    try:
+        if not asked.emergency:
+            require_available(desk, name, asked)
+    except TransientError:
+        if name != "rollback":
+            raise
+        # The way back waits for no document: the workflow asks again, and knows better.
+    if ACTS[name].means == "answer":
+        asked = replace(asked, question=_question(desk, asked.model or ""))
+    if ACTS[name].means == "fail_run":
+        asked = replace(asked, release_id=_open_run(desk, asked.model or ""))
+    request = request_of(name, asked)
+    if isinstance(request, StartRun):
+        return _start(desk, name, request)
+    return _fail(desk, request) if isinstance(request, FailRun) else _answer(desk, request)
+
+
+def _start(desk: Desk, name: ActName, request: StartRun) -> Done:
+    from airflow_client.client import TriggerDAGRunPostBody
+
+    airflow, named = desk.airflow, run_name(request.dag_id, request.conf)
+    for _ in range(_RACES):
+        run_id = None if named is None else _run_id(desk, name, request.dag_id, named)
+        body = TriggerDAGRunPostBody(
+            dag_run_id=run_id,
+            logical_date=None,
+            conf=dict(request.conf),
+            note=request.note[:_NOTE_LIMIT] or None,
+        )
+        try:
+            run = airflow.ask(airflow.dag_runs.trigger_dag_run, request.dag_id, body)
+        except ConflictError:
+            continue  # somebody has taken that name meanwhile
+        return Done(
+            request.dag_id, run.dag_run_id, f"{ACTS[name].title}: started as the run {run.dag_run_id}."
+        )
+    raise CommandError(
+        f"{ACTS[name].title}: others start the same at this moment",
+        expected=f"a name for the run that is free, such as {named}",
+        found=f"it was taken {_RACES} times",
+        remedy="try again",
+    )
+
+
+def _run_id(desk: Desk, name: ActName, dag_id: str, named: str) -> str:
+    """Return a run id that is free.
+
+    :raises CommandError: of a release, one of the same version is under way.
+    """
+    airflow = desk.airflow
+    found = airflow.ask(
+        airflow.dag_runs.get_dag_runs,
+        dag_id,
+        run_id_prefix_pattern=named,
+        limit=_RUNS_LOOKED_AT,
+        order_by=["-run_after"],
+    )
+    runs = {run.dag_run_id: run.state.value for run in found.dag_runs}
+    same = [run_id for run_id, state in runs.items() if state in _UNDER_WAY and _is_attempt(run_id, named)]
+    if name == "release" and same:
+        raise CommandError(
+            f"this version is being released already, by the run {same[0]}",
+            remedy=f"slipway get {named.rpartition('-')[0]} -w",
+        )
+    return free_run_id(named, runs)
+
+
+def _is_attempt(run_id: str, named: str) -> bool:
+    rest = run_id.removeprefix(named)
+    return not rest or (rest[0] == "-" and rest[1:].isalnum())
+
+
+def _question(desk: Desk, model: str) -> Question:
+    """Return what the model's release waits for."""
+    airflow, release = desk.airflow, desk.server.model(model).open_release
+    if release is not None:
+        dag_id = "model_rollback" if release.is_rollback else "model_release"
+        try:
+            found = airflow.ask(
+                airflow.tasks.get_hitl_details, dag_id, release.release_id, response_received=False, limit=10
+            )
+        except NotThereError:
+            found = None
+        for detail in found.hitl_details if found is not None else ():
+            task = detail.task_instance
+            return Question(dag_id, release.release_id, task.task_id, task.map_index)
+    raise CommandError(f"nothing of {model} waits for a person", remedy=f"slipway get {model}")
+
+
+def _open_run(desk: Desk, model: str) -> str:
+    release = desk.server.model(model).open_release
+    if release is None:
+        raise CommandError(f"no release of {model} is under way", remedy=f"slipway get {model}")
+    return release.release_id
+
+
+def _fail(desk: Desk, request: FailRun) -> Done:
+    from airflow_client.client import DAGRunPatchBody
+    from airflow_client.client.models.dag_run_mutable_states import DagRunMutableStates
+
+    airflow = desk.airflow
+    body = DAGRunPatchBody(state=DagRunMutableStates.FAILED, note=f"Aborted: {request.note}"[:_NOTE_LIMIT])
+    airflow.ask(airflow.dag_runs.patch_dag_run, request.dag_id, request.run_id, body)
+    told = f"The run {request.run_id} is stopped. Its last tasks take the users back and close the record."
+    return Done(request.dag_id, request.run_id, told)
+
+
+def _answer(desk: Desk, request: Answer) -> Done:
+    from airflow_client.client import UpdateHITLDetailPayload
+
+    airflow, asked = desk.airflow, request.question
+    body = UpdateHITLDetailPayload(chosen_options=[request.chosen], params_input={COMMENT: request.comment})
+    try:
+        airflow.ask(
+            airflow.tasks.update_hitl_detail, asked.dag_id, asked.run_id, asked.task_id, asked.map_index, body
+        )
+    except ConflictError:
+        raise CommandError(
+            "somebody has answered this already", remedy=f"slipway get {asked.run_id.split('-')[0]}"
+        ) from None
+    return Done(
+        asked.dag_id, asked.run_id, f"{request.chosen}: your answer was taken by the run {asked.run_id}."
+    )

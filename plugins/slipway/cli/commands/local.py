@@ -1,0 +1,142 @@
+"""The commands that ask no Airflow: about files, and about what lies in the bucket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slipway.cli.arguments import ModelArgument, VersionArgument
+from slipway.cli.desk import Desk, OutputOption, command
+from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.output import Format
+
+PANEL = "Begin and check"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Declare the commands."""
+    command(
+        app,
+        "init",
+        PANEL,
+        online=False,
+        examples=(
+            "slipway init pets --onnx pets.onnx",
+            "slipway init pets --onnx pets.onnx --into include/releases",
+        ),
+    )(init)
+    command(
+        app,
+        "lint",
+        PANEL,
+        online=False,
+        examples=("slipway lint include/releases/digits.yaml", "slipway lint *.yaml"),
+    )(lint)
+    command(
+        app, "verify", PANEL, examples=("slipway verify digits 3", "slipway verify digits 3 --bucket models")
+    )(verify)
+
+
+def lint(
+    desk: Desk,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Release files.")],
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Check release files: each fault with its line, and for an unknown key the nearest one.
+
+    Exit code: 0 all are well; 2 one is not.
+    """
+    from slipway.cli.linting import lint_file
+
+    found = [lint_file(path) for path in files]
+    faults = [one for one in found if one.error is not None]
+    if output is not Format.TABLE:
+        desk.printer.show({"files": [one.as_json() for one in found]})
+    for one in found:
+        for line in one.told():
+            desk.printer.say(line)
+    if faults:
+        error = faults[0].error
+        assert error is not None  # noqa: S101 - for the type
+        raise CommandError(
+            error.what
+            if len(faults) == 1
+            else f"{len(faults)} of {len(found)} files cannot be used: {error.what}",
+            code=ExitCode.USAGE,
+            expected=error.expected,
+            found=error.found,
+            remedy=error.remedy,
+        )
+
+
+def init(
+    desk: Desk,
+    model: ModelArgument,
+    onnx: Annotated[Path, typer.Option("--onnx", help="The model's file.", exists=True, dir_okay=False)],
+    into: Annotated[
+        Path, typer.Option("--into", help="Where the release file goes; the project's is include/releases.")
+    ] = Path("include/releases"),
+    golden: Annotated[
+        Path | None,
+        typer.Option("--golden", help="Where the golden set goes; else MODEL-golden.npz beside the model."),
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=10_000, help="Rows of the golden set.")] = 32,
+    labels_from_model: Annotated[
+        bool,
+        typer.Option(
+            "--labels-from-model", help="Let the model answer its own golden set, to try everything out."
+        ),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Begin a model of your own: a release file and a skeleton of its golden set, from the model's own signature.
+
+    The release file passes `slipway lint`, and its comments say what to decide. The golden set has the right names,
+    types and shapes; put held-out data and their true answers in it before the first release. Its labels are 0, which
+    the accuracy gate refuses; --labels-from-model makes them the model's own answers, to try everything out.
+    """
+    from slipway.cli.beginning.begin import begin
+
+    golden = golden or onnx.with_name(f"{model}-golden.npz")
+    begun = begin(model, onnx, into, golden, rows, force=force, from_model=labels_from_model)
+    if output is not Format.TABLE:
+        desk.printer.show(begun.as_json())
+        return
+    desk.printer.say("\n".join(begun.told()))
+
+
+def verify(
+    desk: Desk,
+    model: ModelArgument,
+    version: VersionArgument,
+    bucket: Annotated[
+        str, typer.Option("--bucket", help="The bucket, where the configuration names none.")
+    ] = "",
+    releases: Annotated[
+        Path,
+        typer.Option("--releases", help="The release files; the model's says whose signature is demanded."),
+    ] = Path("include/releases"),
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Read a published version again, every byte, and say what differs from its manifest and its signature.
+
+    It reads the bucket, not Airflow; credentials are the sandbox's, else those that boto3 finds (AWS_PROFILE, a role).
+    Exit code: 0 it is what was published; 1 it is not.
+    """
+    from slipway.cli.verifying import verify_published
+
+    found = verify_published(desk, model, version, bucket, releases)
+    if output is not Format.TABLE:
+        desk.printer.show(found.as_json())
+    for line in found.told():
+        desk.printer.say(line)
+    if found.findings:
+        raise CommandError(
+            f"{model} version {version} is not what was published",
+            expected=f"{found.findings[0].key}: {found.findings[0].expected}",
+            found=found.findings[0].found,
+            remedy=f'slipway reject {model} {version} --reason "…", and find out who wrote to the bucket',
+        )

@@ -1,0 +1,117 @@
+"""The logs of a run's tasks, as Airflow has them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from include.airflow_api.errors import NotThereError
+from slipway.cli.arguments import ModelArgument
+from slipway.cli.desk import Desk, OutputOption, command
+from slipway.cli.failures import CommandError
+from slipway.cli.output import Format
+from slipway.cli.plain import plain
+
+_SILENT = ("skipped", "removed", "upstream_failed")
+_TASKS_MOST = 100
+
+
+def add_to(app: typer.Typer) -> None:
+    """Declare the command."""
+    command(
+        app,
+        "logs",
+        "Look",
+        examples=(
+            "slipway logs digits",
+            "slipway logs digits 3 --task rollout.shift_traffic",
+            "slipway logs digits digits-rollback --dag model_rollback",
+        ),
+    )(logs)
+
+
+def logs(
+    desk: Desk,
+    model: ModelArgument,
+    run: Annotated[
+        str,
+        typer.Argument(metavar="[VERSION|RUN]", help="A version, or a run's id; else the newest release."),
+    ] = "",
+    task: Annotated[str, typer.Option("--task", help="Of this task alone, such as staging.validate.")] = "",
+    dag: Annotated[str, typer.Option("--dag", help="The workflow that the run is of.")] = "model_release",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Print the logs of a release's tasks, in the order in which they began."""
+    run_id = _run_id(desk, model, run)
+    airflow = desk.airflow
+    try:
+        found = airflow.ask(
+            airflow.tasks.get_task_instances, dag, run_id, limit=_TASKS_MOST, order_by=["start_date"]
+        )
+    except NotThereError as error:
+        raise CommandError(
+            f"there is no run {run_id} of {dag}", found=error.found, remedy=f"slipway get {model}"
+        ) from None
+    tasks = [one for one in found.task_instances if one.try_number and task in ("", one.task_id)]
+    if task and not tasks:
+        names = ", ".join(sorted(one.task_id for one in found.task_instances))
+        raise CommandError(
+            f"no task {task!r} of {run_id} has run", expected=names, remedy=f"slipway logs {model} {run}"
+        )
+    documents = []
+    for one in tasks:
+        state = one.state.value if one.state is not None else "none"
+        lines = [] if state in _SILENT else _lines(desk, dag, run_id, one)
+        documents.append({"task": one.task_id, "state": state, "try": one.try_number, "lines": lines})
+        if output is Format.TABLE and lines:
+            desk.printer.say(f"── {one.task_id}: {state}")
+            desk.printer.say("\n".join(lines))
+    if output is not Format.TABLE:
+        desk.printer.show({"dag_id": dag, "run_id": run_id, "tasks": documents})
+
+
+def _run_id(desk: Desk, model: str, run: str) -> str:
+    if run and not run.isdecimal():
+        return run
+    if run:
+        return desk.server.version(model, int(run)).view.line.release_id
+    document = desk.server.model(model)
+    if document.open_release is not None:
+        return document.open_release.release_id
+    if document.last is None:
+        raise CommandError(
+            f"no version of {model} was ever released", remedy=f"slipway release {model} VERSION"
+        )
+    return document.last.release_id
+
+
+def _lines(desk: Desk, dag: str, run_id: str, task: Any) -> list[str]:
+    """Return the lines of a task's newest try."""
+    airflow = desk.airflow
+    try:
+        answer = airflow.ask(
+            airflow.tasks.get_log,
+            dag,
+            run_id,
+            task.task_id,
+            task.try_number,
+            map_index=task.map_index,
+            full_content=True,
+            accept="application/json",
+        )
+    except NotThereError:
+        return ["(no log is kept)"]
+    content = answer.content.actual_instance
+    return [line for entry in content or () if (line := _line(entry))]
+
+
+def _line(entry: Any) -> str:
+    """Return one line of a log; the marks with which Airflow folds groups are left out."""
+    if isinstance(entry, str):
+        return plain(entry)
+    text = plain(str(entry.event))
+    if text.startswith(("::group::", "::endgroup::")):
+        return ""
+    at = f"{entry.timestamp:%H:%M:%S}  " if getattr(entry, "timestamp", None) else ""
+    return f"{at}{text}"

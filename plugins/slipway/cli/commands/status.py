@@ -1,0 +1,88 @@
+"""How a release has ended, for scripts; and its logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slipway.cli.arguments import ModelArgument, TimeoutOption, seconds_of
+from slipway.cli.desk import Desk, OutputOption, command
+from slipway.cli.failures import CommandError
+from slipway.cli.output import Format, as_json
+from slipway.cli.waiting import Deadline, is_good, wait_for_release
+from slipway.cli.words import in_flight
+
+if TYPE_CHECKING:
+    from include.model_release.read_model.documents import VersionLine
+
+PANEL = "Look"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Declare the commands."""
+    command(
+        app,
+        "status",
+        PANEL,
+        examples=(
+            "slipway status digits --timeout 30m && echo promoted",
+            "slipway status digits --version 3 --no-wait -o json",
+        ),
+    )(status)
+
+
+def status(
+    desk: Desk,
+    model: ModelArgument,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="Of this version's newest release.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the release is over.")] = True,
+    timeout: TimeoutOption = "0",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Wait until the release under way is over, and say how it ended; without one, how the last one ended.
+
+    Exit code: 0 promoted; 1 refused, rolled back, failed or stopped; 5 not over in time. With --no-wait a release that
+    is under way is 0, too.
+    """
+    if not wait:
+        document = desk.server.model(model)
+        release = document.open_release
+        if release is not None and version in (None, release.version):
+            desk.printer.show(
+                {"model": model, "outcome": "open", "release": as_json(release)}, in_flight(release)
+            )
+            return
+    line = wait_for_release(
+        desk, model, Deadline.after(desk.clock.now(), seconds_of(timeout)), version=version
+    )
+    end_with(desk, line, model)
+
+
+def end_with(desk: Desk, line: VersionLine | None, model: str) -> None:
+    """Show how a release ended.
+
+    :raises CommandError: not as who started it wished, or there was none.
+    """
+    if line is None:
+        raise CommandError(
+            f"no version of {model} was ever released", remedy=f"slipway release {model} VERSION"
+        )
+    told = f"{model} version {line.version}: {line.outcome.replace('_', ' ')}"
+    if desk.printer.format is not Format.TABLE:
+        desk.printer.show(_outcome(line))
+    elif is_good(line):
+        desk.printer.say(told)
+    if not is_good(line):
+        raise CommandError(
+            told,
+            expected="promoted",
+            found=line.reason or line.outcome,
+            remedy=f"slipway explain {model} {line.version}",
+        )
+
+
+def _outcome(line: VersionLine) -> dict[str, Any]:
+    return {"model": line.model, "outcome": line.outcome, "release": as_json(line)}

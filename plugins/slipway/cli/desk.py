@@ -1,0 +1,154 @@
+"""What every command is given: the settings, the server, the printer, the clock; and how a command is declared."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from slipway.cli.output import Format, Printer
+from slipway.cli.plain import plain
+from slipway.cli.settings import Flags, Settings, load_settings
+
+if TYPE_CHECKING:
+    from include.airflow_api.client import ClientSession
+    from include.airflow_api.session import Session
+    from slipway.cli.server import Server
+
+CONNECTION = "Connection"
+
+
+class Clock:
+    """The time, and waiting for it; a test has its own."""
+
+    def now(self) -> datetime:
+        """Return this moment, in UTC."""
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+class Desk:
+    """What one call of the command works with; the server is asked at the first need, and signed in to once."""
+
+    def __init__(self, flags: Flags, printer: Printer, clock: Clock) -> None:
+        self.flags, self.printer, self.clock = flags, printer, clock
+
+    def warn(self, text: str) -> None:
+        """Say on standard error what is wrong with what is shown; nothing for ""."""
+        if text:
+            print(f"Note: {plain(text)}", file=sys.stderr)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Where Airflow is, and who asks."""
+        return load_settings(self.flags)
+
+    @cached_property
+    def session(self) -> Session:
+        """Airflow, as this person."""
+        from include.airflow_api.session import Session
+
+        return Session(self.settings.access)
+
+    @cached_property
+    def server(self) -> Server:
+        """The documents of the read model."""
+        from slipway.cli.server import Server
+
+        return Server(self.session, self.clock.sleep)
+
+    @cached_property
+    def airflow(self) -> ClientSession:
+        """Airflow's own client library, which takes more than a second to import: only acts and logs need it."""
+        from include.airflow_api.client import ClientSession
+
+        return ClientSession(self.session)
+
+
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to show it.")]
+_COMMON: dict[str, tuple[Any, Any]] = {
+    "profile": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--profile",
+                help="A profile of the configuration file, or `sandbox`.",
+                rich_help_panel=CONNECTION,
+            ),
+        ],
+        None,
+    ),
+    "url": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--url",
+                help="Where Airflow is, such as https://airflow.example.com.",
+                rich_help_panel=CONNECTION,
+            ),
+        ],
+        None,
+    ),
+    "user": (
+        Annotated[str | None, typer.Option("--user", help="Who signs in.", rich_help_panel=CONNECTION)],
+        None,
+    ),
+}
+_NO_COLOR = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR=1 does the same.")]
+_Command = Callable[..., None]
+
+
+def command(
+    app: typer.Typer, name: str, panel: str, *, examples: tuple[str, ...] = (), online: bool = True
+) -> Callable[[_Command], _Command]:
+    """Declare a command: a function of a `Desk` and of its own arguments and options.
+
+    The options that all commands have (the connection's, and `--no-color`) are put to its own.
+
+    :param panel: under which heading `slipway --help` lists it.
+    :param examples: what `--help` shows after the text.
+    :param online: False: it asks no server, so there is nothing to say about one.
+    """
+
+    def declare(function: _Command) -> _Command:
+        own = inspect.signature(function).parameters
+        hints = get_type_hints(function, include_extras=True)
+        parameters = [
+            parameter.replace(annotation=hints[key], kind=inspect.Parameter.KEYWORD_ONLY)
+            for key, parameter in list(own.items())[1:]
+        ]
+        common = {**(_COMMON if online else {}), "no_color": (_NO_COLOR, False)}
+        parameters += [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+            for key, (kind, default) in common.items()
+        ]
+
+        def run(**given: Any) -> None:
+            flags = Flags(*(given.pop(key, None) for key in ("url", "user", "profile")))
+            printer = Printer(given.get("output", Format.TABLE), no_color=given.pop("no_color"))
+            function(Desk(flags, printer, Clock()), **given)
+
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        app.command(name, rich_help_panel=panel, help=_help(function, examples))(run)
+        return function
+
+    return declare
+
+
+def _help(function: _Command, examples: tuple[str, ...]) -> str:
+    """Return the help text: the docstring, then the examples, each on a line of its own."""
+    text = inspect.getdoc(function) or ""
+    if not examples:
+        return text
+    return text + "\n\nExamples:\n\n" + "\n\n".join(f"`{example}`" for example in examples)

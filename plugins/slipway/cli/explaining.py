@@ -1,0 +1,133 @@
+"""What became of a version, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from include.model_release.canary.verdict_text import against_words, meaning
+from include.model_release.read_model.documents import VersionLine
+from include.model_release.read_model.live import LiveDocument
+from include.model_release.read_model.release_view import ReleaseView, StepView
+from slipway.cli.output import table_of
+from slipway.cli.plain import plain
+from slipway.cli.server import VersionDocuments
+from slipway.cli.words import age, moment, span, styled
+
+_OUTCOMES = {
+    "open": "is being released",
+    "promoted": "was promoted: it has, or had, all users",
+    "rolled_back": "was rolled back: its users were taken back to the stable version",
+    "refused": "was refused: it shall not go further",
+    "failed": "failed: nothing is said against the version itself",
+    "cancelled": "was stopped before its end",
+}
+_VERDICTS = ("pass", "fail", "inconclusive")
+
+
+def explained(found: VersionDocuments, now: datetime, *, with_log: bool = False) -> RenderableType:
+    """Return the explanation.
+
+    :param with_log: every event of the record, too.
+    """
+    view = found.view
+    parts: list[RenderableType] = [Text("\n".join(_summary(view.line, now)))]
+    parts += [Text(), Text("Gates and steps", style="bold"), _steps(view)]
+    verdict = list(_verdict(found.live, view))
+    if verdict:
+        parts += [Text(), Text("The canary's verdict", style="bold"), Text("\n".join(verdict))]
+    if view.evidence:
+        parts += [Text(), Text("Evidence", style="bold"), *(Text(plain(key)) for key in view.evidence)]
+    if with_log:
+        parts += [Text(), Text("Log", style="bold"), _log(view)]
+    parts += [Text(), Text(_next(view))]
+    return Group(*parts)
+
+
+def _summary(line: VersionLine, now: datetime) -> Iterator[str]:
+    yield plain(f"{line.model} version {line.version} {_OUTCOMES[line.outcome]}.")
+    if line.reason:
+        yield plain(f"Why: {line.reason}")
+    by = f" by {line.triggered_by}" if line.triggered_by else " by no person: an event or a schedule"
+    took = f", took {span(line.seconds)}" if line.seconds is not None else ""
+    if line.started_at is not None:
+        yield plain(f"Run {line.release_id}, started {moment(line.started_at)}{by}{took}.")
+    if line.attempts > 1:
+        yield f"This was attempt {line.attempts}."
+    for approval in line.approvals:
+        yield plain(f"{approval.by} agreed before the {approval.before}, {moment(approval.at)}.")
+    if line.candidate_requests is not None:
+        errors = line.candidate_errors or 0
+        yield f"Users sent it {line.candidate_requests:,} requests in its canary; {errors:,} ended with an error."
+    if line.rolled_back_by:
+        yield plain(f"Rolled back by {line.rolled_back_by}.")
+    if line.weight_0_at is not None:
+        yield f"Weight 0 was observed {moment(line.weight_0_at)}, {age(line.weight_0_at, now)} ago."
+    if line.rejection is not None:
+        yield plain(f"It was {line.rejection.told}: no event and no person releases it until that is lifted.")
+    if line.files_gone:
+        yield "Its files were deleted; the number cannot be used again."
+
+
+def _steps(view: ReleaseView) -> RenderableType:
+    rows = [
+        [
+            _name(step),
+            styled(_colour(step), (step.outcome or step.state).replace("_", " ")),
+            _took(step),
+            step.reason,
+        ]
+        for step in view.steps
+        if step.state != "skipped"
+    ]
+    return table_of(("STEP", "OUTCOME", "TOOK", "reason"), rows, right=("TOOK",))
+
+
+def _name(step: StepView) -> str:
+    return step.name.replace("_", " ") + (f" {step.weight} %" if step.weight is not None else "")
+
+
+def _colour(step: StepView) -> str:
+    return {"done": "pass", "failed": "fail", "here": "open"}.get(step.state, "")
+
+
+def _took(step: StepView) -> str:
+    return "" if step.seconds is None else span(step.seconds)
+
+
+def _verdict(live: LiveDocument | None, view: ReleaseView) -> Iterator[str]:
+    if live is not None and live.release_id == view.line.release_id and live.windows:
+        window = live.windows[-1]
+        status = live.verdict if live.verdict in _VERDICTS else window.status
+        yield plain(f"{status.upper()}. {live.reason or window.reason}")
+        yield meaning(status)
+        yield plain(against_words(window.evidence, window.total_evidence, window.threshold)) + "."
+        return
+    said = [
+        line for line in view.log if line.kind == "window_judged" and line.release_id == view.line.release_id
+    ]
+    if said:
+        yield plain(said[-1].told)
+
+
+def _log(view: ReleaseView) -> RenderableType:
+    rows = [[moment(line.at), line.told] for line in view.log]
+    if view.log_is_cut:
+        rows.insert(0, ["…", "older lines are left out"])
+    return table_of(("AT", "reason"), rows)
+
+
+def _next(view: ReleaseView) -> str:
+    line, model, version = view.line, view.line.model, view.line.version
+    if line.outcome == "open":
+        return f"Next: slipway get {model} -w"
+    if line.rejection is not None:
+        return f'Next: slipway unreject {model} {version} --reason "…" lets it be released again'
+    if line.outcome in ("failed", "cancelled"):
+        return (
+            f"Next: slipway release {model} {version}, once the cause is gone; slipway logs {model} {version}"
+        )
+    return f"Next: slipway get {model}"

@@ -1,0 +1,115 @@
+"""A published version read again, by the checker that releases use."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from include.model_release.errors import UnknownModelError
+from slipway.cli.failures import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from slipway.cli.desk import Desk
+    from slipway.registry.signing import SigningKey
+    from slipway.registry.verification import Finding
+
+_AWS_NAMES = {
+    "endpoint_url": "AWS_ENDPOINT_URL",
+    "region": "AWS_DEFAULT_REGION",
+    "access_key_id": "AWS_ACCESS_KEY_ID",
+    "secret_access_key": "AWS_SECRET_ACCESS_KEY",
+}
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What differs; nothing: it is what was published. `is_signed` tells that a signature was demanded and is good."""
+
+    model: str
+    version: int
+    findings: Sequence[Finding]
+    is_signed: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as values that JSON has."""
+        findings = [{"key": one.key, "expected": one.expected, "found": one.found} for one in self.findings]
+        return {
+            "model": self.model,
+            "version": self.version,
+            "is_signed": self.is_signed,
+            "findings": findings,
+        }
+
+    def told(self) -> list[str]:
+        """Return it in lines."""
+        if self.findings:
+            return [str(one) for one in self.findings]
+        signed = (
+            "signed as demanded" if self.is_signed else "no key is named, its signature was not looked at"
+        )
+        return [f"{self.model} version {self.version} is what was published; {signed}"]
+
+
+def verify_published(desk: Desk, model: str, version: int, bucket: str, releases: Path) -> Verified:
+    """Read a version and compare it with its manifest.
+
+    :param bucket: "": that of the settings, or of the variable SLIPWAY_BUCKET.
+    """
+    store = _store_settings(desk)
+    name = bucket or os.environ.get("SLIPWAY_BUCKET") or store.get("bucket", "")
+    if not name:
+        raise CommandError(
+            "it is not known in which bucket the version lies",
+            code=ExitCode.USAGE,
+            expected="--bucket, or the variable SLIPWAY_BUCKET",
+            found="neither",
+            remedy=f"slipway verify {model} {version} --bucket NAME",
+        )
+    os.environ.update({_AWS_NAMES[key]: value for key, value in store.items() if key in _AWS_NAMES})
+    with tempfile.TemporaryDirectory(prefix="slipway-") as home:
+        # The checker is written with Airflow's hooks; without this, importing them would write to a home of Airflow's.
+        os.environ.setdefault("AIRFLOW_HOME", home)
+        logging.disable(logging.WARNING)
+        return _verify(model, version, name, releases)
+
+
+def _store_settings(desk: Desk) -> Mapping[str, str]:
+    """Return the sandbox's store; without any settings boto3's own hold."""
+    try:
+        return desk.settings.store
+    except CommandError:
+        return {}
+
+
+def _verify(model: str, version: int, bucket: str, releases: Path) -> Verified:
+    try:
+        from slipway.hooks.s3_store import ModelStoreHook
+        from slipway.registry.verification import verify_version
+    except ImportError as error:
+        raise CommandError(
+            "verify needs Airflow's libraries, which are not installed here",
+            code=ExitCode.USAGE,
+            expected="the environment that requirements.txt makes",
+            found=str(error),
+            remedy="run it in the project's environment: .venv/bin/slipway verify …",
+        ) from None
+    # No connection of Airflow's: boto3 finds its credentials.
+    store = ModelStoreHook(bucket, "")
+    key = _key(model, releases)
+    findings = verify_version(store, model, version, key)
+    return Verified(model, version, findings, key is not None and not findings)
+
+
+def _key(model: str, releases: Path) -> SigningKey | None:
+    from include.model_release.spec.release_file import load_model_spec
+    from slipway.registry.signing import signing_key_of
+
+    try:
+        return signing_key_of(load_model_spec(releases, model))
+    except UnknownModelError:
+        return None

@@ -1,0 +1,211 @@
+"""Waiting until something is over, and what a script is told of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from include.model_release.errors import TransientError
+from slipway.cli.failures import CommandError, ExitCode
+from slipway.cli.plain import plain
+from slipway.cli.words import in_flight, moment
+
+if TYPE_CHECKING:
+    from include.model_release.read_model.documents import ModelDocument, VersionLine
+    from slipway.cli.desk import Desk
+
+POLL_S = 2.0
+_LOOKS_AFTER_END = 5
+"""How often a run that is over is looked at again: the read model may be some seconds behind."""
+_GOOD = {"promoted"}
+_FINAL_RUNS = ("success", "failed")
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Until when something is waited for; None: as long as it takes."""
+
+    at: datetime | None
+
+    @classmethod
+    def after(cls, now: datetime, seconds: float | None) -> Deadline:
+        """Return the deadline so many seconds from now."""
+        return cls(None if seconds is None else now + timedelta(seconds=seconds))
+
+    def is_over(self, now: datetime) -> bool:
+        """Tell whether nothing is waited for any more."""
+        return self.at is not None and now >= self.at
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a workflow: `state` is Airflow's, `note` what the run says of itself."""
+
+    state: str
+    note: str
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the state is final."""
+        return self.state in _FINAL_RUNS
+
+
+def read_run(desk: Desk, dag_id: str, run_id: str) -> Run:
+    """Return a run as it is now."""
+    path = f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns/{quote(run_id, safe='')}"
+    document = json.loads(desk.session.get(path))
+    return Run(str(document.get("state") or ""), plain(str(document.get("note") or "")))
+
+
+def looks(desk: Desk, deadline: Deadline, what: str, remedy: str) -> Iterator[None]:
+    """Yield for each look, with a pause between two.
+
+    :param what: what is waited for, for the error.
+    :raises CommandError: the time is over.
+    """
+    while True:
+        yield
+        if deadline.is_over(desk.clock.now()):
+            raise CommandError(
+                f"{what} did not come in time",
+                code=ExitCode.TIMEOUT,
+                expected=f"it by {moment(deadline.at)}",
+                found="it goes on: nothing was stopped",
+                remedy=remedy,
+            )
+        desk.clock.sleep(POLL_S)
+
+
+class Told:
+    """Says each sentence once, as long as it does not change."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk, self._last = desk, ""
+
+    def say(self, text: str) -> None:
+        """Say it, unless it was the last thing that was said."""
+        if text and text != self._last:
+            self._last = text
+            self._desk.printer.say(f"{self._desk.clock.now():%H:%M:%S}  {text}")
+
+
+def wait_for_release(
+    desk: Desk, model: str, deadline: Deadline, *, release_id: str = "", version: int | None = None
+) -> VersionLine | None:
+    """Wait until a release is over; return the line of its version.
+
+    :param release_id: the run; "": that of the release under way, or of the version.
+    :return: None where nothing was ever released.
+    """
+    told, after_end = Told(desk), 0
+    for _ in looks(desk, deadline, f"the end of the release of {model}", f"slipway get {model} -w"):
+        try:
+            document = desk.server.model(model)
+            run = read_run(desk, "model_release", release_id) if release_id else None
+        except TransientError as error:
+            told.say(f"no answer: {plain(error.in_short())}")
+            continue
+        line = _line(document, release_id, version)
+        told.say(plain(in_flight(document.open_release)))
+        if line is not None and line.outcome != "open" and (run is None or run.is_over):
+            return line
+        after_end += run is not None and run.is_over
+        if run is not None and after_end > _LOOKS_AFTER_END:
+            # It was not admitted: no record of it was begun, or none that the read model knows by now.
+            became = "released nothing" if line is None else "is over, but its record says that it goes on"
+            raise CommandError(
+                f"the run {release_id} {became}",
+                found=run.note or f"the run is {run.state}",
+                remedy=f"slipway logs {model} {release_id}",
+            )
+        if line is None and run is None:
+            return None
+    return None
+
+
+def _line(document: ModelDocument, release_id: str, version: int | None) -> VersionLine | None:
+    if release_id:
+        return next((line for line in document.versions if line.release_id == release_id), None)
+    if version is not None:
+        return document.line(version)
+    if document.open_release is not None:
+        return document.line(document.open_release.version)
+    return document.last
+
+
+def wait_for_rollback(desk: Desk, model: str, run_id: str, started: datetime, deadline: Deadline) -> None:
+    """Wait until nobody reaches the version that was taken back, which is said, and then until the run is over.
+
+    :raises CommandError: the run failed.
+    """
+    told, is_safe = Told(desk), False
+    for _ in looks(desk, deadline, f"the end of the roll back of {model}", f"slipway get {model} -w"):
+        try:
+            document = desk.server.model(model)
+            run = read_run(desk, "model_rollback", run_id)
+        except TransientError as error:
+            told.say(f"no answer: {plain(error.in_short())}")
+            continue
+        line = None if is_safe else _taken_back(document, started)
+        if line is not None:
+            is_safe = True
+            told.say(
+                f"0 % observed on version {line.version} at {moment(line.weight_0_at)}: no user meets it any more"
+            )
+        elif not is_safe:
+            told.say(plain(in_flight(document.open_release)) or "the roll back begins")
+        if run.state == "success":
+            told.say(run.note or f"version {document.live_version} is live")
+            return
+        if run.is_over:
+            raise CommandError(
+                f"the roll back {run_id} failed"
+                + (", but no user meets the version any more" if is_safe else ""),
+                expected="the run to end well",
+                found=run.note or "no note; its log says more",
+                remedy=f"slipway logs {model} {run_id} --dag model_rollback",
+            )
+
+
+def _taken_back(document: ModelDocument, started: datetime) -> VersionLine | None:
+    """Return the version whose weight 0 was observed since then."""
+    margin = timedelta(seconds=5)  # two clocks
+    since = (
+        line
+        for line in document.versions
+        if line.weight_0_at is not None and line.weight_0_at >= started - margin
+    )
+    return max(since, key=lambda line: line.weight_0_at or started, default=None)
+
+
+def wait_for_run(desk: Desk, dag_id: str, run_id: str, deadline: Deadline, next_command: str) -> None:
+    """Wait until a run of a short workflow is over.
+
+    :raises CommandError: it failed; the error has what the run says of itself.
+    """
+    told = Told(desk)
+    for _ in looks(desk, deadline, f"the end of the run {run_id}", next_command):
+        try:
+            run = read_run(desk, dag_id, run_id)
+        except TransientError as error:
+            told.say(f"no answer: {plain(error.in_short())}")
+            continue
+        if run.state == "success":
+            told.say(run.note or "done")
+            return
+        if run.is_over:
+            raise CommandError(
+                f"the run {run_id} refused it, or failed",
+                expected="the run to end well",
+                found=run.note or "no note; its log says more",
+                remedy=next_command,
+            )
+
+
+def is_good(line: VersionLine) -> bool:
+    """Tell whether a release ended as who started it wished."""
+    return line.outcome in _GOOD

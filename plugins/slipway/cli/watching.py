@@ -1,0 +1,117 @@
+"""A model looked at again and again: the live tree."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from include.model_release.errors import TransientError
+from include.model_release.read_model.documents import ModelDocument
+from slipway.cli.output import Format, as_json
+from slipway.cli.plain import plain
+from slipway.cli.server import Server, VersionDocuments
+from slipway.cli.tree import tree_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slipway.cli.desk import Desk
+
+
+@dataclass(frozen=True)
+class Look:
+    """What there is to show of a model at a moment.
+
+    :param release: of the version that is asked for, else of the one under way, else of the newest.
+    """
+
+    document: ModelDocument
+    release: VersionDocuments | None
+    at: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the documents as values that JSON has."""
+        live = None if self.release is None else self.release.live
+        return {
+            "model": as_json(self.document),
+            "release": None if self.release is None else as_json(self.release.view),
+            "live": None if live is None else as_json(live),
+        }
+
+
+def look_at(server: Server, model: str, version: int | None, now: datetime) -> Look:
+    """Read a model, and the release that is of interest."""
+    document = server.model(model)
+    shown = version or _of_interest(document)
+    return Look(document, None if shown is None else server.version(model, shown), now)
+
+
+def shown(look: Look) -> RenderableType:
+    """Return the look as a tree."""
+    return tree_of(look.document, look.release, look.at)
+
+
+def watch_model(
+    desk: Desk, model: str, version: int | None, interval: float, *, looks: int | None = None
+) -> None:
+    """Show a model until the person ends it.
+
+    A server that does not answer for a while ends nothing: the last tree stays, with a line that says so.
+
+    :param looks: end after so many; None: never.
+    """
+    first = look_at(desk.server, model, version, desk.clock.now())
+    if desk.printer.format is Format.TABLE:
+        _watch_tree(desk, first, version, interval, looks)
+    else:
+        _watch_lines(desk, first, version, interval, looks)
+
+
+def _watch_tree(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    look, done = first, 1
+    with Live(shown(look), console=desk.printer.console, auto_refresh=False, transient=False) as live:
+        while looks is None or done < looks:
+            desk.clock.sleep(interval)
+            done += 1
+            try:
+                look = look_at(desk.server, first.document.model, version, desk.clock.now())
+                live.update(shown(look), refresh=True)
+            except TransientError as error:
+                seconds = (desk.clock.now() - look.at).total_seconds()
+                told = f"No answer for {seconds:.0f} s: {plain(error.in_short())}"
+                live.update(Group(Text(told, style="yellow"), Text(), shown(look)), refresh=True)
+
+
+def _watch_lines(desk: Desk, first: Look, version: int | None, interval: float, looks: int | None) -> None:
+    last, done = "", 0
+    look: Look | None = first
+    while True:
+        if look is not None and (line := json.dumps(look.as_json())) != last:
+            last = line
+            print(line, flush=True)
+        done += 1
+        if looks is not None and done >= looks:
+            return
+        desk.clock.sleep(interval)
+        try:
+            look = look_at(desk.server, first.document.model, version, desk.clock.now())
+        except TransientError as error:
+            look = None
+            desk.printer.say(f"No answer: {error.in_short()}")
+
+
+def _of_interest(document: ModelDocument) -> int | None:
+    if document.open_release is not None:
+        return document.open_release.version
+    newest = max(
+        (line for line in document.versions if line.started_at is not None),
+        key=lambda line: (line.started_at, line.version),
+        default=None,
+    )
+    return newest.version if newest is not None else None

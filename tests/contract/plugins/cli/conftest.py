@@ -1,0 +1,28 @@
+"""Airflow's API server with a furnished bucket and the workflows, which these tests start runs of."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.support.cluster.emulator import wait_until
+from tests.support.web.airflow_site import AirflowSite
+from tests.support.web.fixtures import house
+from tests.support.web.workflows import write_workflows
+
+__all__ = ["house"]
+
+
+@pytest.fixture(scope="session")
+def airflow(house: AirflowSite) -> AirflowSite:
+    """Airflow with the workflows in its database; nothing schedules their runs."""
+    write_workflows(house)
+    with house.client("viewer") as client:
+        # The server folds its documents from the records at the first questions.
+        wait_until(lambda: _all_made(client), "the read model has every document", 60)
+    return house
+
+
+def _all_made(client: httpx.Client) -> bool:
+    models = client.get("/api/models").raise_for_status().json()["models"]
+    return bool(models) and all("reason" not in one for one in models)

@@ -1,0 +1,1 @@
+"""Airflow's REST API, for tests of what asks it."""

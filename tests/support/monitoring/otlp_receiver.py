@@ -1,0 +1,82 @@
+"""A server that takes metrics over OpenTelemetry's protocol (OTLP, HTTP), as a collector does."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
+
+from tests.support.store.connections import LOOPBACK
+
+Tags = frozenset[tuple[str, str]]
+
+
+@dataclass
+class OtlpReceiver:
+    """What has arrived: for each metric and its tags the newest value; of a histogram the sum of what was told."""
+
+    port: int
+    values: dict[tuple[str, Tags], float] = field(default_factory=dict)
+
+    def value(self, name: str, **tags: str) -> float | None:
+        """Return the newest value of a metric with exactly these tags; None: none has arrived."""
+        return self.values.get((name, frozenset(tags.items())))
+
+    def take(self, body: bytes) -> None:
+        """Read what an exporter sends."""
+        request = ExportMetricsServiceRequest.FromString(body)
+        for resource in request.resource_metrics:
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    self._take(metric)
+
+    def _take(self, metric: Metric) -> None:
+        kind = metric.WhichOneof("data")
+        for point in getattr(metric, kind).data_points:
+            tags = frozenset((one.key, one.value.string_value) for one in point.attributes)
+            if kind in ("histogram", "exponential_histogram"):
+                value = point.sum
+            else:
+                value = float(getattr(point, point.WhichOneof("value")))
+            self.values[metric.name, tags] = value
+
+
+@contextmanager
+def running_otlp_receiver() -> Iterator[OtlpReceiver]:
+    """A receiver on loopback, while the context lasts."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if self.headers.get("content-encoding") == "gzip":
+                body = gzip.decompress(body)
+            receiver.take(body)
+            answer = ExportMetricsServiceResponse().SerializeToString()
+            self.send_response(200)
+            self.send_header("content-type", "application/x-protobuf")
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
+    receiver = OtlpReceiver(server.server_port)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
