@@ -16,6 +16,22 @@ from tests.support.serving.triton_install import triton_install
 from tests.support.store.connections import LOOPBACK
 from tests.support.triton_hook.table import CONTEXT
 
+ENSEMBLE = """
+name: "wrapped"
+platform: "ensemble"
+max_batch_size: 16
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 2 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 2 ] } ]
+ensemble_scheduling { step [ { model_name: "table" model_version: -1
+  input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } ] }
+"""
+
+
+def write_wrapping(repository: Path) -> None:
+    """Write the ensemble `wrapped`, whose one step is `table`, into a repository."""
+    (repository / "wrapped" / "1").mkdir(parents=True)
+    (repository / "wrapped" / "config.pbtxt").write_text(ENSEMBLE)
+
 
 @contextmanager
 def running_triton(repository: Path, log: Path, ports: TritonPorts | None = None) -> Iterator[TritonServer]:
@@ -44,7 +60,7 @@ def typed_connection(port: int, *, token: str = "", host: str = LOOPBACK, **extr
 
 def unload_all(hook: TritonHook) -> None:
     """Unload whatever the tests load."""
-    names = ["table", "broken", "slow", "fresh"]
+    names = ["wrapped", "table", "broken", "slow", "fresh"]
     unload = TritonUnloadModelOperator(
         task_id="unload", model_names=names, triton_conn_id=hook.triton_conn_id
     )

@@ -13,14 +13,15 @@ from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
 from tests.support.store.connections import triton_connection
-from tests.support.triton_hook.servers import running_triton, typed_connection, unload_all
+from tests.support.triton_hook.servers import running_triton, typed_connection, unload_all, write_wrapping
 from tests.support.triton_hook.slow_model import write_slow_model
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with `table`, whose version 1 doubles and version 2 triples, `slow`, and `broken`."""
+    """A repository with `table`, whose version 1 doubles and version 2 triples, `wrapped`, `slow`, and `broken`."""
     directory = tmp_path_factory.mktemp("repository")
+    write_wrapping(directory)
     write_slow_model(directory)
     write_repository(directory, versions={1: table_model(2.0), 2: table_model(3.0)})
     return write_repository(directory, name="broken", versions={1: table_model(2.0)[:200]})

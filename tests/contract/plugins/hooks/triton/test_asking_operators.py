@@ -63,8 +63,8 @@ async def test_wait_until_a_model_is_ready(either: TritonHook, config: dict[str,
 def test_wait_that_is_in_vain(either: TritonHook, config: dict[str, Any]) -> None:
     """A version that does not come ends the wait at its limit, and may be waited for again."""
     either.load("table", pin_versions(config, [1]))
-    with pytest.raises(TimedOutError, match=r"versions \[2\] ready within 1 s; found not ready"):
-        wait(model_name="table", versions=[2], timeout_s=1.0).execute(CONTEXT)
+    with pytest.raises(TimedOutError, match=r"versions \[2\] ready within 3 s; found not ready"):
+        wait(model_name="table", versions=[2], timeout_s=3.0).execute(CONTEXT)
 
 
 def test_server_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_drain_leaves_a_model_in_service_that_is_asked(either: TritonHook) -> No
     users.start()
     try:
         with pytest.raises(TimedOutError, match="it was left in service"):
-            drain(quiet_s=1.0, timeout_s=2.0).execute(CONTEXT)
+            drain(quiet_s=3.0, timeout_s=4.0).execute(CONTEXT)
         assert either.is_model_ready("slow", 1)
     finally:
         ended.set()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client import calls
+from slipway.operators.triton import TritonUnloadModelOperator
 
 from include.model_release.errors import (
     LoadRefusedError,
@@ -19,8 +20,9 @@ from include.model_release.errors import (
 )
 from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.ensemble import departures
+from tests.support.serving.clients import wait_for
 from tests.support.serving.models import table_model
-from tests.support.triton_hook.table import ROW, UNKNOWN_ROW
+from tests.support.triton_hook.table import CONTEXT, ROW, UNKNOWN_ROW
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -94,6 +96,18 @@ def test_setting_that_the_server_refuses(either: TritonHook) -> None:
 def test_shared_memory_that_nobody_has_registered(either: TritonHook) -> None:
     """The status of shared memory is a list of regions, which may be empty."""
     assert either.system_shared_memory() == either.cuda_shared_memory() == ()
+
+
+def test_unload_of_an_ensemble_with_and_without_its_dependents(either: TritonHook) -> None:
+    """Its members stay loaded unless they are unloaded with it."""
+    for dependents, left in ((False, {2}), (True, frozenset())):
+        either.load("wrapped")
+        assert either.infer("wrapped", None, {"x": ROW}, ["y"])["y"].tolist() == [[3, 6]]
+        TritonUnloadModelOperator(
+            task_id="unload", model_names=["wrapped"], unload_dependents=dependents, triton_conn_id="either"
+        ).execute(CONTEXT)
+        assert either.ready_versions("wrapped") == frozenset()
+        wait_for(lambda left=left: either.ready_versions("table") == left, "the member is as it should be")
 
 
 def test_unload_with_what_is_not_loaded(either: TritonHook) -> None:
