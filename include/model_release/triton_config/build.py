@@ -260,6 +260,13 @@ def _tensor(tensor: TensorSpec, max_batch_size: int) -> Config:
                 "`dynamic_batching: null` in the release file.",
             )
         dims = dims[1:]
+    elif not dims:
+        raise ModelInvalidError(
+            f"the tensor `{tensor.name}` has no dimension, and the model takes no batch",
+            expected="one dimension at least: Triton serves no single numbers without a batch",
+            found=str(tensor),
+            remedy="Export it with the shape [1], or as ONNX, which the converter makes so.",
+        )
     kind = data_type(tensor.datatype)
     if dims:
         return {"name": tensor.name, "data_type": kind, "dims": dims}

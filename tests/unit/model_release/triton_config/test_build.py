@@ -73,6 +73,13 @@ def test_latest_versions_can_be_served() -> None:
     assert config["version_policy"] == {"latest": {"num_versions": 2}}
 
 
+def test_a_single_number_without_a_batch_is_refused() -> None:
+    """Triton would not load such a configuration, and says no more than that it failed to poll it."""
+    signature = ModelSignature(inputs=(TensorSpec(name="rate", datatype="INT64", shape=()),), outputs=())
+    with pytest.raises(ModelInvalidError, match="`rate` has no dimension, and the model takes no batch"):
+        build_config(_spec(max_batch_size=0, dynamic_batching=None), signature, 1)
+
+
 @pytest.mark.parametrize("shape", [(1, 64), (), (64,)])
 def test_a_fixed_batch_dimension_is_refused(shape: tuple[int, ...]) -> None:
     """A model that takes one size only cannot be batched, and the message says what to do."""

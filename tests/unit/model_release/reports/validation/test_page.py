@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -120,3 +121,51 @@ def test_a_pass_says_so() -> None:
     text = " ".join(parse_page(render_report_html({**VALIDATION, "outcome": "pass", "reasons": []})).text)
     assert "passed validation" in text
     assert "Not met" not in text
+
+
+def _unsure(**changes: Any) -> dict[str, Any]:
+    """Return a report whose accuracy is 0 and has no limit."""
+    expectation = {
+        "type": "expect_column_mean_to_be_between",
+        "kwargs": {"column": "correct", "min_value": 0.0, "max_value": 1.0},
+        "meaning": "accuracy is at least 0.0%",
+        "success": True,
+        "observed": 0.0,
+        "interval": [0.0, 0.037],
+        "method": "Wilson",
+        "decision": "no_limit",
+    }
+    return {
+        "model": "m",
+        "version": 2,
+        "kind": "classification",
+        "outcome": "pass",
+        "warnings": ["`correct` is 0, and no limit is set for it"],
+        "numbers": {"rows": 100, "accuracy": 0.0, "accuracy_min": 0.0},
+        "expectations": [expectation],
+        "health": [{"check": "batch_invariant", "status": "warn", "told": "a row is answered otherwise"}],
+        "recalls": [
+            {"class": 3, "rows": 4, "recall": 0.0, "interval": [0, 0.49], "stable_recall": 1.0, "lost": True}
+        ],
+        "confidence": 0.95,
+        **changes,
+    }
+
+
+def test_an_accuracy_of_nothing_is_never_a_green_pass() -> None:
+    """A pass that nothing was held against is marked as not sure, with the interval and what is missing."""
+    page = render_report_html(_unsure())
+    assert "! passed validation, not sure" in page
+    assert "✓ passed validation" not in page
+    assert "– no limit" in page
+    assert "0.0 to 3.7 %, by these rows; no limit" in page
+    assert "! warning" in page
+    assert "batch invariant" in page
+    assert "✗ lost" in page
+
+
+def test_an_inconclusive_report_says_so() -> None:
+    """What is not decided is neither a pass nor a refusal."""
+    page = render_report_html(_unsure(outcome="inconclusive", reasons=["so few rows"]))
+    assert "? inconclusive in validation" in page
+    assert "passed" not in page.split("</header>")[0].split("<h1>")[1]
