@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 LIMIT_S = 5.0
 """How long one write is waited for before the next one."""
+_LAST_TRIES, _PAUSE_S = 30, 2.0
+"""The end of a step, after which no window comes, is tried to be written so often, with a pause between."""
 
 Judged = tuple[Verdict, datetime]
 # asyncio forgets a task that nobody holds; the last document of a step is written after its watch has ended.
@@ -41,6 +43,7 @@ class LiveObject:
         self._store = store
         self._plan = plan
         self._windows: list[LiveWindow] | None = None
+        self._last_at: datetime | None = None
 
     def write(self, watched: Watched, judged: list[Judged], at: datetime) -> None:
         """Write the document.
@@ -50,8 +53,11 @@ class LiveObject:
         """
         if self._windows is None:
             self._windows = self._earlier(watched)
-        new = [live_window(verdict, seen_at) for verdict, seen_at in judged]
-        self._windows = [*self._windows, *new][-WINDOWS_LIMIT:]
+        # A write that was given up may have ended all the same: its windows come a second time.
+        new = [one for one in judged if self._last_at is None or one[1] > self._last_at]
+        self._last_at = new[-1][1] if new else self._last_at
+        windows = [*self._windows, *(live_window(verdict, seen_at) for verdict, seen_at in new)]
+        self._windows = windows[-WINDOWS_LIMIT:]
         document = live_document(watched, self._plan, self._windows, at=at)
         self._store.write(live_key(watched.model), document.to_bytes(), content_type="application/json")
 
@@ -89,17 +95,30 @@ class LiveTeller:
             self._task.add_done_callback(_writing.discard)
 
     async def _write_newest(self) -> None:
+        tries_left = _LAST_TRIES
         while (newest := self._newest) is not None:
-            watched, at = newest
-            judged, self._newest = list(self._judged), None
-            self._judged.clear()
-            try:
-                await self._calls.run(lambda: self._object.write(watched, judged, at))  # noqa: B023  it is awaited
-            except Exception as error:  # pages are behind, and nothing else comes of it
-                self._judged.extendleft(reversed(judged[len(self._judged) - WINDOWS_LIMIT :]))
-                told = error.in_short() if isinstance(error, SlipwayError) else type(error).__name__
-                if told != self._told:
-                    log.info("pages show an older state of this canary: %s", told)
-                self._told = told
+            judged = list(self._judged)
+            if await self._is_written(newest, judged):
+                written = {id(one) for one in judged}
+                left = [one for one in self._judged if id(one) not in written]
+                self._judged = deque(left, maxlen=WINDOWS_LIMIT)
+                if self._newest is newest:
+                    self._newest = None
+            elif not newest[0].decision or not tries_left:
                 return  # the next window tries again
-            self._told = ""
+            else:
+                tries_left -= 1
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _is_written(self, newest: tuple[Watched, datetime], judged: list[Judged]) -> bool:
+        """Write, and return whether it was; what keeps it from that is logged once."""
+        try:
+            await self._calls.run(lambda: self._object.write(newest[0], judged, newest[1]))
+        except Exception as error:  # pages are behind, and nothing else comes of it
+            told = error.in_short() if isinstance(error, SlipwayError) else type(error).__name__
+            if told != self._told:
+                log.info("pages show an older state of this canary: %s", told)
+            self._told = told
+            return False
+        self._told = ""
+        return True
