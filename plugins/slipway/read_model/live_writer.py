@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from include.model_release.bucket_layout import live_key
 from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import SlipwayError
-from include.model_release.read_model.live import WINDOWS_LIMIT, LiveWindow
+from include.model_release.read_model.live import WINDOWS_LIMIT, LiveDocument
 from include.model_release.read_model.live_fold import Watched, live_document, live_window
 from include.model_release.spec.rollout.plan import CanaryPlan
 from slipway.blocking_calls import BlockingCalls
@@ -36,13 +36,14 @@ _writing: set[asyncio.Task[None]] = set()
 class LiveObject:
     """The document of one canary in the store. It blocks.
 
-    The windows of the steps before, or of a watch that was broken off, are taken over from the document that is there.
+    What the steps before, or a watch that was broken off, have told is taken over from the document that is there.
     """
 
     def __init__(self, store: ModelStoreHook, plan: CanaryPlan) -> None:
         self._store = store
         self._plan = plan
-        self._windows: list[LiveWindow] | None = None
+        self._before: LiveDocument | None = None
+        self._is_read = False
         self._last_at: datetime | None = None
 
     def write(self, watched: Watched, judged: list[Judged], at: datetime) -> None:
@@ -51,21 +52,14 @@ class LiveObject:
         :param judged: the windows that were judged since the last write.
         :raises SlipwayError: the store does not take it.
         """
-        if self._windows is None:
-            self._windows = self._earlier(watched)
+        if not self._is_read:
+            self._before, self._is_read = read_live(self._store, watched.model), True
         # A write that was given up may have ended all the same: its windows come a second time.
         new = [one for one in judged if self._last_at is None or one[1] > self._last_at]
-        self._last_at = new[-1][1] if new else self._last_at
-        windows = [*self._windows, *(live_window(verdict, seen_at) for verdict, seen_at in new)]
-        self._windows = windows[-WINDOWS_LIMIT:]
-        document = live_document(watched, self._plan, self._windows, at=at)
+        windows = [live_window(verdict, seen_at) for verdict, seen_at in new]
+        document = live_document(watched, self._plan, windows, at=at, before=self._before)
         self._store.write(live_key(watched.model), document.to_bytes(), content_type="application/json")
-
-    def _earlier(self, watched: Watched) -> list[LiveWindow]:
-        known = read_live(self._store, watched.model)
-        if known is None or (known.version, known.release_id) != (watched.version, watched.release_id):
-            return []
-        return list(known.windows)
+        self._before, self._last_at = document, new[-1][1] if new else self._last_at
 
 
 class LiveTeller:
