@@ -51,3 +51,15 @@ def test_what_somebody_else_has_put_there_is_written_over(store: ModelStoreHook)
     told = watched()
     LiveObject(store, PLAN).write(told, [(told.verdict, at(0))], at(0))
     assert ReadModel(store).live("digits") is not None
+
+
+def test_a_write_that_was_given_up_and_ended_all_the_same_tells_no_window_twice(
+    store: ModelStoreHook,
+) -> None:
+    """The watch tells its windows again, since it does not know what became of them."""
+    told, one = watched(), LiveObject(store, PLAN)
+    one.write(told, [(told.verdict, at(0)), (told.verdict, at(1))], at(1))
+    one.write(told, [(told.verdict, at(0)), (told.verdict, at(1)), (told.verdict, at(2))], at(2))
+    document = ReadModel(store).live("digits")
+    assert document is not None
+    assert [window.at for window in document.windows] == [at(0), at(1), at(2)]
