@@ -7,6 +7,7 @@ from functools import partial
 
 from benchmarks import dag_parse, demo, idle_memory, long_canary, overhead, setup
 from benchmarks.dashboard.measure import measure as measure_dashboard
+from benchmarks.dashboard.scrape import measure as measure_metrics
 from benchmarks.figure import Figure
 from benchmarks.gates.suite import measure as measure_gates
 from benchmarks.intake.measure import measure as measure_intake
@@ -34,6 +35,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "weight_change_failed_requests": weight_changes.measure,
     "dashboard_p95_ms": measure_dashboard,
     "gate_mutation_score": measure_gates,
+    "metrics_p95_ms": measure_metrics,
     "demo_s": demo.measure,
     "setup_s": setup.measure,
 }

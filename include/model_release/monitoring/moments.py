@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from include.model_release.canary.verdict import Status
 from include.model_release.record.events import Event
 from include.model_release.record.kinds import (
     Approved,
@@ -32,6 +31,8 @@ from include.model_release.record.state import ReleaseState
 
 Kind = Literal["counter", "gauge", "timer"]
 OTHER = "other"
+# Of a verdict: `Status`, without the judge, which a task that only writes a record need not load.
+VERDICTS = ("pass", "fail", "inconclusive")
 ROLLBACK_AUTHORS = ("judge", "guard", "task failure", "cancellation", "a person")
 STAGE_OUTCOMES = ("passed", "refused", "inconclusive", "failed", "skipped", "reused", "left_out", "cancelled")
 
@@ -150,12 +151,12 @@ def _stage(data: StageFinished, model: str) -> tuple[Measurement, ...]:
 
 @_told.register
 def _step(data: StepFinished, model: str) -> tuple[Measurement, ...]:
-    return (STEPS.of(model, verdict=_known(data.verdict, get_args(Status))),)
+    return (STEPS.of(model, verdict=_known(data.verdict, VERDICTS)),)
 
 
 @_told.register
 def _window(data: WindowJudged, model: str) -> tuple[Measurement, ...]:
-    counted = WINDOWS.of(model, verdict=_known(data.verdict.get("status"), get_args(Status)))
+    counted = WINDOWS.of(model, verdict=_known(data.verdict.get("status"), VERDICTS))
     evidence = _evidence(data.verdict)
     return (counted,) if evidence is None else (counted, EVIDENCE.of(model, evidence))
 

@@ -71,6 +71,7 @@ def test_prometheus_scrapes_a_viewers_numbers(house: AirflowSite, prometheus: Pr
         one.value for one in families["slipway_live_version"].samples if one.labels["model"] == "digits"
     ]
     assert float(live["value"][1]) == expected
+    assert prometheus.count('slipway_evidence{model="digits"}') == 1, "what the watch of its canary wrote"
     names = {one.name for family in families.values() for one in family.samples}
     stored = {one["metric"]["__name__"] for one in prometheus.query('{__name__=~"slipway_.+"}')}
     assert names == stored

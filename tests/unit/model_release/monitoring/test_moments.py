@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
+from include.model_release.canary.verdict import Status
 from include.model_release.monitoring.moments import (
     CONCLUDED,
     DURATION,
@@ -17,6 +19,7 @@ from include.model_release.monitoring.moments import (
     RECOVERY,
     ROLLBACKS,
     STAGES,
+    VERDICTS,
     WINDOWS,
     Measurement,
     measurements_of,
@@ -104,6 +107,11 @@ def test_evidence_is_told() -> None:
     """It is what the judge has summed up."""
     told = window(status="fail", statistics={"total_evidence": 140.5})
     assert [(one.moment, one.value) for one in told if one.moment is EVIDENCE] == [(EVIDENCE, 140.5)]
+
+
+def test_the_verdicts_are_the_judges() -> None:
+    """A verdict that the judge comes to is a tag, and none is `other`."""
+    assert get_args(Status) == VERDICTS
 
 
 def test_names_are_those_that_airflow_takes() -> None:
