@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from benchmarks import dag_parse, demo, idle_memory, long_canary, overhead, setup
+from benchmarks.dashboard.measure import measure as measure_dashboard
 from benchmarks.figure import Figure
 from benchmarks.intake.measure import measure as measure_intake
 from benchmarks.live import rollback, weight_changes
@@ -30,6 +31,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     },
     "decision_to_weight_0_ms": rollback.measure_decision_to_weight_0,
     "weight_change_failed_requests": weight_changes.measure,
+    "dashboard_p95_ms": measure_dashboard,
     "demo_s": demo.measure,
     "setup_s": setup.measure,
 }

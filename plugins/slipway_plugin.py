@@ -6,7 +6,9 @@ import asyncio
 import logging
 import sys
 from typing import Any
+from urllib.parse import urlsplit
 
+from airflow.configuration import conf
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 from slipway.web.run_requests.middleware import RunRequests
@@ -52,6 +54,23 @@ def _make_app() -> Any:
     return make_app()
 
 
+def _views() -> list[dict[str, Any]]:
+    """Return what Airflow's pages lead to: the overview from the navigation, its release from the tab of a run."""
+    # The pages are below the path of Airflow's own address, wherever that is.
+    path = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+    icon = {"icon": f"{path}/slipway/static/slipway.svg"}
+    return [
+        {"name": "Slipway", "href": f"{path}/slipway/", "destination": "nav", **icon},
+        {
+            "name": "Slipway",
+            "href": f"{path}/slipway/runs/{{DAG_ID}}/{{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "slipway-run",
+            **icon,
+        },
+    ]
+
+
 class SlipwayPlugin(AirflowPlugin):
     """Found by Airflow in the plugins folder."""
 
@@ -61,3 +80,4 @@ class SlipwayPlugin(AirflowPlugin):
         {"middleware": RunRequests, "name": "slipway: names and notes of runs"}
     ]
     fastapi_apps = [{"app": Routes(), "name": "slipway", "url_prefix": "/slipway"}]  # noqa: RUF012
+    external_views = _views()

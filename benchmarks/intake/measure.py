@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 from benchmarks.figure import Figure, MeasureError
-from benchmarks.intake.store import BUCKET
 from benchmarks.processes import run, server
+from benchmarks.sorted_store import BUCKET
 
 MODELS, VERSIONS, EVENTS = 100, 50, 300
 

@@ -137,7 +137,7 @@ def _rollback(now: Situation) -> Availability:
         return Refused("A roll back is under way already.", _watch(now))
     if now.version is not None:
         return _rollback_to(now, now.version)
-    if now.open is not None and _has_users(now.open):
+    if now.open is not None and has_users(now.open):
         to = "the stable version" if live is None else f"version {live}"
         return Available(
             f"Users leave version {now.open.version} within seconds; {to} has all of them. "
@@ -177,7 +177,7 @@ def _canary(now: Situation) -> Refused | None:
         return Refused(f"No release of {now.model} is under way.", _look(now))
     if now.open.is_rollback or now.open.rolling_back:
         return Refused("Users are being taken back.", _watch(now))
-    if not _has_users(now.open):
+    if not has_users(now.open):
         stage = now.open.stage or "its beginning"
         return Refused(
             f"Version {now.open.version} has no users yet: the release is at {stage}.", _watch(now)
@@ -309,7 +309,8 @@ def _close_finding(now: Situation) -> Availability:
     return Available()
 
 
-def _has_users(release: OpenRelease) -> bool:
+def has_users(release: OpenRelease) -> bool:
+    """Return whether a canary of the release has users, or shall have some."""
     return bool(release.weight_intended or release.weight_observed)
 
 

@@ -81,6 +81,16 @@ class Freeze:
         return f"{what} frozen by {self.by} until {utc_text(self.until)}: {self.reason}"
 
 
+@dataclass(frozen=True)
+class Lifted:
+    """Who has lifted a freeze before its end, when (UTC) and why; `freeze_sha256` is the digest of that freeze."""
+
+    by: str
+    at: datetime
+    reason: str
+    freeze_sha256: str
+
+
 def freezes_prefix(model: str | None) -> str:
     """Return the folder of a model's freezes; None: of those for every model."""
     return f"records/{model or _EVERY_MODEL}/freezes/"
@@ -178,10 +188,20 @@ def is_lifted(content: bytes, key: str, one: Freeze) -> bool:
 
     :raises FreezeUnreadableError: it is none that says so.
     """
+    return parse_lifted(content, key).freeze_sha256 == one.sha256
+
+
+def parse_lifted(content: bytes, key: str) -> Lifted:
+    """Read what lifts a freeze.
+
+    :raises FreezeUnreadableError: it is none that says so.
+    """
     try:
-        return _LiftedDocument.model_validate_json(_bounded(content, key)).freeze_sha256 == one.sha256
-    except ValidationError as error:
+        document = _LiftedDocument.model_validate_json(_bounded(content, key))
+        at = document.at.astimezone(UTC)
+    except (ValidationError, OverflowError) as error:
         raise _unreadable(key, error) from error
+    return Lifted(document.by, at, document.reason, document.freeze_sha256)
 
 
 def utc_text(moment: datetime) -> str:

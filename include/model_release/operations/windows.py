@@ -29,6 +29,20 @@ def next_opening(windows: Sequence[ReleaseWindow], now: datetime) -> datetime | 
     return min((begins for begins, _ in _spans(windows, now) if begins > now), default=None)
 
 
+def open_times(windows: Sequence[ReleaseWindow], now: datetime) -> list[tuple[datetime, datetime]]:
+    """Return beginning and end, UTC, of the times that a window is open, from yesterday to two weeks ahead.
+
+    They are in order, and none overlaps another.
+    """
+    found: list[tuple[datetime, datetime]] = []
+    for begins, ends in sorted(_spans(windows, now)):
+        if found and begins <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], ends))
+        else:
+            found.append((begins, ends))
+    return found
+
+
 def _spans(windows: Sequence[ReleaseWindow], now: datetime) -> Iterator[tuple[datetime, datetime]]:
     """Yield beginning and end, UTC, of every time that a window is open from yesterday on."""
     for window in windows:

@@ -1,4 +1,4 @@
-"""The live document of a canary, made of what its watch knows; and what it adds to the document of its model."""
+"""The live document of a canary, made of what its watch knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from include.model_release.canary.latency import quantile_ms
 from include.model_release.canary.totals import Totals
 from include.model_release.canary.verdict import Verdict
 from include.model_release.metrics.samples import Sample
-from include.model_release.read_model.documents import ModelDocument
 from include.model_release.read_model.live import (
     WINDOWS_LIMIT,
     ExposureUsed,
@@ -26,8 +25,6 @@ _P50, _P99 = 0.5, 0.99
 _CONFIDENCE = 0.95
 # JSON has no infinity, and evidence that has grown beyond this says nothing more.
 _MOST = 1e300
-# For so long after it was written a document tells of a pause: a watch writes it once a window.
-_TOLD_FOR = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -130,32 +127,6 @@ def error_interval(errors: int, requests: int) -> tuple[float, float]:
     low = betaincinv(errors, requests - errors + 1, tail) if errors else 0.0
     high = betaincinv(errors + 1, requests - errors, 1 - tail) if errors < requests else 1.0
     return 100.0 * float(low), 100.0 * float(high)
-
-
-def with_live(document: ModelDocument, live: LiveDocument | None, now: datetime) -> ModelDocument:
-    """Return a model's document with what the watch of its canary has told since the record's last event.
-
-    A document of another release tells nothing of this one.
-    """
-    stands = document.open_release
-    if stands is None or live is None:
-        return document
-    if (live.model, live.version, live.release_id) != (document.model, stands.version, stands.release_id):
-        return document
-    changes: dict[str, object] = {}
-    if now - live.written_at < _TOLD_FOR and stands.stage in ("canary", "hold"):
-        changes["paused"] = live.paused
-    if stands.updated_at is None or live.written_at > stands.updated_at:
-        changes |= {
-            "step": live.step,
-            "weight_intended": live.weight_intended,
-            "weight_observed": stands.weight_observed
-            if live.weight_observed is None
-            else live.weight_observed,
-            "verdict": live.verdict,
-            "updated_at": live.written_at,
-        }
-    return document.model_copy(update={"open_release": stands.model_copy(update=changes)})
 
 
 def _sample(sample: Sample) -> LiveSample:

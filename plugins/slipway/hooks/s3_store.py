@@ -15,12 +15,12 @@ from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk import BaseHook
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from pydantic import ValidationError
 
 from include.model_release.errors import InputMissingError, UserError
 from include.model_release.json_source import parse_json
 from include.model_release.publishing.publication import PartsDigest
 from include.model_release.spec.release_file import Encryption
+from slipway.hooks.s3_encryption import encryption_of
 from slipway.hooks.s3_errors import is_missing, is_precondition_failed, repeat_until_decided, translated
 from slipway.hooks.s3_listing import Listing, StoredObject, list_below
 from slipway.hooks.s3_transfer import (
@@ -93,35 +93,18 @@ class ModelStoreHook(BaseHook):
 
         :raises UserError: the connection asks for one that there is not.
         """
-        asked = self._asked or self._encryption_of_connection()
+        asked = self._asked or encryption_of(self._connection.service_config, self.aws_conn_id)
         return {} if asked is None else encryption_arguments(asked)
-
-    def _encryption_of_connection(self) -> Encryption | None:
-        names = {
-            "algorithm": "server_side_encryption",
-            "kms_key_id": "sse_kms_key_id",
-            "bucket_key": "bucket_key_enabled",
-        }
-        extra = self._connection.service_config
-        asked = {field: extra[name] for field, name in names.items() if name in extra}
-        if not asked:
-            return None
-        try:
-            return Encryption.model_validate(asked)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = "".join(names[str(part)] for part in first["loc"]) or ", ".join(names.values())
-            raise UserError(
-                f"the encryption that the connection {self.aws_conn_id!r} asks for cannot be had",
-                expected="under `service_config.s3`: `server_side_encryption` of AES256, aws:kms or aws:kms:dsse, and "
-                "for the latter two, if wanted, `sse_kms_key_id` and `bucket_key_enabled`",
-                found=f"{place}: {first['msg']}",
-                remedy="correct the connection's extra",
-            ) from error
 
     @cached_property
     def _connection(self) -> S3Hook:
         return S3Hook(aws_conn_id=self.aws_conn_id)
+
+    def with_answer_limit(self, answer_limit_s: float) -> ModelStoreHook:
+        """Return a hook on the same bucket, encrypted alike, with another limit to each answer."""
+        return ModelStoreHook(
+            self.bucket, self.aws_conn_id, encryption=self._asked, answer_limit_s=answer_limit_s
+        )
 
     def uri(self, key: str) -> str:
         """Return ``s3://BUCKET/KEY``."""

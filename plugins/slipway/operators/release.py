@@ -40,6 +40,7 @@ from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.base import ReleaseOperator
 from slipway.page_addresses import release_page
+from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_outbox, make_service, make_store
 from slipway.release_record.history import ModelHistory, is_taken_back
@@ -121,10 +122,12 @@ class AdmitReleaseOperator(BaseOperator):
             if holder != owner:
                 return self._wait_or_refuse(spec, version, holder, context)
             try:
-                return self._admit(store, spec, version, context)
+                admitted = self._admit(store, spec, version, context)
             except BaseException:
                 lock.release(owner)
                 raise
+            keep_current(store.with_answer_limit, spec.model, [version])
+            return admitted
 
     def _spec(self, params: Mapping[str, Any], who: str | None) -> ReleaseSpec:
         """Return the release file with what the form changed in it.
@@ -135,11 +138,7 @@ class AdmitReleaseOperator(BaseOperator):
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
         for warning in told:
             self.log.warning("%s", warning)
-        rollout: dict[str, Any] = {}
-        if params.get("steps"):
-            rollout["steps"] = params["steps"]
-        if params.get("window_s"):
-            rollout["window_s"] = params["window_s"]
+        rollout: dict[str, Any] = {name: params[name] for name in ("steps", "window_s") if params.get(name)}
         if params.get("wait_for_approval"):
             rollout["approval"] = {"before_canary": True}
         if not rollout:
@@ -310,6 +309,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise
         self._write_canary_evidence()
         lock.release(owner)
+        keep_current(self.store.with_answer_limit, release_run.model, [release_run.version])
         told, why = f"{release_run.model} version {release_run.version}: {state.outcome}.", state.reason or ""
         tell_release(context, release_run.model, release_run.version, outcome_text(state))
         if state.outcome != self.wanted:

@@ -89,24 +89,34 @@ class Answers(Generic[Question, Value]):
 
         :raises SlipwayError: none is known, and this is why.
         """
-        deadline = time.monotonic() + self._patience.limit_s
+        began = time.monotonic()
+        deadline = began + self._patience.limit_s
         while True:
             with self._lock:
                 entry = self._entry(question)
                 now = time.monotonic()
-                age_s = now - entry.ended_at
-                if age_s < self._patience.fresh_s and (entry.known is not None or entry.error is not None):
+                is_fresh = entry.ended_at > began or now - entry.ended_at < self._patience.fresh_s
+                if is_fresh and (entry.known is not None or entry.error is not None):
                     return self._told(entry)
                 if entry.running is None and self._slots.acquire(blocking=False):
                     self._begin(question, entry)
-                shown = entry.known is not None and entry.known.age_s <= self._patience.old_s
-                if shown or now >= deadline:
+                if now >= deadline or self._is_vain(entry, now):
                     return self._told(entry)
                 running = entry.running
             if running is None:  # every slot is taken
                 time.sleep(0.02)
             else:
                 running.wait(max(deadline - time.monotonic(), 0.0))
+
+    def _is_vain(self, entry: _Entry[Value], now: float) -> bool:
+        """Return whether nobody need wait: what is known is young, or the store has failed or hangs.
+
+        All pages of a process share its threads; a store that hangs must not have them wait one after another.
+        """
+        hangs = entry.running is not None and now - entry.began_at >= self._patience.limit_s
+        if entry.known is None:
+            return hangs
+        return hangs or entry.error is not None or entry.known.age_s <= self._patience.old_s
 
     def _entry(self, question: Question) -> _Entry[Value]:
         entry = self._entries.setdefault(question, _Entry())

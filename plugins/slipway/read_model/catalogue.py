@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from include.model_release.bucket_layout import (
@@ -23,19 +23,19 @@ from include.model_release.bucket_layout import (
     model_view_key,
     parse_model_view_key,
 )
-from include.model_release.errors import InputMissingError, TransientError, UserError
+from include.model_release.errors import TransientError, UserError
 from include.model_release.identifiers import MODEL_NAME_LIMIT, is_dns_label
 from include.model_release.read_model.documents import FreezeLine, ModelDocument, Unreadable, VersionLine
 from include.model_release.read_model.live import LiveDocument
-from include.model_release.read_model.live_fold import with_live
-from include.model_release.read_model.model_fold import beside_of, updated
+from include.model_release.read_model.live_in_model import with_live
+from include.model_release.read_model.model_fold import beside_of, open_release, updated, version_line
 from slipway.concurrency import each
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.read_model.audit import Audits
 from slipway.read_model.live_reader import read_live
 from slipway.read_model.repairs import Repairs
 from slipway.read_model.surroundings import read_freezes
-from slipway.read_model.writer import ViewWriter, read_line, read_view
+from slipway.read_model.writer import ViewWriter, read_view
 from slipway.release_record.record_reader import RecordReader
 
 log = logging.getLogger(__name__)
@@ -51,10 +51,14 @@ _MADE_AGAIN = "its document is being made again from its records"
 
 @dataclass(frozen=True)
 class Shown:
-    """What is known of all models at a moment; `freezes` are those of every model."""
+    """What is known of all models at a moment.
+
+    `freezes` are those of every model, `lives` the live documents of the canaries that are under way.
+    """
 
     models: Mapping[str, ModelDocument | Unreadable]
     freezes: tuple[FreezeLine, ...] = ()
+    lives: Mapping[str, LiveDocument] = field(default_factory=dict)
 
 
 @dataclass
@@ -88,7 +92,7 @@ class Catalogue:
         self._held: dict[str, _Held] = {}
         self._live: dict[str, _Live] = {}
         self._tails: dict[tuple[str, int], RecordReader] = {}
-        self._turn = ""
+        self._turn, self._is_first = "", True
         self._audits = Audits(store)
         self._repairs = Repairs(self._repair)
 
@@ -109,11 +113,15 @@ class Catalogue:
         for model in set(self._held) - set(views) - recorded:
             self._held.pop(model, None)
         self._read_live()
-        self._follow()
-        for model in self._next_models():
-            self._audit(model)
+        if not self._is_first:  # whoever waits for the first one is shown the documents as they are
+            self._follow()
+            for model in self._next_models():
+                self._audit(model)
+        self._is_first = False
         return Shown(
-            {model: self._shown(held.document) for model, held in sorted(self._held.items())}, self._freezes()
+            {model: self._shown(held.document) for model, held in sorted(self._held.items())},
+            self._freezes(),
+            {model: one.document for model, one in self._live.items() if one.document is not None},
         )
 
     def look_at(self, model: str) -> ModelDocument | Unreadable | None:
@@ -192,15 +200,17 @@ class Catalogue:
 
     def _read_live(self) -> None:
         entries = {entry.key: entry.etag for entry in self._store.entries(LIVE_PREFIX)}
-        for model, document in self._open().items():
-            etag = entries.get(live_key(model))
-            known = self._live.get(model)
-            if etag is None:
-                self._live.pop(model, None)
-            elif known is None or known.etag != etag:
-                self._live[model] = _Live(etag, read_live(self._store, document.model))
-        for model in set(self._live) - set(self._open()):
+        wanted = {model: etag for model in self._open() if (etag := entries.get(live_key(model))) is not None}
+        for model in set(self._live) - set(wanted):
             self._live.pop(model, None)
+
+        def read(model: str) -> None:
+            self._live[model] = _Live(wanted[model], read_live(self._store, model))
+
+        changed = [
+            model for model in wanted if model not in self._live or self._live[model].etag != wanted[model]
+        ]
+        each(read, changed, _READERS)
 
     def _open(self) -> dict[str, ModelDocument]:
         return {
@@ -221,19 +231,25 @@ class Catalogue:
         each(lambda one: self._read_on(*one), under_way, _READERS)
 
     def _read_on(self, model: str, version: int) -> None:
-        """Bring a version of a held document up to date by its record."""
+        """Bring a version of a held document up to date by its record; one that has nothing new costs one listing."""
         # Whoever has taken a reader out is the only one to use it.
         reader = self._tails.pop((model, version), None) or RecordReader(self._store, model, version)
+        known = self.line(model, version)
         try:
-            line, stands = read_line(self._store, model, version, reader)
-        except InputMissingError as error:
+            events = reader.events()
+            if not events or (known is not None and events[-1].seq == known.last_seq):
+                self._tails[(model, version)] = reader
+                return
+            line, stands = version_line(events), open_release(events)
+        except TransientError:
+            raise
+        except UserError as error:
             log.warning("the record of %s %s cannot be followed: %s", model, version, error)
             return
         with self._lock:
             held = self._held.get(model)
-            if line is None or held is None or isinstance(held.document, Unreadable):
+            if held is None or isinstance(held.document, Unreadable):
                 return
-            known = held.document.line(version)
             if stands is not None:
                 self._tails[(model, version)] = reader
             elif known is not None and known.outcome == "open":

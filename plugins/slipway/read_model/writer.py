@@ -182,15 +182,14 @@ def read_view(store: ModelStoreHook, model: str) -> StoredView:
 
 
 def read_line(
-    store: ModelStoreHook, model: str, version: int, reader: RecordReader | None = None
+    store: ModelStoreHook, model: str, version: int
 ) -> tuple[VersionLine | None, OpenRelease | None]:
     """Return a version's line from its record, and where its release stands; nothing where it has no record.
 
-    :param reader: of the record, where one has read a part of it already.
     :raises TransientError: the store does not answer.
     """
     try:
-        events = (reader or RecordReader(store, model, version)).events()
+        events = RecordReader(store, model, version).events()
         if not events:
             return None, None
         line = version_line(events, files_gone=files_are_gone(store, model, version))

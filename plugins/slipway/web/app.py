@@ -10,9 +10,11 @@ from slipway.web import json_api, static_files
 from slipway.web.access import may_read, signed_in
 from slipway.web.acts import router as acts
 from slipway.web.answers import add_error_answers
+from slipway.web.audit import routes as audit
 from slipway.web.headers import SecurityHeaders
-from slipway.web.pages import diff, evidence, model, overview
+from slipway.web.pages import calendar, diff, evidence, model, overview, runs
 from slipway.web.prompt import start_syncs, webhook_secret
+from slipway.web.release import approvals
 from slipway.web.release import page as release_pages
 from slipway.web.webhook import make_webhook_router
 
@@ -26,10 +28,14 @@ def routers() -> Sequence[APIRouter]:
     return (
         acts.router,
         release_pages.router,
+        approvals.router,
         overview.router,
         model.router,
         diff.router,
         evidence.router,
+        calendar.router,
+        runs.router,
+        audit.router,
         json_api.router,
     )
 

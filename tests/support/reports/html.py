@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-VOID_TAGS = {"meta", "br"}
+VOID_TAGS = {"meta", "br", "link", "input"}
 
 
 class Page(HTMLParser):

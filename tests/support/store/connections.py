@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -28,10 +29,13 @@ def aws_connection(endpoint: str) -> str:
     return json.dumps({"conn_type": "aws", **CREDENTIALS, "extra": extra})
 
 
+_numbers = itertools.count(1)
+
+
 @contextmanager
 def own_connection(endpoint: str) -> Iterator[str]:
     """Yield the id of a connection of type aws to `endpoint`, beside the one that tests change."""
-    conn_id = "slipway_tests"
+    conn_id = f"slipway_tests_{next(_numbers)}"
     os.environ[f"AIRFLOW_CONN_{conn_id.upper()}"] = aws_connection(endpoint)
     try:
         yield conn_id

@@ -36,6 +36,7 @@ class AirflowSite:
     :param store_endpoint: the address of the store.
     :param home: AIRFLOW_HOME, with `airflow.db`.
     :param environment: what the server was started with, for other `airflow` commands.
+    :param pid: the server's process.
     """
 
     url: str
@@ -43,6 +44,7 @@ class AirflowSite:
     store_endpoint: str
     home: Path
     environment: dict[str, str]
+    pid: int
 
     @property
     def dashboard(self) -> str:
@@ -77,7 +79,7 @@ def airflow_site(folder: Path, store_endpoint: str, bucket: str, **options: str)
         wait_until(
             lambda: _answers(server, url), f"Airflow's API server listens; see {log.name}", START_LIMIT_S
         )
-        yield AirflowSite(url, bucket, store_endpoint, folder, environment)
+        yield AirflowSite(url, bucket, store_endpoint, folder, environment, server.pid)
     finally:
         server.terminate()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import httpx
@@ -12,12 +13,15 @@ from tests.support.store.connections import make_bucket, own_connection
 from tests.support.store.moto_server import moto_server
 from tests.support.web.airflow_site import AirflowSite, airflow_site
 
+# The servers of one process share their buckets.
+_numbers = itertools.count(1)
+
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
     """Airflow's API server with the dashboard; its bucket is empty when it starts, and all tests share it."""
     with moto_server() as endpoint:
-        bucket = make_bucket(endpoint, "slipway-dashboard")
+        bucket = make_bucket(endpoint, f"slipway-dashboard-{next(_numbers)}")
         with airflow_site(tmp_path_factory.mktemp("airflow-site"), endpoint, bucket) as running:
             yield running
 
@@ -30,10 +34,26 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
     releases = tmp_path_factory.mktemp("releases")
     release_files(releases)
     with moto_server() as endpoint, own_connection(endpoint) as conn_id:
-        bucket = make_bucket(endpoint, "slipway-house")
+        bucket = make_bucket(endpoint, f"slipway-house-{next(_numbers)}")
         furnish(ModelStoreHook(bucket, conn_id), utc_now())
         folder = tmp_path_factory.mktemp("airflow-house")
         with airflow_site(folder, endpoint, bucket, SLIPWAY_RELEASES_DIR=str(releases)) as running:
+            yield running
+
+
+@pytest.fixture(scope="session")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowSite]:
+    """Airflow's API server with the workflows in its database; tests act in it, each on a model of its own."""
+    from tests.support.web.house import release_files
+    from tests.support.web.workflows import write_workflows
+
+    releases = tmp_path_factory.mktemp("releases")
+    release_files(releases)
+    with moto_server() as endpoint:
+        bucket = make_bucket(endpoint, "slipway-workplace")
+        folder = tmp_path_factory.mktemp("airflow-workplace")
+        with airflow_site(folder, endpoint, bucket, SLIPWAY_RELEASES_DIR=str(releases)) as running:
+            write_workflows(running)
             yield running
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -60,3 +61,40 @@ def end_run(site: AirflowSite, dag_id: str, run_id: str, state: str) -> None:
         database.execute(
             "UPDATE dag_run SET state = ? WHERE dag_id = ? AND run_id = ?", (state, dag_id, run_id)
         )
+
+
+_ASK = """
+import sys, json
+from airflow.models.hitl import HITLDetail
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from sqlalchemy import select
+asked = json.loads(sys.argv[1])
+with create_session() as session:
+    place = {name: asked[name] for name in ("dag_id", "run_id", "task_id")}
+    task = session.scalars(select(TaskInstance).filter_by(**place)).one()
+    task.state = "awaiting_input"
+    session.add(HITLDetail(
+        ti_id=task.id, options=["Approve", "Reject"], subject=asked["subject"], body=asked["body"], defaults=None,
+        multiple=False, params={"comment": {"value": "", "description": None, "schema": {"type": "string"}}},
+    ))
+"""
+
+
+def ask(site: AirflowSite, dag_id: str, run_id: str, task_id: str, *, subject: str, body: str) -> None:
+    """Let a task of a run wait for a person, as its operator would."""
+    asked = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "subject": subject, "body": body}
+    subprocess.run(
+        [sys.executable, "-c", _ASK, json.dumps(asked)],
+        env=site.environment,
+        cwd=site.home,
+        check=True,
+        timeout=RESERIALIZE_LIMIT_S,
+    )
+
+
+def start_run(site: AirflowSite, role: str, dag_id: str, run_id: str, conf: dict[str, Any]) -> None:
+    """Start a run in Airflow itself, as a person."""
+    body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
+    with airflow_client(site, role) as client:
+        client.post(f"/dags/{dag_id}/dagRuns", json=body).raise_for_status()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.intake import measure
-from benchmarks.intake.store import page_of
+from benchmarks.sorted_store import page_of
 
 _NAMES = st.lists(st.text("ab/", min_size=1, max_size=6), max_size=12, unique=True).map(sorted)
 _PREFIXES = st.sampled_from(["", "a", "a/", "a/b", "b/"])

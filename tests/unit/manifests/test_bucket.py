@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from include.model_release.bucket_layout import repository_paths
+from include.model_release.bucket_layout import live_key, model_view_key, repository_paths
 from include.model_release.operations.freezes import freezes_prefix, lifted_key
 from include.model_release.operations.layout import (
     GC_APPROVAL_KEY,
@@ -31,8 +31,10 @@ from include.model_release.publishing.publication import decision_key, origin_pr
 from include.model_release.publishing.tombstone import DELETED_MANIFEST_FILE, tombstone_key
 from include.sandbox.host.settings import PROJECT_ROOT
 
-POLICY = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "policy.json").read_text())
-ROLE = json.loads((PROJECT_ROOT / "include" / "manifests" / "bucket" / "collector.json").read_text())
+FOLDER = PROJECT_ROOT / "include" / "manifests" / "bucket"
+POLICY = json.loads((FOLDER / "policy.json").read_text())
+ROLE = json.loads((FOLDER / "collector.json").read_text())
+LIFECYCLE = json.loads((FOLDER / "lifecycle.json").read_text())
 PUBLISHER, COLLECTOR, OTHER = "slipway-publisher", "slipway-collector", "training"
 PATHS = repository_paths("digits", 3)
 MODEL = f"{PATHS.repository}digits/3/model.onnx"
@@ -52,6 +54,7 @@ OF_REVALIDATION = [
     finding_key("digits", "3-published"),
     latency_reference_key("digits", 3),
 ]
+FOR_PAGES = [model_view_key("digits"), live_key("digits")]
 NOT_PUBLISHED = [
     f"{PATHS.incoming}model.onnx",
     f"{PATHS.work}model.onnx",
@@ -61,6 +64,7 @@ NOT_PUBLISHED = [
     "records/digits/active.json",
     *NOTICES,
     *OF_REVALIDATION,
+    *FOR_PAGES,
 ]
 TOMBSTONE = tombstone_key(PATHS)
 AUDIT = [GC_APPROVAL_KEY, audit_key("digits", 3, "gc-1", "deletion-begun")]
@@ -71,6 +75,7 @@ OF_A_GC_RUN = [
     f"{PATHS.evidence}{DELETED_MANIFEST_FILE}",
     pin_key("digits", 3),
     "records/digits/active.json",
+    model_view_key("digits"),
 ]
 KNOWN_CONDITIONS = {"ArnNotLike", "Null"}
 
@@ -229,6 +234,24 @@ def test_the_collectors_role_is_no_more_than_that() -> None:
         f"{PATHS.evidence}r/release.json",
         f"{PATHS.incoming}ready.json",
     ]
-    for key in (*stays, *AUDIT, *OF_REVALIDATION, pin_key("digits", 3), "staging/digits/3/model.onnx"):
+    for key in (
+        *stays,
+        *AUDIT,
+        *OF_REVALIDATION,
+        *FOR_PAGES,
+        pin_key("digits", 3),
+        "staging/digits/3/model.onnx",
+    ):
         assert not allowed("s3:DeleteObject", key), key
         assert not allowed("s3:DeleteObjectVersion", key), key
+
+
+def test_former_documents_for_pages_go_and_nothing_else() -> None:
+    """Only what is written over again and again for pages loses its history; no object itself expires."""
+    prefixes = [one["Filter"]["Prefix"] for one in LIFECYCLE["Rules"]]
+    assert all(any(key.startswith(prefix) for prefix in prefixes) for key in FOR_PAGES)
+    others = [key for key in (*NOT_PUBLISHED, *ONCE, *AUDIT, TOMBSTONE, MODEL) if key not in FOR_PAGES]
+    assert not [key for key in others if any(key.startswith(prefix) for prefix in prefixes)]
+    assert {
+        key for one in LIFECYCLE["Rules"] for key in one if key.endswith(("Expiration", "Transitions"))
+    } == {"NoncurrentVersionExpiration"}

@@ -19,6 +19,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
 from slipway.operators.operations.rejection import require_known_version
 from slipway.operators.release import triggered_by
+from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
@@ -52,6 +53,10 @@ class FreezeReleasesOperator(FormOperator):
         with airflow_failures():
             require_known(params, FREEZE_PARAMETERS)
             told = acts[str(params["action"])](context, params)
+            if (model := _model(params)) is not None:
+                version = params.get("version")
+                changed = [] if version is None else [parse_version(version)]
+                keep_current(self._store(model).with_answer_limit, model, changed)
         self.log.info(told)
         tell_act(context, params.get("model"), told)
         return told

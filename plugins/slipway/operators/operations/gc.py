@@ -36,6 +36,7 @@ from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.retention_look import RetentionLook
 from slipway.operators.release import RETENTION_DAG_ID, model_lock, triggered_by
+from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import Removed, delete_version
 from slipway.release_context import make_store
 from slipway.release_record.lock import LockOwner
@@ -188,6 +189,9 @@ class DeleteVersionsOperator(GcOperator):
         for one in plan.with_action("delete"):
             results.append(self._delete(context, one, last_look, approval))
             stored[one.version] = look.stored_version(one.version)
+        gone = [one.version for one in results if one.outcome == "deleted"]
+        if gone:
+            keep_current(self.store.with_answer_limit, self.model, gone)
         result = ModelResult(model=self.model, versions=tuple(results))
         self.store.write(result_key(run_id, self.model), result.to_bytes(), content_type="application/json")
         return result.model_dump(mode="json")

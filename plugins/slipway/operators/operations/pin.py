@@ -17,6 +17,7 @@ from include.model_release.spec.run_overrides import PIN_PARAMETERS, require_kno
 from slipway.failures import airflow_failures
 from slipway.operators.operations.form import FormOperator
 from slipway.operators.release import triggered_by
+from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_store
 from slipway.run_note import tell_act
@@ -73,6 +74,7 @@ class PinVersionOperator(FormOperator):
                 store.write(key, pin.to_bytes(), content_type="application/json")
             else:
                 store.delete(key)
+            keep_current(store.with_answer_limit, spec.model)
             told = f"version {version} of {spec.model} is {'pinned' if is_pin else 'not pinned any more'}"
         self.log.info(told)
         tell_act(context, spec.model, told)

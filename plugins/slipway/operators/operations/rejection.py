@@ -17,6 +17,7 @@ from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
 from slipway.operators.release import triggered_by
+from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_store
 from slipway.release_record.record import ReleaseRecord
 from slipway.release_record.shown import shown_by_name, shown_of
@@ -53,6 +54,7 @@ class RejectVersionOperator(FormOperator):
             store = make_store(self.bucket, spec, self.aws_conn_id)
             record = ReleaseRecord(store, spec.model, version, context["run_id"])
             told = self._write(context, store, spec, record)
+            keep_current(store.with_answer_limit, spec.model, [version])
         self.log.info(told)
         tell_act(context, spec.model, told)
         return told

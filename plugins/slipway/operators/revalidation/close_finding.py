@@ -10,6 +10,7 @@ from include.model_release.spec.run_overrides import FINDING_PARAMETERS, require
 from slipway.operators.release import triggered_by
 from slipway.operators.revalidation.base import RevalidationOperator
 from slipway.operators.revalidation.finding_book import FindingBook
+from slipway.read_model.keeper import keep_current
 from slipway.run_note import tell_act
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class CloseFindingOperator(RevalidationOperator):
                 )
             }
         )
+        keep_current(self.store_of(spec).with_answer_limit, spec.model)
         told = f"the finding {name} of {spec.model} is {told_of(after[name])}"
         self.log.info(told)
         tell_act(context, spec.model, told)

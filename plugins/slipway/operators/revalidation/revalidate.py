@@ -23,6 +23,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
 from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.operators.revalidation.live_look import Live, LiveLook
+from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_outbox
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class RevalidateModelOperator(RevalidationOperator):
         key = revalidation_report_key(report.run, spec.model)
         store.write(key, report.to_bytes(), content_type="application/json")
         page = write_model_page(store, report, findings.values())
+        keep_current(store.with_answer_limit, spec.model)
         self._tell(report, findings)
         self._notify(context, spec, report, findings, page)
         return key

@@ -14,6 +14,8 @@ from include.model_release.identifiers import list_models, parse_version, valida
 from include.model_release.read_model.documents import ModelDocument, VersionLine
 from slipway.dag_header import releases_dir
 from slipway.read_model.answers import Known
+from slipway.web.access import SignedIn
+from slipway.web.pages.model_acts import closing_buttons, model_acts
 from slipway.web.pages.overview import live_documents
 from slipway.web.pages.overview_lines import OverviewLine, overview_lines
 from slipway.web.rendering import render
@@ -37,18 +39,24 @@ class VersionsPage:
 
 @router.get("/models/{model}")
 def model_page(
-    request: Request, sources: Read, model: str, before: Annotated[int | None, Query(ge=1)] = None
+    request: Request,
+    sources: Read,
+    user: SignedIn,
+    model: str,
+    before: Annotated[int | None, Query(ge=1)] = None,
 ) -> HTMLResponse:
     """Show a model, with the versions before a number."""
     known = _known(sources, validate_model_name(model))
-    document = known.value
+    document, line = known.value, _line(sources, known.value)
     return render(
         request,
         "model/page.html.j2",
         known=known,
         model=document.model,
         document=document,
-        line=_line(sources, document),
+        line=line,
+        acts=model_acts(request, user, document, line.freezes),
+        closing=closing_buttons(request, user, document),
         live=None if document.live_version is None else document.line(document.live_version),
         previous=None if document.previous_version is None else document.line(document.previous_version),
         versions=_part(document, before),

@@ -34,9 +34,15 @@ def overview(
     """Show every model, or those that are searched for."""
     known, now = sources.read_model.known_models(), datetime.now(UTC)
     models = _with_those_never_released(known.value.models, now)
-    lives = live_documents(sources.read_model, models)
-    lines = overview_lines(models, lives, known.value.freezes, now)
-    return render(request, "overview/page.html.j2", known=known, overview=chosen(lines, q, show), shows=SHOWS)
+    lines = overview_lines(models, known.value.lives, known.value.freezes, now)
+    return render(
+        request,
+        "overview/page.html.j2",
+        known=known,
+        everywhere=known.value.freezes,
+        overview=chosen(lines, q, show),
+        shows=SHOWS,
+    )
 
 
 def live_documents(

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from include.model_release.read_model.live import LiveSample, LiveWindow
 
-WIDTH, HEIGHT = 720, 210
+WIDE, WIDTH, HEIGHT = 1180, 600, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 14, 26
 _MOST_TICKS = 5
 # Evidence below this says nothing; a chart down to the smallest float would hide what matters.
@@ -59,9 +59,13 @@ class Chart:
     width: int = WIDTH
     height: int = HEIGHT
     left: int = _LEFT
-    right: int = WIDTH - _RIGHT
     top: int = _TOP
     bottom: int = HEIGHT - _BOTTOM
+
+    @property
+    def right(self) -> int:
+        """The right end of the axis."""
+        return self.width - _RIGHT
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ class _Frame:
     low: float
     high: float
     is_log: bool = False
+    width: int = WIDTH
     begins: datetime = field(init=False)
     seconds: float = field(init=False)
 
@@ -81,7 +86,7 @@ class _Frame:
 
     def x(self, at: datetime) -> float:
         share = (at - self.begins).total_seconds() / self.seconds
-        return round(_LEFT + share * (WIDTH - _LEFT - _RIGHT), 1)
+        return round(_LEFT + share * (self.width - _LEFT - _RIGHT), 1)
 
     def y(self, value: float) -> float:
         value = min(max(value, self.low), self.high)
@@ -135,8 +140,8 @@ def _evidence(windows: Sequence[LiveWindow]) -> Chart:
     worse = [window.total_evidence for window in windows]
     no_worse = [window.no_worse for window in windows]
     limits = [limit for limit in (newest.threshold, newest.no_worse_threshold) if limit > 0]
-    high = max([10.0, *(limit * 4 for limit in limits), *(min(value, 1e6) for value in worse + no_worse)])
-    frame = _Frame([window.at for window in windows], _LEAST_EVIDENCE, high, is_log=True)
+    high = max([10.0, *(limit * 6 for limit in limits), *(min(value, 1e6) for value in worse + no_worse)])
+    frame = _Frame([window.at for window in windows], _LEAST_EVIDENCE, high, is_log=True, width=WIDE)
     levels = [(newest.threshold, "worse: roll back", "worse")]
     if newest.no_worse_threshold != newest.threshold:
         levels.append((newest.no_worse_threshold, "no worse: pass", "no-worse"))
@@ -152,6 +157,7 @@ def _evidence(windows: Sequence[LiveWindow]) -> Chart:
         y_ticks=tuple(Mark(frame.y(at), f"{at:g}") for at in _powers(_LEAST_EVIDENCE, high)),
         x_ticks=frame.x_ticks(),
         steps=_steps(frame, windows),
+        width=WIDE,
     )
 
 

@@ -9,9 +9,11 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from include.model_release.acts.availability import has_users
 from include.model_release.acts.questions import question_of
 from include.model_release.acts.table import ActName
 from include.model_release.identifiers import parse_version, validate_model_name
+from include.model_release.read_model.documents import OpenRelease
 from slipway.web.access import SignedIn
 from slipway.web.acts.buttons import Button, button, buttons
 from slipway.web.release.evidence import evidence_links
@@ -75,11 +77,18 @@ def _buttons(request: Request, user: BaseUser, page: ReleasePage) -> tuple[Butto
     )
     dag_id = "model_release" if question is None else question.dag_id
     answers: tuple[ActName, ...] = ("approve", "decline")
-    made = [button(request, user, name, now, hidden=asked, dag_id=dag_id) for name in answers]
+    answering = [button(request, user, name, now, hidden=asked, dag_id=dag_id) for name in answers]
     # Without a version: off the canary, to whatever has the other users.
-    of_the_model = now.about(None)
-    made += buttons(request, user, _WHILE_OPEN, of_the_model, hidden=about)
+    steering = buttons(request, user, _steering(followed.open), now.about(None), hidden=about)
+    made = [*answering, *steering] if question is not None else [*steering, *answering]
     return tuple(one for one in made if one is not None)
+
+
+def _steering(release: OpenRelease) -> tuple[ActName, ...]:
+    """Return the acts on a release under way: one without users is aborted, since a roll back would lead users off what
+    is live.
+    """
+    return tuple(name for name in _WHILE_OPEN if name != "rollback" or has_users(release))
 
 
 def _buttons_afterwards(request: Request, user: BaseUser, page: ReleasePage) -> tuple[Button, ...]:

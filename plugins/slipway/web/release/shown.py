@@ -13,6 +13,7 @@ from include.model_release.read_model.release_view import ReleaseView
 from slipway.read_model.reader import ReadModel
 from slipway.web.release.charts import Chart, charts_of
 from slipway.web.release.headline import Headline, headline
+from slipway.web.release.story import Chapter, story_of
 
 _SILENT_WINDOWS = 4
 _SILENT_AT_LEAST_S = 40.0
@@ -76,6 +77,11 @@ class ReleasePage:
     def line(self) -> VersionLine:
         """The version: by its record, which the page has read whole."""
         return self.view.line
+
+    @property
+    def story(self) -> tuple[Chapter, ...]:
+        """What happened, newest first."""
+        return story_of(self.view.log)
 
     @property
     def newest(self) -> LiveWindow | None:

@@ -26,6 +26,52 @@ document.addEventListener("click", (event) => {
 function openDialog(dialog) {
   dialog.removeAttribute("popover"); // a modal one keeps the keyboard within it
   dialog.showModal();
+  const landed = dialog.querySelector("[data-landed]");
+  if (landed !== null) offerLanded(landed);
+}
+
+// Put what has landed in the place of the field for a number, and say what is live and what is under way.
+async function offerLanded(place) {
+  const told = place.querySelector("[data-landed-told]");
+  told.textContent = "Looking at what has landed…";
+  try {
+    const answer = await fetch(place.dataset.landed, { headers: POLL });
+    if (!answer.ok) throw new Error(`answered ${answer.status}`);
+    const found = await answer.json();
+    const ready = found.versions.filter((one) => one.is_complete !== false);
+    if (ready.length > 0) offer(place, ready);
+    told.textContent = [
+      found.live_version === null ? "Nothing is live." : `Version ${found.live_version} is live.`,
+      found.under_way === null ? "" : `Version ${found.under_way} is under way: this release waits for its end.`,
+      ready.length === 0 ? "Nothing has landed below incoming/." : "",
+      found.is_whole ? "" : "More has landed than is listed here.",
+    ].filter(Boolean).join(" ");
+  } catch {
+    told.textContent = "What has landed could not be read: type the number.";
+  }
+}
+
+function offer(place, versions) {
+  const old = place.querySelector('[name="version"]');
+  const select = document.createElement("select");
+  select.id = old.id;
+  select.name = "version";
+  select.required = true;
+  for (const one of versions) {
+    const option = new Option(`version ${one.version}${standing(one)}`, String(one.version));
+    option.disabled = one.is_rejected;
+    select.add(option);
+  }
+  const fresh = versions.find((one) => one.outcome === null && !one.is_rejected);
+  if (fresh !== undefined) select.value = String(fresh.version);
+  old.replaceWith(select);
+}
+
+function standing(one) {
+  if (one.is_rejected) return ": rejected";
+  if (one.outcome === "open") return ": under way";
+  if (one.standing !== "") return `: ${one.standing.replace("_", " ")} before`;
+  return one.outcome === null ? ": new" : `: ${one.outcome.replace("_", " ")}`;
 }
 
 document.addEventListener("submit", (event) => {

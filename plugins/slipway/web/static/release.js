@@ -10,6 +10,7 @@ const SLOWEST_MS = 30000;
 const ANSWER_LIMIT_MS = 5000;
 
 const release = document.getElementById("release");
+const voice = document.getElementById("voice"); // it stays in its place, so that what is new is read aloud, once
 const staleNote = document.querySelector(".stale-now");
 let stamp = release.dataset.stamp;
 let silence = null;
@@ -29,6 +30,7 @@ async function ask(address, headers) {
 
 async function look() {
   window.clearTimeout(timer);
+  if (release.dataset.pulse === undefined) return;
   let isOver = false;
   if (!document.hidden) {
     try {
@@ -48,39 +50,39 @@ async function look() {
       tellStale();
     }
   }
-  if (!isOver) timer = window.setTimeout(look, Math.min(SLOWEST_MS, EVERY_MS * 2 ** Math.min(failures, 4)));
+  if (isOver) delete release.dataset.pulse; // nothing will change: nobody asks any more
+  else timer = window.setTimeout(look, Math.min(SLOWEST_MS, EVERY_MS * 2 ** Math.min(failures, 4)));
 }
 
 async function refresh() {
   const text = await (await ask(window.location.href, { "slipway-poll": "1" })).text();
   const came = new DOMParser().parseFromString(text, "text/html");
-  for (const part of came.querySelectorAll('[id^="part-"]')) put(part);
-  for (const part of release.querySelectorAll('[id^="part-"]')) {
-    if (came.getElementById(part.id) === null) part.remove();
-  }
+  const parts = [...came.querySelectorAll('[id^="part-"]')];
+  const names = new Set(parts.map((part) => part.id));
+  for (const part of release.querySelectorAll('[id^="part-"]')) if (!names.has(part.id)) part.remove();
+  let last = null;
+  for (const part of parts) last = put(part, last);
   document.title = came.title;
 }
 
-function put(part) {
+// Put a part in the place of the one that is here, or after the one before it; return what stands there now.
+function put(part, last) {
   const here = document.getElementById(part.id);
   if (here === null) {
-    const before = [...part.parentElement.children].slice([...part.parentElement.children].indexOf(part) + 1);
-    const next = before.map((one) => document.getElementById(one.id)).find((one) => one !== null);
-    release.insertBefore(document.importNode(part, true), next ?? null);
-    return;
+    if (last === null) release.prepend(part);
+    else last.after(part);
+    return part;
   }
-  if (here.querySelector("dialog[open]") !== null || here.querySelector(":popover-open") !== null) return;
-  if (part.id === "part-top") {
-    // The words stay in their element, so that a reader's voice tells what is new, and only that.
-    const told = here.querySelector("#verdict");
-    const isSame = told.textContent === part.querySelector("#verdict").textContent;
-    if (isSame) part.querySelector("#verdict").removeAttribute("aria-live");
-  }
+  if (here.querySelector("dialog[open]") !== null || here.querySelector(":popover-open") !== null) return here;
+  const told = document.getElementById("verdict").textContent;
   const open = [...here.querySelectorAll("details[open][id]")].map((one) => one.id);
   const focused = here.contains(document.activeElement) ? document.activeElement.id : "";
   here.replaceWith(part);
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  const now = document.getElementById("verdict").textContent;
+  if (now !== told) voice.textContent = now;
+  return part;
 }
 
 function tellStale() {

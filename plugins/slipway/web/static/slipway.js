@@ -41,7 +41,7 @@ function keepFresh(part) {
 
 function isInUse(here) {
   return here.contains(document.activeElement) && document.activeElement.matches("input, select, textarea")
-    || here.querySelector("dialog[open]") !== null;
+    || here.querySelector("dialog[open], :popover-open") !== null;
 }
 
 function replace(id, text) {

@@ -1,5 +1,5 @@
 """The dashboard as Airflow serves it."""
 
-from tests.support.web.fixtures import client_of, site
+from tests.support.web.fixtures import client_of, house, site
 
-__all__ = ["client_of", "site"]
+__all__ = ["client_of", "house", "site"]

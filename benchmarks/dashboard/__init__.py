@@ -1,0 +1,1 @@
+"""How soon the pages of many models are there."""

@@ -1,0 +1,47 @@
+"""The dashboard in a real browser: Airflow's API server, moto's S3, Chromium."""
+
+from __future__ import annotations
+
+import tests.support.airflow_home  # noqa: F401 - before Airflow is imported
+
+# isort: split
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+from slipway.hooks.s3_store import ModelStoreHook
+
+from tests.support.store.connections import own_connection
+from tests.support.web.airflow_site import AirflowSite
+from tests.support.web.browser import Visitor, chromium, visitors
+from tests.support.web.fixtures import house, workplace
+
+__all__ = ["house", "workplace"]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, without a window."""
+    with chromium() as one:
+        yield one
+
+
+@pytest.fixture
+def visit(browser: Browser, house: AirflowSite) -> Iterator[Visitor]:
+    """Opens a window for a person; see `tests/support/web/browser.py`."""
+    with visitors(house, browser) as one:
+        yield one
+
+
+@pytest.fixture
+def come_in(browser: Browser, workplace: AirflowSite) -> Iterator[Visitor]:
+    """Opens a window for a person where tests act."""
+    with visitors(workplace, browser) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def records(workplace: AirflowSite) -> Iterator[ModelStoreHook]:
+    """The bucket of the site where tests act."""
+    with own_connection(workplace.store_endpoint) as conn_id:
+        yield ModelStoreHook(workplace.bucket, conn_id)
