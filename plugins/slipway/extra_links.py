@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperatorLink
 
 from include.model_release.bucket_layout import evidence_prefix, repository_paths
-from slipway.page_addresses import evidence_page, release_page
+from slipway.page_addresses import evidence_page, release_page, report_page
 from slipway.rollback_address import RollbackAddress
 
 if TYPE_CHECKING:
@@ -36,6 +36,16 @@ def evidence_address(task: Any) -> str:
     folder = evidence_prefix(address.model, address.version, address.release_id)
     below = repository_paths(address.model, address.version).evidence
     return evidence_page(address.model, address.version, f"{folder.removeprefix(below)}{name}")
+
+
+def report_address(task: Any, run_id: str) -> str:
+    """Return the address of the page that a task of `repository_gc` or `model_revalidation` writes.
+
+    :param task: it says `report`: the kind of run, and the page's name in the run's folder, in which `MODEL` stands for
+        the task's own.
+    """
+    kind, name = task.report
+    return report_page(kind, run_id, name.replace("MODEL", str(getattr(task, "model", ""))))
 
 
 def _address(task: Any) -> RollbackAddress | None:
@@ -68,5 +78,16 @@ class ReleaseLink(BaseOperatorLink):
         return release_address(operator)
 
 
+class ReportLink(BaseOperatorLink):
+    """To the page that a run of `repository_gc` or `model_revalidation` has written."""
+
+    name = "Report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """Return the address."""
+        return report_address(operator, ti_key.run_id)
+
+
 RELEASE_LINK: tuple[BaseOperatorLink, ...] = (ReleaseLink(),)
+REPORT_LINK: tuple[BaseOperatorLink, ...] = (ReportLink(),)
 EVIDENCE_LINKS: tuple[BaseOperatorLink, ...] = (ReleaseLink(), EvidenceLink())

@@ -52,6 +52,6 @@ def window_line(verdict: Verdict, at: datetime) -> str:
 
 
 def _counts(sample: Sample) -> str:
-    p99 = quantile_ms(sample.latency_buckets, _P99)
+    p99 = quantile_ms(sample.latency_buckets, _P99) if sample.requests else None
     p99_ms = "-" if p99 is None else f"{'>' if p99[1] else ''}{number(p99[0])} ms"
     return f"{sample.requests:>7,} req {sample.errors:>5,} err p99 {p99_ms:>8}"

@@ -117,6 +117,17 @@ class Comparison:
     passed: bool
     stable_misses: bool = False
 
+    @property
+    def told(self) -> str:
+        """The figure in words, for a log."""
+        stable = "" if self.stable is None else f", stable {self.stable:.4g} {self.unit}"
+        change = "" if self.change_percent is None else f" ({self.change_percent:+.1f} %)"
+        candidate = (
+            "not measured" if self.candidate is None else f"candidate {self.candidate:.4g} {self.unit}"
+        )
+        end = "passed" if self.passed else "missed, by stable as well" if self.stable_misses else "missed"
+        return f"{self.figure}: {candidate}{stable}{change}; limit {self.limit}: {end}"
+
 
 @dataclass(frozen=True)
 class BenchmarkVerdict:

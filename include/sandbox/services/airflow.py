@@ -144,6 +144,8 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
             "base_log_folder": str(settings.log_dir / "airflow"),
             "dag_processor_child_process_log_directory": str(settings.log_dir / "airflow" / "dag_processor"),
             "colored_console_log": "False",
+            # A line in every task's log, which says nothing about the task.
+            "namespace_levels": "airflow.providers.amazon.aws.utils.connection_wrapper=WARNING",
         },
         # How soon one task follows another, and how soon a changed file is noticed.
         "scheduler": {

@@ -113,7 +113,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
         if verdict.not_compared:
             self.log.warning("not compared with the stable version: %s", verdict.not_compared)
         for comparison in verdict.comparisons:
-            self.log.info("%s", comparison)
+            self.log.info("%s", comparison.told)
         if verdict.status == "inconclusive" and self._attempt < benchmark.attempts:
             self.log.warning(
                 "measured again in %s s: %s", benchmark.attempt_pause_s, "; ".join(verdict.reasons)

@@ -140,11 +140,7 @@ class AdmitReleaseOperator(BaseOperator):
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
         for warning in told:
             self.log.warning("%s", warning)
-        rollout: dict[str, Any] = {}
-        if params.get("steps"):
-            rollout["steps"] = params["steps"]
-        if params.get("window_s"):
-            rollout["window_s"] = params["window_s"]
+        rollout: dict[str, Any] = {name: params[name] for name in ("steps", "window_s") if params.get(name)}
         if params.get("wait_for_approval"):
             rollout["approval"] = {"before_canary": True}
         if not rollout:

@@ -23,7 +23,7 @@ from slipway.triggers.timing import Pace
 STORE_TIMEOUT_S = 2.0
 
 
-class _Seen(dict[str, Any]):
+class Seen(dict[str, Any]):
     """What the trigger saw; Airflow logs it when it fires, and a person reads on in that log."""
 
     def __repr__(self) -> str:
@@ -112,7 +112,7 @@ class CanaryStepTrigger(BaseTrigger):
             failure = error.to_dict()
         await pace.until_due()
         yield TriggerEvent(
-            _Seen(
+            Seen(
                 decision=decision,
                 judge=watch.judge.to_json(),
                 elapsed_s=watch.elapsed_s,

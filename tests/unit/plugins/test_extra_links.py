@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from slipway.extra_links import EVIDENCE_LINKS, EvidenceLink, ReleaseLink
+from slipway.extra_links import EVIDENCE_LINKS, EvidenceLink, ReleaseLink, ReportLink
 
 RUN = {"release_id": "manual__2026-11-22T10:00:00+00:00", "model": "digits", "version": 2, "bucket": "b"}
 
@@ -62,6 +62,26 @@ def test_a_hostile_run_id_stays_within_the_versions_evidence() -> None:
     page = links({**RUN, "release_id": "a/../../b?c=<d>"})[1]
     assert page.endswith("/evidence/digits/2/a-..-..-b-c--d-/validation.html")
     assert links({**RUN, "release_id": ".."})[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("report", "model", "page"),
+    [
+        (("gc", "plan.html"), None, "gc/all-retention-1/plan.html"),
+        (("revalidation", "models/MODEL.html"), "digits", "revalidation/all-retention-1/models/digits.html"),
+    ],
+)
+def test_a_runs_page_has_a_link(report: tuple[str, str], model: str | None, page: str) -> None:
+    """Of the whole run, or of the model that a mapped task looks at."""
+    task = cast("Any", SimpleNamespace(report=report, model=model))
+    key = cast("Any", SimpleNamespace(run_id="all-retention-1"))
+    assert ReportLink().get_link(task, ti_key=key) == f"https://airflow.example.com/slipway/reports/{page}"
+
+
+def test_a_hostile_model_makes_no_link() -> None:
+    """A mapped task's model is a name that another task has returned."""
+    task = cast("Any", SimpleNamespace(report=("revalidation", "models/MODEL.html"), model="../../x"))
+    assert ReportLink().get_link(task, ti_key=cast("Any", SimpleNamespace(run_id="run"))) == ""
 
 
 def test_each_link_has_a_place_of_its_own() -> None:

@@ -14,6 +14,7 @@ from include.model_release.operations.retention import ModelPlan
 from include.model_release.record.shown import Shown
 from include.model_release.reports.retention_page import render_retention_html, size_text
 from slipway.airflow_run import triggered_by
+from slipway.extra_links import REPORT_LINK, report_address
 from slipway.failures import PlainFailure
 from slipway.operators.operations.gc import GcOperator, read_plan
 from slipway.release_record.shown import shown_content
@@ -34,6 +35,8 @@ class ShowRetentionPlanOperator(GcOperator):
     """
 
     template_fields: Sequence[str] = ("bucket", "models")
+    report = ("gc", PLAN_PAGE)
+    operator_extra_links = REPORT_LINK
 
     def __init__(self, *, models: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -68,8 +71,9 @@ class ShowRetentionPlanOperator(GcOperator):
         plan = shown_content(self.store.uri(run_plan_key(run_id)), document)
         going = [one for plan in plans for one in plan.with_action("delete")]
         size = size_text(sum(one.size_bytes for one in going))
+        shown = report_address(self, run_id)
         self.log.info(
-            "%s versions %s: %s; %s", len(going), "would go" if whole.dry_run else "go", size, page.address
+            "%s versions %s: %s; %s", len(going), "would go" if whole.dry_run else "go", size, shown
         )
         return {
             "plan_sha256": plan.sha256,
@@ -87,6 +91,8 @@ class ShowRetentionResultOperator(GcOperator):
     """
 
     template_fields: Sequence[str] = ("bucket", "plan_sha256")
+    report = ("gc", RESULT_PAGE)
+    operator_extra_links = REPORT_LINK
 
     def __init__(self, *, plan_sha256: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -108,7 +114,8 @@ class ShowRetentionResultOperator(GcOperator):
             model: found for model in whole.plans if (found := self._result(run_id, model)) is not None
         }
         page = write_page(self, whole, plans, results, is_over=True).address
-        self.log.info("%s", page)
+        shown = report_address(self, run_id)
+        self.log.info("%s", shown)
         amiss = [f"{model}: not looked at" for model in whole.not_planned]
         for plan in plans:
             if plan.unreadable:
@@ -116,7 +123,7 @@ class ShowRetentionResultOperator(GcOperator):
             elif plan.with_action("delete") and not whole.dry_run and plan.model not in results:
                 amiss.append(f"{plan.model}: the deletion was not finished")
         if amiss:
-            raise PlainFailure(f"{'; '.join(amiss)}. See {page}")
+            raise PlainFailure(f"{'; '.join(amiss)}.", page=shown)
         return page
 
     def _result(self, run_id: str, model: str) -> ModelResult | None:

@@ -12,6 +12,7 @@ from include.model_release.operations.revalidation.findings import Finding
 from include.model_release.operations.revalidation.report import ModelReport, RunReport
 from include.model_release.reports.revalidation_page import render_run_html
 from slipway.airflow_run import triggered_by
+from slipway.extra_links import REPORT_LINK, report_address
 from slipway.failures import PlainFailure
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
@@ -33,6 +34,8 @@ class ShowRevalidationOperator(RevalidationOperator):
     """
 
     template_fields: Sequence[str] = ("bucket", "models")
+    report = ("revalidation", PAGE)
+    operator_extra_links = REPORT_LINK
 
     def __init__(self, *, models: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -62,10 +65,11 @@ class ShowRevalidationOperator(RevalidationOperator):
             write_model_page(store, one, findings)  # a rollback may have been started for one since
             open_findings[one.model] = [finding for finding in findings if finding.is_open]
         page = self._write(store, whole, reports, open_findings)
-        self.log.info("%s", page)
+        shown = report_address(self, run_id)
+        self.log.info("%s", shown)
         amiss = list(_amiss(whole, reports, open_findings))
         if amiss:
-            raise PlainFailure(f"{'; '.join(amiss)}. See {page}")
+            raise PlainFailure(f"{'; '.join(amiss)}.", page=shown)
         return page
 
     def _write(

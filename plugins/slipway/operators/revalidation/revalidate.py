@@ -19,6 +19,7 @@ from include.model_release.operations.revalidation.report import (
 from include.model_release.operations.revalidation.way_back import drift_notice
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.run_overrides import REVALIDATION_PARAMETERS, require_known
+from slipway.extra_links import REPORT_LINK
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.revalidation.base import RevalidationOperator, write_model_page
 from slipway.operators.revalidation.finding_book import FindingBook
@@ -59,6 +60,9 @@ class RevalidateModelOperator(RevalidationOperator):
     :param model: its name.
     :returns: the report's key.
     """
+
+    report = ("revalidation", "models/MODEL.html")
+    operator_extra_links = REPORT_LINK
 
     def __init__(self, *, model: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -18,6 +18,7 @@ from include.model_release.errors import (
 )
 from include.model_release.gates.benchmark import (
     BenchmarkResult,
+    Comparison,
     Measurement,
     Role,
     judge_benchmark,
@@ -264,3 +265,27 @@ def test_the_fields_are_those_of_the_contract() -> None:
     """A measurement can be written and read again without loss."""
     measurement = Measurement.model_validate(_round())
     assert Measurement.model_validate_json(measurement.model_dump_json()) == measurement
+
+
+@pytest.mark.parametrize(
+    ("comparison", "told"),
+    [
+        (
+            Comparison("p99 latency", "ms", 12.3203, 19.943, -38.22, "at most 15 ms", passed=True),
+            "p99 latency: candidate 12.32 ms, stable 19.94 ms (-38.2 %); limit at most 15 ms: passed",
+        ),
+        (
+            Comparison("errors", "%", 1.0, None, None, "at most 0 %", passed=False),
+            "errors: candidate 1 %; limit at most 0 %: missed",
+        ),
+        (
+            Comparison(
+                "p99 latency", "ms", None, 20.0, None, "at most 15 ms", passed=False, stable_misses=True
+            ),
+            "p99 latency: not measured, stable 20 ms; limit at most 15 ms: missed, by stable as well",
+        ),
+    ],
+)
+def test_a_figure_is_told_in_one_line(comparison: Comparison, told: str) -> None:
+    """What was measured, of whom, and against which limit."""
+    assert comparison.told == told

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from slipway.hooks.s3_store import ModelStoreHook
 
-from include.model_release.errors import AlreadyReleasedError
+from include.model_release.errors import AlreadyReleasedError, UserError
 from include.model_release.record.kinds import (
     EventData,
     Promoted,
@@ -78,6 +80,24 @@ def test_cleared_run_that_met_users_is_refused(landed: ModelStoreHook, admit: Ad
     with pytest.raises(AirflowFailException) as caught:
         admit(running=("digits-2",))
     assert cause(caught) is AlreadyReleasedError
+
+
+def test_a_run_id_is_used_once(landed: ModelStoreHook) -> None:
+    """Airflow forgets its runs, the record does not: a new run under an old id would write over its evidence."""
+    finish(landed, "refused", run_id="digits-2")
+    earlier = record(landed, "digits-2").events()[0].at
+    with pytest.raises(UserError, match="was used before"):
+        record(landed, "digits-2").require_own(earlier + timedelta(days=90))
+
+
+def test_a_cleared_run_keeps_its_id(landed: ModelStoreHook) -> None:
+    """Airflow made it before it wrote anything, whatever the clocks of two machines say."""
+    finish(landed, "refused", run_id="digits-2")
+    earlier = record(landed, "digits-2").events()[0].at
+    record(landed, "digits-2").require_own(earlier + timedelta(minutes=5))
+    record(landed, "digits-2").require_own(earlier - timedelta(days=1))
+    record(landed, "digits-2").require_own(None)
+    record(landed, "digits-2-2").require_own(earlier + timedelta(days=90))
 
 
 # --- the end ---
