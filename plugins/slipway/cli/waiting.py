@@ -104,7 +104,7 @@ def wait_for_release(
     told, after_end = Told(desk), 0
     for _ in looks(desk, deadline, f"the end of the release of {model}", f"slipway get {model} -w"):
         try:
-            document = desk.server.model(model)
+            document = desk.server.model_or_empty(model, desk.clock.now())
             run = read_run(desk, "model_release", release_id) if release_id else None
         except TransientError as error:
             told.say(f"no answer: {plain(error.in_short())}")
@@ -145,7 +145,7 @@ def wait_for_rollback(desk: Desk, model: str, run_id: str, started: datetime, de
     told, is_safe = Told(desk), False
     for _ in looks(desk, deadline, f"the end of the roll back of {model}", f"slipway get {model} -w"):
         try:
-            document = desk.server.model(model)
+            document = desk.server.model_or_empty(model, desk.clock.now())
             run = read_run(desk, "model_rollback", run_id)
         except TransientError as error:
             told.say(f"no answer: {plain(error.in_short())}")
