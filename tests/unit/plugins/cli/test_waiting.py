@@ -134,7 +134,9 @@ def test_a_release_that_is_not_admitted_says_why(server: FakeSlipway, call: Call
     assert "next:     slipway logs digits digits-3" in called.err
 
 
-def test_the_first_release_of_a_model_needs_no_record(server: FakeSlipway, call: Call, clock: FakeClock) -> None:
+def test_the_first_release_of_a_model_needs_no_record(
+    server: FakeSlipway, call: Call, clock: FakeClock
+) -> None:
     """Nothing is known of it before, nor right after its start."""
     del server.models["digits"]
     server.runs.clear()
