@@ -50,7 +50,7 @@ def require_available(desk: Desk, name: ActName, asked: Asked) -> None:
 
     if asked.model is None:
         return
-    document = desk.server.model(asked.model)
+    document = desk.server.model_or_empty(asked.model, desk.clock.now())
     now = document.open_release
     found = desk.server.version(asked.model, now.version) if now is not None else None
     view = found.view if found is not None else None

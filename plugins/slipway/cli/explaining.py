@@ -15,7 +15,7 @@ from include.model_release.read_model.release_view import ReleaseView, StepView
 from slipway.cli.output import table_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
-from slipway.cli.words import age, moment, span, styled
+from slipway.cli.words import age, counted, moment, span, styled
 
 _OUTCOMES = {
     "open": "is being released",
@@ -40,7 +40,10 @@ def explained(found: VersionDocuments, now: datetime, *, with_log: bool = False)
     if verdict:
         parts += [Text(), Text("The canary's verdict", style="bold"), Text("\n".join(verdict))]
     if view.evidence:
-        parts += [Text(), Text("Evidence", style="bold"), *(Text(plain(key)) for key in view.evidence)]
+        pages = [key for key in view.evidence if with_log or key.endswith(".html")]
+        others = len(view.evidence) - len(pages)
+        parts += [Text(), Text("Evidence", style="bold"), *(Text(plain(key)) for key in pages)]
+        parts += [Text(f"and {counted(others, 'more file')}: --log", style="dim")] if others else []
     if with_log:
         parts += [Text(), Text("Log", style="bold"), _log(view)]
     parts += [Text(), Text(_next(view))]
@@ -61,7 +64,8 @@ def _summary(line: VersionLine, now: datetime) -> Iterator[str]:
         yield plain(f"{approval.by} agreed before the {approval.before}, {moment(approval.at)}.")
     if line.candidate_requests is not None:
         errors = line.candidate_errors or 0
-        yield f"Users sent it {line.candidate_requests:,} requests in its canary; {errors:,} ended with an error."
+        sent = counted(line.candidate_requests, "request")
+        yield f"Users sent it {sent} in its canary; {errors:,} ended with an error."
     if line.rolled_back_by:
         yield plain(f"Rolled back by {line.rolled_back_by}.")
     if line.weight_0_at is not None:

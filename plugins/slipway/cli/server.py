@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -24,6 +25,10 @@ _BEING_MADE = "being made again"
 """What the server says where a model's document is lost and is folded anew."""
 _MADE_SOON = 5
 Document = TypeVar("Document", bound="Part")
+
+
+class NotKnownError(CommandError):
+    """There is no record of a model."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class Server:
     def model(self, name: str) -> ModelDocument:
         """Return what is known of a model.
 
-        :raises CommandError: there is no such model.
+        :raises NotKnownError: there is no record of it.
         """
         from include.model_release.read_model.documents import ModelDocument
 
@@ -72,12 +77,21 @@ class Server:
         try:
             return _parsed(ModelDocument, self._json(path), path)
         except NotThereError as error:
-            raise CommandError(
-                f"there is no model {name!r}",
-                expected="a model with a release file or a record",
+            raise NotKnownError(
+                f"there is no model {name!r}, or no version of it was ever released",
+                expected="a model with a record",
                 found=error.found,
-                remedy="slipway list",
+                remedy=f"slipway list; or slipway release {name} VERSION",
             ) from None
+
+    def model_or_empty(self, name: str, now: datetime) -> ModelDocument:
+        """Return what is known of a model; of one that was never released, a document without versions."""
+        from include.model_release.read_model.documents import ModelDocument
+
+        try:
+            return self.model(name)
+        except NotKnownError:
+            return ModelDocument(model=name, written_at=now)
 
     def version(self, model: str, version: int) -> VersionDocuments:
         """Return what is known of a version, and of its canary.

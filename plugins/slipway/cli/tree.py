@@ -44,10 +44,15 @@ def tree_of(
     if release is not None:
         _add_release(root, document, release, now)
     _add_versions(root, document, now, versions)
-    return Group(_head(document, now), Text(), root)
+    return Group(_head(document, now, release), Text(), root)
 
 
-def _head(document: ModelDocument, now: datetime) -> RenderableType:
+def _head(document: ModelDocument, now: datetime, shown: VersionDocuments | None) -> RenderableType:
+    release = document.open_release
+    watched = None if shown is None else _of_this(shown.live, release)
+    if release is not None and watched is not None and watched.weight_observed is not None:
+        # The watch's document is the newer one.
+        release = release.model_copy(update={"weight_observed": watched.weight_observed})
     live, since = document.live_version, age(document.live_since, now)
     return fields_of(
         {
@@ -57,7 +62,7 @@ def _head(document: ModelDocument, now: datetime) -> RenderableType:
             else f"version {live}" + (f", since {since}" if since else ""),
             "Promoted for": document.live_promoted_for,
             "Before": "" if document.previous_version is None else f"version {document.previous_version}",
-            "In flight": in_flight(document.open_release) or "nothing",
+            "In flight": in_flight(release) or "nothing",
             "Frozen": "; ".join(
                 f"by {one.by} until {moment(one.until)}: {one.reason}"
                 for one in document.freezes
@@ -81,7 +86,7 @@ def _add_release(root: Tree, document: ModelDocument, release: VersionDocuments,
     if line.reason and line.outcome != "open":
         branch.add(styled(line.outcome, line.reason))
     live = _of_this(release.live, view.open_now)
-    if view.open_now is not None:
+    if view.open_now is not None and view.open_now.weight_intended is not None:
         _add_revisions(branch, document, view.open_now, live)
     steps = branch.add(Text("steps"))
     for step in view.steps:
@@ -133,7 +138,7 @@ def _revision(
     agrees = intended == observed
     return Text.assemble(
         f"{role:<10}version {version:<5}",
-        f"set {percent(intended):<8}",
+        f"set {percent(intended)}".ljust(12),
         (f"observed {percent(observed)}", "" if agrees else "yellow"),
         (f"   {_sample(sample)}" if sample is not None else "", "dim"),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from slipway.registry.signing import SigningKey
     from slipway.registry.verification import Finding
 
+_ERRORS_ONLY = 40
 _AWS_NAMES = {
     "endpoint_url": "AWS_ENDPOINT_URL",
     "region": "AWS_DEFAULT_REGION",
@@ -74,7 +74,6 @@ def verify_published(desk: Desk, model: str, version: int, bucket: str, releases
     with tempfile.TemporaryDirectory(prefix="slipway-") as home:
         # The checker is written with Airflow's hooks; without this, importing them would write to a home of Airflow's.
         os.environ.setdefault("AIRFLOW_HOME", home)
-        logging.disable(logging.WARNING)
         return _verify(model, version, name, releases)
 
 
@@ -88,6 +87,8 @@ def _store_settings(desk: Desk) -> Mapping[str, str]:
 
 def _verify(model: str, version: int, bucket: str, releases: Path) -> Verified:
     try:
+        import structlog
+
         from slipway.hooks.s3_store import ModelStoreHook
         from slipway.registry.verification import verify_version
     except ImportError as error:
@@ -98,6 +99,8 @@ def _verify(model: str, version: int, bucket: str, releases: Path) -> Verified:
             found=str(error),
             remedy="run it in the project's environment: .venv/bin/slipway verify …",
         ) from None
+    # What Airflow's hooks tell of credentials is for a task's log.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_ERRORS_ONLY))
     # No connection of Airflow's: boto3 finds its credentials.
     store = ModelStoreHook(bucket, "")
     key = _key(model, releases)

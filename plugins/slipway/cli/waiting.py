@@ -54,11 +54,15 @@ class Run:
         return self.state in _FINAL_RUNS
 
 
-def read_run(desk: Desk, dag_id: str, run_id: str) -> Run:
-    """Return a run as it is now."""
+def read_run(desk: Desk, dag_id: str, run_id: str, *, asked: str = "") -> Run:
+    """Return a run as it is now.
+
+    :param asked: the reason that it was started with; a note that says no more is none.
+    """
     path = f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns/{quote(run_id, safe='')}"
     document = json.loads(desk.session.get(path))
-    return Run(str(document.get("state") or ""), plain(str(document.get("note") or "")))
+    note = str(document.get("note") or "").strip()
+    return Run(str(document.get("state") or ""), "" if note == asked.strip() else plain(note))
 
 
 def looks(desk: Desk, deadline: Deadline, what: str, remedy: str) -> Iterator[None]:
@@ -104,7 +108,7 @@ def wait_for_release(
     told, after_end = Told(desk), 0
     for _ in looks(desk, deadline, f"the end of the release of {model}", f"slipway get {model} -w"):
         try:
-            document = desk.server.model(model)
+            document = desk.server.model_or_empty(model, desk.clock.now())
             run = read_run(desk, "model_release", release_id) if release_id else None
         except TransientError as error:
             told.say(f"no answer: {plain(error.in_short())}")
@@ -137,29 +141,34 @@ def _line(document: ModelDocument, release_id: str, version: int | None) -> Vers
     return document.last
 
 
-def wait_for_rollback(desk: Desk, model: str, run_id: str, started: datetime, deadline: Deadline) -> None:
+def wait_for_rollback(
+    desk: Desk, model: str, run_id: str, started: datetime, deadline: Deadline, *, asked: str
+) -> None:
     """Wait until nobody reaches the version that was taken back, which is said, and then until the run is over.
 
+    :param asked: the reason that it was started with.
     :raises CommandError: the run failed.
     """
-    told, is_safe = Told(desk), False
+    told, is_safe, after_end = Told(desk), False, 0
     for _ in looks(desk, deadline, f"the end of the roll back of {model}", f"slipway get {model} -w"):
         try:
-            document = desk.server.model(model)
-            run = read_run(desk, "model_rollback", run_id)
+            document = desk.server.model_or_empty(model, desk.clock.now())
+            run = read_run(desk, "model_rollback", run_id, asked=asked)
         except TransientError as error:
             told.say(f"no answer: {plain(error.in_short())}")
             continue
-        line = None if is_safe else _taken_back(document, started)
-        if line is not None:
+        version = None if is_safe else _left_by_all(document, started)
+        if version is not None:
             is_safe = True
-            told.say(
-                f"0 % observed on version {line.version} at {moment(line.weight_0_at)}: no user meets it any more"
-            )
+            told.say(f"0 % observed on version {version}: no user meets it any more")
         elif not is_safe:
             told.say(plain(in_flight(document.open_release)) or "the roll back begins")
+        # The read model may be some seconds behind its run.
+        after_end += run.is_over
+        if not is_safe and 0 < after_end <= _LOOKS_AFTER_END:
+            continue
         if run.state == "success":
-            told.say(run.note or f"version {document.live_version} is live")
+            told.say(f"version {document.live_version} has all users" if document.live_version else "done")
             return
         if run.is_over:
             raise CommandError(
@@ -171,26 +180,28 @@ def wait_for_rollback(desk: Desk, model: str, run_id: str, started: datetime, de
             )
 
 
-def _taken_back(document: ModelDocument, started: datetime) -> VersionLine | None:
-    """Return the version whose weight 0 was observed since then."""
-    margin = timedelta(seconds=5)  # two clocks
-    since = (
-        line
-        for line in document.versions
-        if line.weight_0_at is not None and line.weight_0_at >= started - margin
-    )
-    return max(since, key=lambda line: line.weight_0_at or started, default=None)
+def _left_by_all(document: ModelDocument, started: datetime) -> int | None:
+    """Return the version on which weight 0 was observed since then; None: not yet."""
+    release = document.open_release
+    if release is not None and release.rolling_back and release.weight_observed == 0:
+        return release.version
+    since = started - timedelta(seconds=5)  # two clocks
+    left = (line for line in document.versions if line.weight_0_at is not None and line.weight_0_at >= since)
+    return next((line.version for line in left), None)
 
 
-def wait_for_run(desk: Desk, dag_id: str, run_id: str, deadline: Deadline, next_command: str) -> None:
+def wait_for_run(
+    desk: Desk, dag_id: str, run_id: str, deadline: Deadline, next_command: str, *, asked: str
+) -> None:
     """Wait until a run of a short workflow is over.
 
+    :param asked: the reason that it was started with.
     :raises CommandError: it failed; the error has what the run says of itself.
     """
     told = Told(desk)
     for _ in looks(desk, deadline, f"the end of the run {run_id}", next_command):
         try:
-            run = read_run(desk, dag_id, run_id)
+            run = read_run(desk, dag_id, run_id, asked=asked)
         except TransientError as error:
             told.say(f"no answer: {plain(error.in_short())}")
             continue

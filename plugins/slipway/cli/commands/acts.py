@@ -145,7 +145,7 @@ def rollback(
     limit, started = seconds_of(timeout), desk.clock.now()
     done = _act(desk, "rollback", model=model, version=to, reason=reason, newer=newer, emergency=emergency)
     if wait:
-        wait_for_rollback(desk, model, done.run_id, started, Deadline.after(started, limit))
+        wait_for_rollback(desk, model, done.run_id, started, Deadline.after(started, limit), asked=reason)
     _show(desk, "rollback", done, "" if wait else f"Next: slipway get {model} -w")
 
 
@@ -329,7 +329,8 @@ def _short(
     limit = seconds_of(timeout)
     done = _act(desk, name, model=model, **asked)
     if wait:
-        wait_for_run(desk, done.dag_id, done.run_id, Deadline.after(desk.clock.now(), limit), next_command)
+        deadline, reason = Deadline.after(desk.clock.now(), limit), str(asked.get("reason", ""))
+        wait_for_run(desk, done.dag_id, done.run_id, deadline, next_command, asked=reason)
     _show(desk, name, done, "" if wait else f"Next: {next_command}")
 
 

@@ -220,10 +220,10 @@ def test_a_model_that_is_not_there_names_the_next_command(call: Call, server: Fa
     called = call("get", "digots")
     assert (called.code, called.out) == (1, "")
     assert called.err == (
-        "Error: there is no model 'digots'\n"
-        "  expected: a model with a release file or a record\n"
+        "Error: there is no model 'digots', or no version of it was ever released\n"
+        "  expected: a model with a record\n"
         "  found:    404 Nothing is known of it.\n"
-        "  next:     slipway list\n"
+        "  next:     slipway list; or slipway release digots VERSION\n"
     )
 
 

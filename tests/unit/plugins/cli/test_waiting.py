@@ -132,3 +132,13 @@ def test_a_release_that_is_not_admitted_says_why(server: FakeSlipway, call: Call
     assert called.code == 1
     assert "found:    nothing has landed under incoming/digits/3/" in called.err
     assert "next:     slipway logs digits digits-3" in called.err
+
+
+def test_the_first_release_of_a_model_needs_no_record(
+    server: FakeSlipway, call: Call, clock: FakeClock
+) -> None:
+    """Nothing is known of it before, nor right after its start."""
+    del server.models["digits"]
+    server.runs.clear()
+    clock.then = [lambda: None, lambda: ending(server, "promoted")]
+    assert call("release", "digits", "3", "--wait").code == 0
