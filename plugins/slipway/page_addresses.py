@@ -6,15 +6,18 @@ Names come from XComs, from the object store and from forms: what cannot be a pa
 from __future__ import annotations
 
 import re
+from typing import Literal
 from urllib.parse import quote
 
 from include.model_release.errors import SlipwayError
 from include.model_release.identifiers import parse_version, validate_model_name
+from include.model_release.operations.layout import run_folder
 
 PREFIX = "/slipway"
 _NAME_LIMIT = 500
 # Of an evidence file: folders and names as the gates write them.
 _EVIDENCE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
+_FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,249}")
 _BASE_URL = re.compile(r"https?://[^\s\"'<>\\]+")
 
 
@@ -75,3 +78,13 @@ def evidence_page(model: object, version: object, name: object = "") -> str:
     if not isinstance(name, str) or len(name) > _NAME_LIMIT or not _EVIDENCE_NAME.fullmatch(name):
         return ""
     return f"{here}/{quote(name)}"
+
+
+def report_page(kind: Literal["gc", "revalidation"], run: str, name: str) -> str:
+    """Return the address of what a run of `repository_gc` or `model_revalidation` left; "" where there can be none.
+
+    :param name: below the run's folder, such as `models/MODEL.html`.
+    """
+    folder = run_folder(run)
+    is_name = len(name) <= _NAME_LIMIT and _EVIDENCE_NAME.fullmatch(name)
+    return f"{pages_url()}/reports/{kind}/{folder}/{name}" if is_name and _FOLDER.fullmatch(folder) else ""

@@ -48,6 +48,16 @@ def test_a_search_shows_what_it_finds_while_somebody_types(visit: Visitor) -> No
     expect(page.get_by_role("row", name="digits")).to_have_count(0)
 
 
+def test_what_needs_somebody_is_one_click_away(visit: Visitor) -> None:
+    """An approval is in the inbox; what is held or paused is on the page of its release."""
+    page = visit().go("/")
+    page.get_by_role("row", name="fraud-score").get_by_role("link", name="Needs you").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Approvals")
+    page.go_back()
+    page.get_by_role("row", name="search-ranker").get_by_role("link", name="Needs you").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("version 8")
+
+
 def test_the_overview_is_whole_without_scripts(visit: Visitor) -> None:
     """Search and choices are a form and links."""
     page = visit(scripts=False).go("/")

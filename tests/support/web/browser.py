@@ -108,4 +108,4 @@ def visitors(site: AirflowSite, browser: Browser) -> Iterator[Visitor]:
     wrong = [one for visit_ in visits for one in visit_.wrong]
     for one in visits:
         one.context.close()
-    assert wrong == []
+    assert wrong == [], wrong

@@ -151,7 +151,7 @@ def _beside(store: ModelStoreHook, now: datetime) -> None:
     """Write freezes, a finding and what was done after the release day."""
     for model, by, days, reason in (
         ("search-ranker", "olga", 2, "the sale of the year"),
-        (None, "ops", 0.2, "network maintenance, with a reason that is <b>not</b> markup"),
+        (None, "ops", 0.2, "network maintenance in rack <4>"),
     ):
         key, content = freeze(
             model, who=by, now=now, until=now + timedelta(days=days), reason=reason, run_id=f"{by}-{days}"

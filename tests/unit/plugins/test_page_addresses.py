@@ -14,6 +14,7 @@ from slipway.page_addresses import (
     model_page,
     overview_page,
     release_page,
+    report_page,
 )
 
 
@@ -64,6 +65,26 @@ def test_without_an_address_a_page_is_a_path(monkeypatch: pytest.MonkeyPatch, ba
 def test_hostile_names_make_no_link(model: object, version: object, name: object) -> None:
     """What cannot be the name of a page is not turned into an address."""
     assert evidence_page(model, version, name) == ""
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "path"),
+    [
+        (
+            "scheduled__2026-01-02T00:00:00+00:00",
+            "page.html",
+            "/scheduled__2026-01-02T00-00-00-00-00/page.html",
+        ),
+        ("run-1", "models/digits.html", "/run-1/models/digits.html"),
+        ("..", "page.html", ""),
+        ("run-1", "../page.html", ""),
+        ("run-1", "", ""),
+    ],
+)
+def test_what_a_later_check_left_has_a_page(run: str, name: str, path: str) -> None:
+    """By the run's folder, as it is written; a hostile name makes no link."""
+    found = report_page("revalidation", run, name)
+    assert found.endswith(f"/slipway/reports/revalidation{path}") if path else found == ""
 
 
 def test_the_module_is_cheap_to_import() -> None:

@@ -47,9 +47,10 @@ def require_token(secret: str, person_id: str, token: str) -> str:
     return nonce
 
 
-def require_same_site(request: Request) -> None:
+def require_same_site(request: Request, base_url: str) -> None:
     """Let pass what a page of this host asks for.
 
+    :param base_url: Airflow's own address as its configuration has it; "": none. A proxy may give us another host.
     :raises CrossSiteError: another site's page asks, or it is not told whose does.
     """
     fetch_site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
@@ -58,7 +59,8 @@ def require_same_site(request: Request) -> None:
     if fetch_site is not None and fetch_site != "same-origin":
         raise CrossSiteError("The request comes from another site's page.")
     # A proxy may end TLS before us: the scheme is not compared.
-    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+    own = {request.headers.get("host", "").lower(), urlsplit(base_url).netloc.lower()} - {""}
+    if origin is not None and urlsplit(origin).netloc.lower() not in own:
         raise CrossSiteError("The request comes from another site's page.")
 
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated
 from urllib.parse import quote
 
+from airflow.configuration import conf
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.requests import ClientDisconnect
@@ -41,7 +42,7 @@ async def act(request: Request, name: str, user: SignedIn, api: Api) -> Response
     if name not in ACT_NAMES:
         return problem(request, 404, "There is no such act.")
     try:
-        require_same_site(request)
+        require_same_site(request, conf.get("api", "base_url", fallback=""))
         async with asyncio.timeout(BODY_LIMIT_S):
             fields = await read_fields(request)
         nonce = require_token(api.secret, str(user.get_id()), fields.pop(TOKEN_FIELD, ""))

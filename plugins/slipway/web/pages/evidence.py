@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.identifiers import parse_version, validate_model_name
-from include.model_release.operations.layout import gc_prefix, revalidation_prefix
+from include.model_release.operations.layout import gc_prefix, revalidation_prefix, run_folder
 from slipway.hooks.s3_listing import StoredObject
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.web.rendering import render
@@ -97,7 +97,7 @@ def evidence(sources: Read, model: str, version: str, name: str) -> Response:
 def report(sources: Read, kind: str, run: str, name: str) -> Response:
     """Serve what a run of `repository_gc` (`gc`) or of `model_revalidation` (`revalidation`) left."""
     prefix = _KINDS.get(kind)
-    if prefix is None:
+    if prefix is None or not _is_name(run_folder(run)):
         raise HTTPException(404, "There are no reports of this kind.")
     return _served(sources.store, prefix(run), name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
@@ -13,6 +14,8 @@ from slipway.web.rendering import render
 from slipway.web.sources import Read
 
 router = APIRouter()
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,18}")
 
 
 @router.get("/runs/{dag_id}/{run_id:path}")
@@ -36,7 +39,9 @@ def place_of(models: Mapping[str, ModelDocument | Unreadable], run_id: str) -> s
     model = max(named, key=len)
     number, _, _ = run_id.removeprefix(model).removeprefix("-").partition("-")
     document = models[model]
-    is_known = isinstance(document, ModelDocument) and any(
+    # What a model's document does not tell yet, the release's own page does.
+    is_known = isinstance(document, Unreadable) or any(
         str(one.version) == number for one in document.versions
     )
-    return f"/models/{quote(model)}" + (f"/versions/{number}" if is_known else "")
+    has_version = is_known and _NUMBER.fullmatch(number) is not None
+    return f"/models/{quote(model)}" + (f"/versions/{number}" if has_version else "")

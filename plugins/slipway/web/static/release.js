@@ -30,6 +30,7 @@ async function ask(address, headers) {
 
 async function look() {
   window.clearTimeout(timer);
+  if (release.dataset.pulse === undefined) return;
   let isOver = false;
   if (!document.hidden) {
     try {
@@ -49,7 +50,8 @@ async function look() {
       tellStale();
     }
   }
-  if (!isOver) timer = window.setTimeout(look, Math.min(SLOWEST_MS, EVERY_MS * 2 ** Math.min(failures, 4)));
+  if (isOver) delete release.dataset.pulse; // nothing will change: nobody asks any more
+  else timer = window.setTimeout(look, Math.min(SLOWEST_MS, EVERY_MS * 2 ** Math.min(failures, 4)));
 }
 
 async function refresh() {
