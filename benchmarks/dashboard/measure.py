@@ -1,4 +1,4 @@
-"""`dashboard_p95_ms`: how soon the overview and the page of a model are there, with 100 models of 50 versions each.
+"""`dashboard_p95_ms`: how soon the overview and a model's document are there, with 100 models of 50 versions each.
 
 The store is benchmarks/dashboard/store.py, the pages come from benchmarks/dashboard/server.py, each in a process of its
 own. Asked is one page after another, over one connection: the overview, then a model that was not asked for before.
@@ -30,12 +30,12 @@ def measure() -> Figure:
         server([sys.executable, "-m", "benchmarks.dashboard.server", endpoint, BUCKET]) as address,
         httpx.Client(base_url=address, timeout=_LIMIT_S) as client,
     ):
-        first_ms = _took_ms(client, "/", model_name(0))
+        first_ms = _first_ms(client)
         overview, model = [], []
         for number in range(ROUNDS):
             name = model_name(number % MODELS)
             overview.append(_took_ms(client, "/", name))
-            model.append(_took_ms(client, f"/models/{name}", name))
+            model.append(_took_ms(client, f"/api/models/{name}", name))
     worst = {"overview": percentile(overview, 0.95), "model": percentile(model, 0.95)}
     told = ", ".join(f"{page} {value:.0f} ms" for page, value in worst.items())
     note = (
@@ -48,6 +48,16 @@ def measure() -> Figure:
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the smallest value that so large a share of the values does not exceed."""
     return sorted(values)[math.ceil(share * len(values)) - 1]
+
+
+def _first_ms(client: httpx.Client) -> float:
+    """Return how long the first overview took, loaded again while it says that nothing is known yet."""
+    began = time.perf_counter()
+    while client.get("/").status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        if time.perf_counter() - began > _LIMIT_S:
+            raise MeasureError(f"no overview came within {_LIMIT_S:.0f} s")
+    _took_ms(client, "/", model_name(0))
+    return (time.perf_counter() - began) * 1000
 
 
 def _took_ms(client: httpx.Client, path: str, expected: str) -> float:

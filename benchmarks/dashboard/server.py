@@ -8,13 +8,16 @@ It prints its port and serves until it is ended. How long Airflow takes to see w
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sys
+from pathlib import Path
 
 from fastapi import Request
 
 from benchmarks.publishing.process import airflow
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.settings import LOOPBACK, PROJECT_ROOT
+from include.sandbox.services.airflow import database_template
 
 
 def main() -> None:
@@ -24,11 +27,16 @@ def main() -> None:
     said = os.dup(1)
     os.dup2(2, 1)  # Airflow writes its log where the port is expected
     with airflow(endpoint):
+        # A model's page asks Airflow what the person may do.
+        template = database_template(PROJECT_ROOT / ".sandbox")
+        shutil.copyfile(template, Path(os.environ["AIRFLOW_HOME"]) / "airflow.db")
         import uvicorn
+        from airflow.api_fastapi.app import create_auth_manager
         from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
         from slipway.web.access import may_read, signed_in
         from slipway.web.app import make_app
 
+        create_auth_manager().init()
         user = SimpleAuthManagerUser(username="ada", role="admin")
 
         def ada(request: Request) -> SimpleAuthManagerUser:
