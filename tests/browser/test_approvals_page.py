@@ -47,6 +47,10 @@ def test_a_question_is_declined_with_a_reason_and_is_gone(
     page.get_by_text("Validation on the golden set").last.click()
     expect(page.frame_locator("iframe").get_by_text("Accuracy 98.75 %")).to_be_visible()
     assert visit.width_over() == 0
+    page.locator("iframe").evaluate("frame => { frame.kept = true }")
+    with page.expect_response(lambda answer: answer.url.endswith("/slipway/approvals")):
+        pass
+    assert page.locator("iframe").evaluate("frame => frame.kept"), "who reads a report goes on reading"
     page.get_by_role("button", name="Decline", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Decline").click()

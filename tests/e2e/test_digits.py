@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from include.model_release.bucket_layout import live_key, model_view_key
+from include.model_release.read_model.documents import ModelDocument
+from include.model_release.read_model.live import LiveDocument
+from include.model_release.read_model.model_fold import version_line
 from include.sandbox.demo.chapters import answering_at_the_end
 from include.sandbox.demo.counts import CandidateSpan
-from tests.support.e2e.running_sandbox import Ended
+from tests.support.e2e.running_sandbox import Ended, RunningSandbox
 from tests.support.e2e.stories import BAD_MESSAGES, DigitsStory
 
 GATES = ["convert", "publish", "stage", "validate", "benchmark", "canary"]
@@ -129,3 +133,17 @@ def test_a_person_goes_back_to_an_earlier_version(digits: DigitsStory) -> None:
     assert digits.by_hand_service.alone(digits.by_hand_service.latest_ready)
     assert set(answering_at_the_end(digits.by_hand_traffic)) == {"1"}
     assert digits.by_hand_traffic.failures == []
+
+
+def test_documents_for_pages_tell_what_the_records_tell(digits: DigitsStory, sandbox: RunningSandbox) -> None:
+    """Nobody has asked for a page: the releases themselves have written what their records fold to."""
+    assert digits.by_hand.state == "success"
+    document = ModelDocument.from_bytes(sandbox.read(model_view_key("digits")), "the document")
+    lines = {version: version_line(sandbox.events("digits", version)) for version in (1, 2, 3)}
+    assert {line.version: line for line in document.versions} == lines
+    assert (document.live_version, document.previous_version) == (1, 2)
+    assert document.open_release is None
+    live = LiveDocument.from_bytes(sandbox.read(live_key("digits")), "the live document")
+    assert (live.version, live.decision) == (3, "roll_back")
+    assert live.weight_observed == 0
+    assert {window.weight for window in live.windows} >= {20}

@@ -122,7 +122,9 @@ def _release(now: Situation) -> Availability:
     if version == live:
         return Refused(f"Version {version} is live.", again)
     if line.standing == "promoted" and live is not None and version < live:
-        return Refused(f"Version {version} was live before.", f"slipway rollback {now.model} --to {version}")
+        return Refused(
+            f"Version {version} was live before.", f'slipway rollback {now.model} --to {version} --reason "…"'
+        )
     if line.standing:
         told = "promoted" if line.standing == "promoted" else "rolled back"
         return Refused(f"Users have met version {version} before: it was {told}.", again)
@@ -266,7 +268,8 @@ def _freeze(now: Situation) -> Availability:
 def _thaw(now: Situation) -> Availability:
     if now.freezes is not None and not now.freezes:
         return Refused(
-            f"There is no freeze of {now.model}.", f'slipway freeze {now.model} --until … --reason "…"'
+            f"There is no freeze of {now.model}.",
+            f'slipway freeze --model {now.model} --until … --reason "…"',
         )
     return Available()
 
@@ -279,7 +282,7 @@ def _override(now: Situation) -> Availability:
     if own is not None:
         return Refused(
             "You have written this freeze: another person must override it.",
-            f'slipway thaw {now.model} --reason "…"',
+            f'slipway thaw --model {now.model} --reason "…"',
         )
     return Available()
 

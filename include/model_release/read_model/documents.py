@@ -146,7 +146,8 @@ class OpenRelease(Part):
     before the first. `verdict` is the status of the judge's last verdict. `held` says what the next raise waits for,
     `paused` why a person wants the canary to stay at its weight, `waits_for_approval` before what a person is asked
     (`canary`, `promotion`); each is "" where there is nothing of it. `is_rollback` tells that a person's rollback of
-    the version is under way, to `stable_version`.
+    the version is under way, to `stable_version`. `held_since`, `paused_since` and `waits_since` are when that began,
+    as far as it is known; `held_until` is when what holds it ends by itself at the earliest.
     """
 
     version: Version
@@ -161,6 +162,10 @@ class OpenRelease(Part):
     held: Line = ""
     paused: Line = ""
     waits_for_approval: Line = ""
+    held_since: UtcTime | None = None
+    held_until: UtcTime | None = None
+    paused_since: UtcTime | None = None
+    waits_since: UtcTime | None = None
     triggered_by: Line = ""
     stable_version: Version | None = None
     rolling_back: bool = False

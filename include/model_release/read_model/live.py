@@ -88,7 +88,8 @@ class LiveDocument(ReadModelDocument):
     step has been watched of `step_bake_s`, and at most `max_bake_s` while the judge cannot tell. `next_decision_at` is
     when the step can end at the earliest; None: it has no end, because it is held or paused, or it has ended.
     `decision` is what the watch has decided at the end of the step, "" before. `held` tells that it only watches while
-    a person thinks or a raise is held. `windows` are the last ones, oldest first.
+    a person thinks or a raise is held. `paused_since` and `held_since` are when the watch first saw that. `windows`
+    are the last ones, oldest first.
     """
 
     called: ClassVar[str] = "live document of a canary"
@@ -109,7 +110,9 @@ class LiveDocument(ReadModelDocument):
     next_decision_at: UtcTime | None = None
     exposure: ExposureUsed = ExposureUsed()
     paused: Line = ""
+    paused_since: UtcTime | None = None
     held: bool = False
+    held_since: UtcTime | None = None
     decision: Line = ""
     verdict: Line = ""
     reason: Line = ""

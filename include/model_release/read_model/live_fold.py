@@ -52,13 +52,23 @@ class Watched:
 
 
 def live_document(
-    watched: Watched, plan: CanaryPlan, windows: Sequence[LiveWindow], *, at: datetime
+    watched: Watched,
+    plan: CanaryPlan,
+    new: Sequence[LiveWindow],
+    *,
+    at: datetime,
+    before: LiveDocument | None = None,
 ) -> LiveDocument:
     """Return the document of a canary.
 
-    :param windows: those that were judged, oldest first; the last ones are kept.
+    :param new: the windows that were judged since `before` was made, oldest first.
     :param at: now.
+    :param before: the document until now; another release's counts for nothing.
     """
+    about = (watched.model, watched.version, watched.release_id)
+    if before is not None and (before.model, before.version, before.release_id) != about:
+        before = None
+    windows = [*(() if before is None else before.windows), *new]
     step, verdict = plan.steps[watched.step], watched.verdict
     seen = verdict.statistics.canary
     has_end = not (watched.held or watched.paused or watched.decision)
@@ -84,7 +94,9 @@ def live_document(
             max_errors=plan.exposure.max_errors,
         ),
         paused=cut(watched.paused),
+        paused_since=_since(watched.paused, None if before is None else before.paused_since, at),
         held=watched.held,
+        held_since=_since(watched.held, None if before is None else before.held_since, at),
         decision=watched.decision,
         verdict=verdict.status,
         reason=cut(verdict.reason),
@@ -127,6 +139,11 @@ def error_interval(errors: int, requests: int) -> tuple[float, float]:
     low = betaincinv(errors, requests - errors + 1, tail) if errors else 0.0
     high = betaincinv(errors + 1, requests - errors, 1 - tail) if errors < requests else 1.0
     return 100.0 * float(low), 100.0 * float(high)
+
+
+def _since(lasts: object, known: datetime | None, at: datetime) -> datetime | None:
+    """Return since when something lasts; None: it does not."""
+    return (known or at) if lasts else None
 
 
 def _sample(sample: Sample) -> LiveSample:

@@ -23,7 +23,7 @@ def with_live(document: ModelDocument, live: LiveDocument | None, now: datetime)
         return document
     changes: dict[str, object] = {}
     if now - live.written_at < _TOLD_FOR and stands.stage in ("canary", "hold"):
-        changes["paused"] = live.paused
+        changes |= {"paused": live.paused, "paused_since": live.paused_since}
     if stands.updated_at is None or live.written_at > stands.updated_at:
         changes |= {
             "step": live.step,

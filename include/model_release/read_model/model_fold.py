@@ -34,12 +34,13 @@ from include.model_release.read_model.documents import (
 from include.model_release.read_model.stored import cut
 from include.model_release.record.events import Event
 from include.model_release.record.fold import fold
-from include.model_release.record.kinds import ReleaseStarted, WindowJudged
+from include.model_release.record.kinds import RaiseHeld, ReleaseStarted, WeightIntended, WindowJudged
 from include.model_release.record.state import ReleaseState, Stage
 
 # More than a version has in practice; of more the last ones are kept.
 _GATES, _APPROVALS, _MARKS, _WEIGHTS = 100, 100, 100, 100
 _ASKED_IN = {"approve": "canary", "approve_promotion": "promotion"}
+_ADMITTED = Stage("admit", "passed", None)
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,13 @@ def open_release(events: Sequence[Event]) -> OpenRelease | None:
     if started is None or state.outcome != "open":
         return None
     weights = () if state.required is None else state.required.weights[:_WEIGHTS]
-    here = next((stage.name for stage in reversed(state.stages) if stage.outcome == "running"), "")
+    running = [stage for stage in state.stages if stage.outcome == "running"]
+    asked = next((stage for stage in running if stage.name in _ASKED_IN), None)
+    held = held_by(events, state)
     return OpenRelease(
         version=state.version,
         release_id=cut(state.release_id),
-        stage=cut(here or (state.stages[-1].name if state.stages else "admit")),
+        stage=cut((running or [*state.stages] or [_ADMITTED])[-1].name),
         step=weights.index(state.intended_weight) + 1 if state.intended_weight in weights else 0,
         steps=len(weights),
         weights=weights,
@@ -126,7 +129,10 @@ def open_release(events: Sequence[Event]) -> OpenRelease | None:
         weight_observed=state.weight,
         verdict=last_status(events, state.release_id),
         held=cut(state.held),
-        waits_for_approval=next((_ASKED_IN[one] for one in _running(state) if one in _ASKED_IN), ""),
+        held_since=held[0].at if held else None,
+        held_until=held[-1].data.until if held and isinstance(held[-1].data, RaiseHeld) else None,
+        waits_for_approval="" if asked is None else _ASKED_IN[asked.name],
+        waits_since=None if asked is None else asked.started_at,
         triggered_by=cut(state.triggered_by),
         stable_version=version_of(state.model, state.stable_storage_uri),
         rolling_back=state.rolling_back,
@@ -249,6 +255,17 @@ def last_status(events: Iterable[Event], release_id: str) -> str:
     return cut(status) if isinstance(status, str) else ""
 
 
+def held_by(events: Iterable[Event], state: ReleaseState) -> list[Event]:
+    """Return the events that tell what holds the next raise, in their order; none where nothing does."""
+    held: list[Event] = []
+    for event in sorted(events, key=lambda event: event.seq):
+        if event.release_id == state.release_id and isinstance(event.data, WeightIntended | ReleaseStarted):
+            held = []
+        elif event.release_id == state.release_id and isinstance(event.data, RaiseHeld):
+            held.append(event)
+    return held if state.held else []
+
+
 def _kept(lines: Sequence[VersionLine], history: LiveHistory) -> list[VersionLine]:
     """Return the lines that a document holds, of those that are newest first."""
     needed = (history.live, history.before)
@@ -263,10 +280,6 @@ def _gate(stage: Stage) -> GateLine:
         seconds=stage.seconds,
         started_at=stage.started_at,
     )
-
-
-def _running(state: ReleaseState) -> list[str]:
-    return [stage.name for stage in state.stages if stage.outcome == "running"]
 
 
 def _count(value: int | None) -> int | None:

@@ -175,11 +175,13 @@ class Catalogue:
 
     def _make_again(self, model: str, etag: str) -> None:
         """Have a document made again; what is known of the model is shown meanwhile."""
+        is_made_again = self._repairs.want(model)
         with self._lock:
             held = self._held.get(model)
-            known = Unreadable(model, _MADE_AGAIN) if held is None else held.document
-            self._held[model] = _Held(etag, known)
-        self._repairs.want(model)
+            if held is not None:
+                held.etag = etag
+            elif is_made_again:
+                self._held[model] = _Held(etag, Unreadable(model, _MADE_AGAIN))
 
     def _take(self, model: str, etag: str, document: ModelDocument) -> None:
         """Hold a document that was read, with what is known already of records beyond it."""

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from include.model_release.bucket_layout import live_key
 from include.model_release.canary.verdict import Verdict
 from include.model_release.errors import SlipwayError
-from include.model_release.read_model.live import WINDOWS_LIMIT, LiveWindow
+from include.model_release.read_model.live import WINDOWS_LIMIT, LiveDocument
 from include.model_release.read_model.live_fold import Watched, live_document, live_window
 from include.model_release.spec.rollout.plan import CanaryPlan
 from slipway.blocking_calls import BlockingCalls
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 LIMIT_S = 5.0
 """How long one write is waited for before the next one."""
+_LAST_TRIES, _PAUSE_S = 30, 2.0
+"""The end of a step, after which no window comes, is tried to be written so often, with a pause between."""
 
 Judged = tuple[Verdict, datetime]
 # asyncio forgets a task that nobody holds; the last document of a step is written after its watch has ended.
@@ -34,13 +36,15 @@ _writing: set[asyncio.Task[None]] = set()
 class LiveObject:
     """The document of one canary in the store. It blocks.
 
-    The windows of the steps before, or of a watch that was broken off, are taken over from the document that is there.
+    What the steps before, or a watch that was broken off, have told is taken over from the document that is there.
     """
 
     def __init__(self, store: ModelStoreHook, plan: CanaryPlan) -> None:
         self._store = store
         self._plan = plan
-        self._windows: list[LiveWindow] | None = None
+        self._before: LiveDocument | None = None
+        self._is_read = False
+        self._last_at: datetime | None = None
 
     def write(self, watched: Watched, judged: list[Judged], at: datetime) -> None:
         """Write the document.
@@ -48,18 +52,14 @@ class LiveObject:
         :param judged: the windows that were judged since the last write.
         :raises SlipwayError: the store does not take it.
         """
-        if self._windows is None:
-            self._windows = self._earlier(watched)
-        new = [live_window(verdict, seen_at) for verdict, seen_at in judged]
-        self._windows = [*self._windows, *new][-WINDOWS_LIMIT:]
-        document = live_document(watched, self._plan, self._windows, at=at)
+        if not self._is_read:
+            self._before, self._is_read = read_live(self._store, watched.model), True
+        # A write that was given up may have ended all the same: its windows come a second time.
+        new = [one for one in judged if self._last_at is None or one[1] > self._last_at]
+        windows = [live_window(verdict, seen_at) for verdict, seen_at in new]
+        document = live_document(watched, self._plan, windows, at=at, before=self._before)
         self._store.write(live_key(watched.model), document.to_bytes(), content_type="application/json")
-
-    def _earlier(self, watched: Watched) -> list[LiveWindow]:
-        known = read_live(self._store, watched.model)
-        if known is None or (known.version, known.release_id) != (watched.version, watched.release_id):
-            return []
-        return list(known.windows)
+        self._before, self._last_at = document, new[-1][1] if new else self._last_at
 
 
 class LiveTeller:
@@ -89,17 +89,30 @@ class LiveTeller:
             self._task.add_done_callback(_writing.discard)
 
     async def _write_newest(self) -> None:
+        tries_left = _LAST_TRIES
         while (newest := self._newest) is not None:
-            watched, at = newest
-            judged, self._newest = list(self._judged), None
-            self._judged.clear()
-            try:
-                await self._calls.run(lambda: self._object.write(watched, judged, at))  # noqa: B023  it is awaited
-            except Exception as error:  # pages are behind, and nothing else comes of it
-                self._judged.extendleft(reversed(judged[len(self._judged) - WINDOWS_LIMIT :]))
-                told = error.in_short() if isinstance(error, SlipwayError) else type(error).__name__
-                if told != self._told:
-                    log.info("pages show an older state of this canary: %s", told)
-                self._told = told
+            judged = list(self._judged)
+            if await self._is_written(newest, judged):
+                written = {id(one) for one in judged}
+                left = [one for one in self._judged if id(one) not in written]
+                self._judged = deque(left, maxlen=WINDOWS_LIMIT)
+                if self._newest is newest:
+                    self._newest = None
+            elif not newest[0].decision or not tries_left:
                 return  # the next window tries again
-            self._told = ""
+            else:
+                tries_left -= 1
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _is_written(self, newest: tuple[Watched, datetime], judged: list[Judged]) -> bool:
+        """Write, and return whether it was; what keeps it from that is logged once."""
+        try:
+            await self._calls.run(lambda: self._object.write(newest[0], judged, newest[1]))
+        except Exception as error:  # pages are behind, and nothing else comes of it
+            told = error.in_short() if isinstance(error, SlipwayError) else type(error).__name__
+            if told != self._told:
+                log.info("pages show an older state of this canary: %s", told)
+            self._told = told
+            return False
+        self._told = ""
+        return True

@@ -20,6 +20,7 @@ from include.model_release.operations.pins import Pin, pin_key
 from include.model_release.read_model.documents import ModelDocument
 from include.model_release.record.kinds import EventData, VersionRejected
 from tests.support.cluster.emulator import wait_until
+from tests.support.read_model.asking import asked
 from tests.support.read_model.histories import at, begun, promoted, record_of, rolled_back
 from tests.support.store.interleaving import Killed, MortalStore, Turns
 
@@ -68,13 +69,13 @@ def test_a_document_is_made_from_the_records_and_kept_current(store: ModelStoreH
 def test_pages_see_what_the_records_tell_without_a_document(store: ModelStoreHook) -> None:
     """A model whose document is lost is shown from its records, and its document is written again."""
     seed(store)
-    model = ReadModel(store).model("digits")
+    model = asked(lambda: ReadModel(store).model("digits"))
     assert model.live_version == 1
     assert stored(store).versions == model.versions
-    view = ReadModel(store).release("digits", 2)
+    view = asked(lambda: ReadModel(store).release("digits", 2))
     assert view.line.outcome == "rolled_back"
     assert [step.state for step in view.steps if step.weight] == ["failed", "skipped"]
-    assert ReadModel(store).live("digits") is None
+    assert asked(lambda: ReadModel(store).live("digits")) is None
 
 
 def test_what_is_lost_damaged_or_of_another_format_is_made_again(store: ModelStoreHook) -> None:
@@ -88,7 +89,8 @@ def test_what_is_lost_damaged_or_of_another_format_is_made_again(store: ModelSto
         b" " * (17 << 20),
     ):
         store.write(key, content)
-        assert ReadModel(store).models()["digits"] is not None
+        reader = ReadModel(store)
+        assert "digits" in asked(reader.models)
         wait_until(lambda: is_current(store), "a good document lies there", 30)
 
 
@@ -111,7 +113,8 @@ def test_a_document_that_is_behind_is_noticed_where_somebody_looks(store: ModelS
     for event in record_of("digits", 3, more, begins_at=at(130), release_id="digits-3", first_seq=7):
         store.write_once(event.key, event.to_bytes())
     write(store, 4, begun("digits", 4, 3), begins_at=at(150))
-    model = ReadModel(store).model("digits")
+    reader = ReadModel(store)
+    model = asked(lambda: reader.model("digits"))
     assert (model.live_version, model.versions[0].version) == (3, 4)
     assert model.open_release is not None
     assert model.open_release.version == 4
@@ -181,8 +184,8 @@ def test_who_may_only_read_shows_what_the_records_tell(store: ModelStoreHook) ->
     seed(store)
     store.client.meta.events.register("before-call.s3.PutObject", _refuse)
     reader = ReadModel(store)
-    assert reader.model("digits").live_version == 1
-    wait_until(lambda: isinstance(reader.models().get("digits"), ModelDocument), "it is shown", 30)
+    assert asked(lambda: reader.model("digits")).live_version == 1
+    wait_until(lambda: isinstance(asked(reader.models).get("digits"), ModelDocument), "it is shown", 30)
     assert store.entries("views/") == []
 
 
@@ -192,10 +195,10 @@ def test_a_model_or_a_version_without_a_record_is_told(store: ModelStoreHook) ->
     reader = ReadModel(store)
     for ask in (lambda: reader.model("digit"), lambda: reader.model("../etc"), lambda: reader.live("A b")):
         with pytest.raises(UnknownModelError):
-            ask()
+            asked(ask)
     with pytest.raises(InputMissingError):
-        reader.release("digits", 9)
-    assert set(reader.models()) == {"digits"}
+        asked(lambda: reader.release("digits", 9))
+    assert set(asked(reader.models)) == {"digits"}
 
 
 def test_a_folder_without_versions_is_no_model(store: ModelStoreHook) -> None:
@@ -206,7 +209,10 @@ def test_a_folder_without_versions_is_no_model(store: ModelStoreHook) -> None:
     store.write("records/stray.json", b"")
     store.write("views/models/no model.json", b"")
     reader = ReadModel(store)
-    wait_until(lambda: set(reader.models()) == {"digits"}, "only the model is shown", 30)
+    wait_until(lambda: set(asked(reader.models)) == {"digits"}, "only the model is shown", 30)
+    catalogue = Catalogue(store)
+    wait_until(lambda: set(catalogue.refresh().models) == {"digits"}, "only the model is held", 30)
+    assert all(set(catalogue.refresh().models) == {"digits"} for _ in range(5))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from include.model_release.canary.totals import Totals
 from include.model_release.metrics.samples import Sample, Window
 from include.model_release.read_model.live_fold import Watched
 from include.model_release.spec.rollout.plan import CanaryPlan, RolloutStep
+from tests.support.read_model.asking import asked
 from tests.support.read_model.histories import at
 
 PLAN = CanaryPlan((RolloutStep(weight=5, bake_s=60), RolloutStep(weight=50, bake_s=60)))
@@ -34,12 +35,12 @@ def test_windows_of_earlier_watches_are_kept(store: ModelStoreHook) -> None:
     first.write(told, [(told.verdict, at(0)), (told.verdict, at(1))], at(1))
     first.write(told, [], at(2))
     LiveObject(store, PLAN).write(replace(told, step=1), [(told.verdict, at(3))], at(3))
-    document = ReadModel(store).live("digits")
+    document = asked(lambda: ReadModel(store).live("digits"))
     assert document is not None
     assert [window.at for window in document.windows] == [at(0), at(1), at(3)]
     assert (document.step, document.written_at) == (2, at(3))
     LiveObject(store, PLAN).write(replace(told, release_id="digits-3-2"), [(told.verdict, at(9))], at(9))
-    again = ReadModel(store).live("digits")
+    again = asked(lambda: ReadModel(store).live("digits"))
     assert again is not None
     assert len(again.windows) == 1
 
@@ -47,7 +48,19 @@ def test_windows_of_earlier_watches_are_kept(store: ModelStoreHook) -> None:
 def test_what_somebody_else_has_put_there_is_written_over(store: ModelStoreHook) -> None:
     """It is for pages alone: a document that cannot be read is no document."""
     store.write(live_key("digits"), b"{")
-    assert ReadModel(store).live("digits") is None
+    assert asked(lambda: ReadModel(store).live("digits")) is None
     told = watched()
     LiveObject(store, PLAN).write(told, [(told.verdict, at(0))], at(0))
-    assert ReadModel(store).live("digits") is not None
+    assert asked(lambda: ReadModel(store).live("digits")) is not None
+
+
+def test_a_write_that_was_given_up_and_ended_all_the_same_tells_no_window_twice(
+    store: ModelStoreHook,
+) -> None:
+    """The watch tells its windows again, since it does not know what became of them."""
+    told, one = watched(), LiveObject(store, PLAN)
+    one.write(told, [(told.verdict, at(0)), (told.verdict, at(1))], at(1))
+    one.write(told, [(told.verdict, at(0)), (told.verdict, at(1)), (told.verdict, at(2))], at(2))
+    document = asked(lambda: ReadModel(store).live("digits"))
+    assert document is not None
+    assert [window.at for window in document.windows] == [at(0), at(1), at(2)]

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 from airflow.sdk import BaseHook
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.read_model.live_reader import read_live
 from slipway.release_run import ReleaseRun
 from slipway.traffic.checkpoint import WatchState
 from slipway.traffic.step_watcher import StepWatch
@@ -189,8 +191,19 @@ async def test_good_version_outlives_a_dependency_that_hangs(
         assert stage.candidate_share() == WEIGHT
         assert "canary_ended" not in guard.told()
         assert_watched(canary)
+        await until(lambda: is_shown(canary, "advance"), "pages are told of every window and of the end", 30)
     finally:
         guard.kill()
+
+
+def is_shown(canary: Canary, decision: str) -> bool:
+    """Return whether the document for pages has every window that was judged, and how the step ended."""
+    document = read_live(ModelStoreHook("slipway"), canary.trigger.release["model"])
+    if document is None or document.decision != decision:
+        return False
+    assert document.release_id == canary.trigger.release["release_id"]
+    assert document.weight_observed == WEIGHT
+    return [one.status for one in document.windows] == [one["status"] for one in canary.windows]
 
 
 @pytest.mark.parametrize("stall_s", STALLS_S)

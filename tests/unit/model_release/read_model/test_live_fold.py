@@ -80,7 +80,8 @@ def test_a_window_without_data_says_so() -> None:
 def test_the_document_says_where_the_step_stands() -> None:
     """Step, weights, exposure with what nobody watched, and when the next decision may come."""
     now = at(0)
-    document = live_document(watched(), PLAN, [live_window(verdict(), now)] * 300, at=now)
+    before = live_document(watched(), PLAN, [live_window(verdict(), now)] * 200, at=now)
+    document = live_document(watched(), PLAN, [live_window(verdict(), now)] * 200, at=now, before=before)
     assert (document.step, document.weights, document.weight_intended) == (1, (5, 50), 5)
     assert document.next_decision_at == now + timedelta(seconds=40)
     assert (document.exposure.errors, document.exposure.max_errors) == (3, 9)
@@ -93,6 +94,17 @@ def test_the_document_says_where_the_step_stands() -> None:
 def test_a_step_that_has_no_end_or_has_ended_names_no_time(held: dict[str, object]) -> None:
     """Held, paused, or decided already."""
     assert live_document(watched(**held), PLAN, [], at=at(0)).next_decision_at is None
+
+
+def test_it_says_since_when_it_is_paused_and_held() -> None:
+    """From the first document that told so, until it is over; another release's document says nothing of it."""
+    before = live_document(watched(paused="a person looks"), PLAN, [], at=at(0))
+    now = live_document(watched(paused="a person looks", held=True), PLAN, [], at=at(1), before=before)
+    assert (now.paused_since, now.held_since) == (at(0), at(1))
+    over = live_document(watched(), PLAN, [], at=at(2), before=now)
+    assert (over.paused_since, over.held_since) == (None, None)
+    other = live_document(watched(release_id="x", paused="again"), PLAN, [], at=at(2), before=now)
+    assert other.paused_since == at(2)
 
 
 def test_evidence_without_measure_is_still_json() -> None:
@@ -113,7 +125,7 @@ def test_a_models_document_knows_what_the_watch_saw_last() -> None:
     shown = with_live(document, live, at(9)).open_release
     assert shown is not None
     assert (shown.step, shown.weight_intended, shown.weight_observed) == (2, 50, 50)
-    assert (shown.paused, shown.updated_at) == ("a person looks", at(8))
+    assert (shown.paused, shown.paused_since, shown.updated_at) == ("a person looks", at(8), at(8))
     late = with_live(document, live, at(60)).open_release
     assert late is not None
     assert late.paused == ""

@@ -165,7 +165,27 @@ def test_where_an_open_release_stands() -> None:
     ]
     waiting = open_release(asked)
     assert waiting is not None
-    assert waiting.waits_for_approval == "canary"
+    assert (waiting.waits_for_approval, waiting.waits_since) == ("canary", NOW)
+
+
+def test_since_when_and_until_when_a_raise_is_held() -> None:
+    """By the first event that told it since the last raise, and by the newest one."""
+    held = [
+        RaiseHeld(weight=50, hold="a freeze", until=at(60)),
+        RaiseHeld(weight=50, hold="a freeze", until=at(90)),
+    ]
+    steps = step_of(MODEL, 3, 1, 5, "pass")
+    events = record_of(MODEL, 3, [*begun(MODEL, 3, 1), RaiseHeld(weight=5, hold="closed"), *steps, *held])
+    stands = open_release(events)
+    assert stands is not None
+    assert (stands.held, stands.held_since, stands.held_until) == ("a freeze", events[-2].at, at(90))
+    raised = [
+        *events,
+        Event(len(events) + 1, NOW, events[0].release_id, MODEL, 3, step_of(MODEL, 3, 1, 50, "")[0]),
+    ]
+    stands = open_release(raised)
+    assert stands is not None
+    assert (stands.held, stands.held_since) == ("", None)
 
 
 def test_a_release_that_was_never_concluded_is_not_under_way_any_more() -> None:

@@ -6,6 +6,8 @@ import asyncio
 import threading
 import time
 
+import pytest
+from slipway.read_model import live_writer
 from slipway.release_run import ReleaseRun
 
 from tests.support.plugins.watching import (
@@ -93,3 +95,23 @@ async def test_what_fails_for_pages_changes_nothing_for_the_watch(
     assert not running.done()
     running.cancel()
     assert "rollback_started" not in kinds(watched)
+
+
+async def test_the_end_of_a_step_is_told_when_the_store_is_back(
+    release_run: ReleaseRun, live: LiveModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No window comes after it, so it is tried again for a while, after the watch is over."""
+    monkeypatch.setattr(live_writer, "_PAUSE_S", 0.05)
+    refuses = True
+
+    def act() -> None:
+        if refuses:
+            raise RuntimeError("no")
+
+    pages = LiveObjectDouble(act)
+    watched, _, _ = watch(release_run, live(), HEALTHY, live=pages)
+    assert await watched.run() == "advance"
+    assert pages.told == []
+    refuses = False
+    await until(lambda: bool(pages.told) and pages.told[-1].decision == "advance")
+    assert pages.windows == len(judged(watched))
