@@ -64,10 +64,19 @@ async def _start(api: AirflowApi, name: ActName, request: StartRun, nonce: str) 
     try:
         await api.post("dags", request.dag_id, "dagRuns", body=body)
     except AirflowRefusedError as error:
-        if error.status != 409:
+        # Of two requests at once Airflow may answer one with an error of its database: the run tells.
+        if error.status != 409 and not (error.status >= 500 and await _exists(api, request.dag_id, run_id)):
             raise
         return Done(request.dag_id, run_id, f"It was asked for already, as the run {run_id}.", is_new=False)
     return Done(request.dag_id, run_id, f"{ACTS[name].title}: started as the run {run_id}.")
+
+
+async def _exists(api: AirflowApi, dag_id: str, run_id: str) -> bool:
+    try:
+        await api.get("dags", dag_id, "dagRuns", run_id)
+    except AirflowRefusedError:
+        return False
+    return True
 
 
 async def _release_run_id(api: AirflowApi, dag_id: str, named: str) -> tuple[str, bool]:
