@@ -64,7 +64,10 @@ def require_available(desk: Desk, name: ActName, asked: Asked) -> None:
     )
     answer = availability(name, situation)
     if isinstance(answer, Refused):
-        raise CommandError(f"{ACTS[name].title}: {answer.reason}", remedy=answer.next_command)
+        remedy = answer.next_command
+        if name == "rollback":
+            remedy += " (or, if you know better than the records: --emergency)"
+        raise CommandError(f"{ACTS[name].title}: {answer.reason}", remedy=remedy)
 
 
 def carry_out(desk: Desk, name: ActName, asked: Asked) -> Done:

@@ -62,10 +62,6 @@ REFUSED: list[tuple[ActName, Situation, str]] = [
     ("release", replace(QUIET, version=4), "slipway get digits"),
     ("release", replace(QUIET, version=2), "slipway release digits 2 --force"),
     ("release", replace(QUIET, version=1), 'slipway rollback digits --to 1 --reason "…"'),
-    ("rollback", Situation(_document(previous_version=None)), "slipway get digits"),
-    ("rollback", Situation(_document(live_version=None, previous_version=None)), "slipway get digits"),
-    ("rollback", GOING_BACK, "slipway get digits -w"),
-    ("rollback", BY_HAND, "slipway get digits -w"),
     ("rollback", replace(QUIET, version=2), "slipway get digits"),
     ("rollback", replace(QUIET, version=3), "slipway release digits 3"),
     ("rollback", replace(QUIET, version=4), "slipway get digits"),
@@ -110,6 +106,10 @@ AVAILABLE: list[tuple[ActName, Situation]] = [
     ("rollback", QUIET),
     ("rollback", ON_CANARY),
     ("rollback", PREPARING),
+    ("rollback", GOING_BACK),
+    ("rollback", BY_HAND),
+    ("rollback", Situation(_document(previous_version=None))),
+    ("rollback", Situation(_document(live_version=None, previous_version=None))),
     ("rollback", replace(QUIET, version=1)),
     ("pause", ON_CANARY),
     ("resume", PAUSED),
@@ -161,6 +161,14 @@ def test_a_roll_back_says_where_users_go() -> None:
     assert "version 2 has all" in off_the_canary.told
     assert isinstance(off_live, Available)
     assert "from version 2 to version 1" in off_live.told
+
+
+def test_no_document_forbids_to_take_users_back() -> None:
+    """A document may be behind: where it knows of nothing to go back from it says so, and the workflow is asked."""
+    nothing_live = Situation(_document(live_version=None, previous_version=None))
+    assert availability("rollback", nothing_live) == Available(
+        "By the records no version is live. The workflow looks at the cluster itself."
+    )
 
 
 def test_the_live_document_tells_of_a_pause_first() -> None:
