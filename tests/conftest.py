@@ -6,6 +6,7 @@ import os
 
 from hypothesis import settings
 
+import tests.support.airflow_home  # noqa: F401 - before Airflow is imported
 from include.sandbox.host.images import IMAGE_VARIABLES
 
 # How long one example takes says how busy the machine is, nothing about the code.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tests.support.airflow_home  # noqa: F401 - before Airflow is imported
-
-# isort: split
 from collections.abc import Iterator
 
 import pytest

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,11 +14,6 @@ import pytest
 
 from tests.support.conformance.build import WRAPPER_MODULES, built
 from tests.support.conformance.real_cluster import RealCluster, start_real_cluster
-
-# Airflow reads its home when it is first imported.
-_home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
-os.environ["AIRFLOW_HOME"] = _home.name
-os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 if TYPE_CHECKING:
     from tests.support.conformance.rollouts import Rollouts

@@ -6,8 +6,6 @@ It is not part of CI. Where no engine is found it says so and ends with exit cod
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -20,12 +18,6 @@ from tests.support.containers.ledger import Entry, Ledger
 from tests.support.containers.stand_in_base import provide_python_base
 from tests.support.pods.servers import running_models, running_store
 from tests.support.pods.support import ObjectStore
-
-# Airflow reads its home when it is first imported.
-_home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
-if "airflow" not in sys.modules:
-    os.environ["AIRFLOW_HOME"] = _home.name
-    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 BASE_VARIABLE = "SLIPWAY_BASE_IMAGE"
 LEDGER = pytest.StashKey[Ledger]()

@@ -1,11 +1,9 @@
-"""An Airflow home of the tests' own, which Airflow reads when it is first imported; and the workflows, parsed once."""
+"""The workflows, parsed once."""
 
 from __future__ import annotations
 
 import os
 import socket
-import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,10 +14,6 @@ if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk.definitions.dag import DAG
 
-_home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
-if "airflow" not in sys.modules:
-    os.environ["AIRFLOW_HOME"] = _home.name
-    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 # As the sandbox has it: a busy machine is no error in a DAG.
 os.environ["AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT"] = "180"
 

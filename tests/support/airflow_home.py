@@ -6,7 +6,10 @@ import os
 import sys
 import tempfile
 
+if "airflow" in sys.modules:
+    raise RuntimeError(
+        "Airflow was imported before its home was made: it would use that of this machine's user"
+    )
 _home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
-if "airflow" not in sys.modules:
-    os.environ["AIRFLOW_HOME"] = _home.name
-    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+os.environ["AIRFLOW_HOME"] = _home.name
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import tests.support.airflow_home  # noqa: F401 - before Airflow is imported
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
 from include.model_release.tensors import ModelSignature, TensorSpec
 from tests.support.store.connections import LOOPBACK, aws_connection, free_port, make_bucket

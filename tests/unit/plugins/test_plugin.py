@@ -16,6 +16,17 @@ print(json.dumps([[m for m in sys.modules if m.startswith("slipway.")], [one["hr
 """
 
 
+# What Airflow is given at once, milliseconds to import, and what it asks of every installed provider.
+LIGHT = {
+    "slipway.page_addresses",
+    "slipway.provider_info",
+    "slipway.run_note",
+    "slipway.web",
+    "slipway.web.run_requests",
+    "slipway.web.run_requests.middleware",
+}
+
+
 def _told(home: Path, **variables: str) -> tuple[list[str], list[str]]:
     environment = {
         **os.environ,
@@ -33,7 +44,7 @@ def _told(home: Path, **variables: str) -> tuple[list[str], list[str]]:
 def test_the_plugin_imports_none_of_its_pages(tmp_path: Path) -> None:
     """A task and a scheduler need nothing of them; the API server imports them with the first request."""
     modules, addresses = _told(tmp_path)
-    assert modules == []
+    assert set(modules) <= LIGHT
     assert addresses == ["/slipway/", "/slipway/runs/{DAG_ID}/{RUN_ID}"]
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,11 +23,6 @@ from tests.support.serving.triton_install import triton_install
 
 __all__ = ["prometheus_program", "start_prometheus"]
 
-# Airflow reads its home when it is first imported, which the test modules beside this file do.
-_home = tempfile.TemporaryDirectory(prefix="slipway-airflow-")
-if "airflow" not in sys.modules:
-    os.environ["AIRFLOW_HOME"] = _home.name
-    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 STABLE, CANDIDATE = "table-predictor-00001", "table-predictor-00002"
 # Of an input that begins with 10 or more ONNX Runtime makes an error.
