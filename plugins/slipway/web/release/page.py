@@ -52,7 +52,6 @@ def pulse(sources: Read, model: str, version: str) -> dict[str, Any]:
     followed = follow(sources.read_model, validate_model_name(model), parse_version(version))
     return {
         "stamp": followed.stamp,
-        "is_over": followed.open is None,
         "silent_s": followed.silent_s(datetime.now(UTC)),
         "problem": followed.problem,
     }

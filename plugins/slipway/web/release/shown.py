@@ -79,6 +79,19 @@ class ReleasePage:
         return self.view.line
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing of it will change by itself any more: the document and the record say so."""
+        return self.followed.open is None and self.view.open_now is None
+
+    @property
+    def stamp(self) -> str:
+        """What an open page compares with the pulse's; "" where one of what is read is behind, so that it asks again."""
+        line = self.followed.line
+        agree = (self.followed.open is None) == (self.view.open_now is None)
+        is_current = line is None or self.view.line.last_seq >= line.last_seq
+        return self.followed.stamp if agree and is_current else ""
+
+    @property
     def story(self) -> tuple[Chapter, ...]:
         """What happened, newest first."""
         return story_of(self.view.log)

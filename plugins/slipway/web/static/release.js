@@ -31,17 +31,14 @@ async function ask(address, headers) {
 async function look() {
   window.clearTimeout(timer);
   if (release.dataset.pulse === undefined) return;
-  let isOver = false;
   if (!document.hidden) {
     try {
       const pulse = await (await ask(release.dataset.pulse, { "slipway-poll": "1" })).json();
       const silent = pulse.silent_s !== null || pulse.problem !== "";
       if (pulse.stamp !== stamp || silent !== silence) {
         await refresh();
-        stamp = pulse.stamp;
         silence = silent;
       }
-      isOver = pulse.is_over;
       answeredAt = Date.now();
       failures = 0;
       staleNote.hidden = true;
@@ -50,8 +47,8 @@ async function look() {
       tellStale();
     }
   }
-  if (isOver) delete release.dataset.pulse; // nothing will change: nobody asks any more
-  else timer = window.setTimeout(look, Math.min(SLOWEST_MS, EVERY_MS * 2 ** Math.min(failures, 4)));
+  if (release.dataset.pulse !== undefined)
+    timer = window.setTimeout(look, Math.min(SLOWEST_MS, EVERY_MS * 2 ** Math.min(failures, 4)));
 }
 
 async function refresh() {
@@ -60,9 +57,14 @@ async function refresh() {
   const parts = [...came.querySelectorAll('[id^="part-"]')];
   const names = new Set(parts.map((part) => part.id));
   for (const part of release.querySelectorAll('[id^="part-"]')) if (!names.has(part.id)) part.remove();
+  const asked = release.querySelector("dialog[open], :popover-open") !== null; // that part stays until it is closed
   let last = null;
   for (const part of parts) last = put(part, last);
   document.title = came.title;
+  // The page says by itself what it is made of, and whether it is over: what the pulse has read may be newer.
+  const state = came.getElementById("release").dataset;
+  stamp = asked ? "" : state.stamp;
+  if (state.pulse === undefined && !asked) delete release.dataset.pulse; // nothing will change: nobody asks any more
 }
 
 // Put a part in the place of the one that is here, or after the one before it; return what stands there now.
