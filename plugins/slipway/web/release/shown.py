@@ -85,7 +85,7 @@ class ReleasePage:
 
     @property
     def stamp(self) -> str:
-        """What an open page compares with the pulse's; "" where one of what is read is behind, so that it asks again."""
+        """What an open page compares with the pulse's; "" where something that was read is behind: it asks again."""
         line = self.followed.line
         agree = (self.followed.open is None) == (self.view.open_now is None)
         is_current = line is None or self.view.line.last_seq >= line.last_seq
