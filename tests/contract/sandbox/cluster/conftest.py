@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,8 +52,8 @@ def custom(emulator: Emulator) -> client.CustomObjectsApi:
 
 @pytest.fixture
 def name() -> str:
-    """A name for an object that no other test uses."""
-    return f"thing-{next(_numbers)}"
+    """A name for an object that no other test uses, nor one of another process: tests look for a pod's processes."""
+    return f"thing-{os.getpid()}-{next(_numbers)}"
 
 
 @pytest.fixture
