@@ -35,6 +35,7 @@ SlipwayError
   |   - CanaryRefusedError          the judge saw the candidate do worse on live traffic
   |   - CanaryEndedError            somebody else ended the canary: its guard, or a person
   |   - RaiseRefusedError           the record does not show what a higher weight needs
+  |   - VersionDeclinedError        a person who was asked said no
   + GateInconclusiveError         it cannot be told whether this version may go on: release it again, later
   |   - BenchmarkInconclusiveError  the stable version misses the limits as well
   |   - ValidationInconclusiveError too few golden rows to tell
@@ -260,6 +261,25 @@ class CanaryEndedError(GateRefusedError):
 
 class RaiseRefusedError(GateRefusedError):
     """The record does not show what a higher weight needs."""
+
+
+class VersionDeclinedError(GateRefusedError):
+    """A person who was asked said no.
+
+    :param by: the person; "" where the name is not known.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        by: str = "",
+        expected: str | None = None,
+        found: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(what, expected=expected, found=found, remedy=remedy)
+        self.by = by
 
 
 class GateInconclusiveError(SlipwayError):

@@ -11,7 +11,7 @@ from include.model_release.identifiers import validate_model_name
 GC_APPROVAL_KEY = "operations/audit/repository_gc-approved.json"
 """Written once: who approved the first real run in this bucket."""
 
-Act = Literal["deletion-begun", "deletion-finished", "pinned", "unpinned"]
+Act = Literal["deletion-begun", "deletion-finished", "pinned", "unpinned", "paused", "resumed"]
 
 
 OUTBOX_PREFIX = "operations/notices/outbox/"

@@ -1,6 +1,6 @@
 """What people did, as the records of versions and the documents beside them tell it: the lines of an audit.
 
-What a release does by itself is no line. Nor is a pause: it is a note on the canary's Lease, and in no record.
+What a release does by itself is no line.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _AUDITED = {
     "deletion-finished": "deleted files",
     "pinned": "pinned",
     "unpinned": "unpinned",
+    "paused": "paused the canary",
+    "resumed": "let the canary go on",
 }
 
 
@@ -158,7 +160,7 @@ def _told(data: KnownEvent) -> tuple[str | None, str, str | None] | None:
         case Approved():
             return data.by, f"approved before the {data.before}", data.reason
         case StageFinished() if data.stage in _ASKED and data.outcome == "refused":
-            return None, "declined an approval", data.reason
+            return data.by, "declined an approval", data.reason
         case VersionRejected() if data.by:
             return data.by, "rolled back" if data.stage == "rollback" else "rejected", data.reason
         case VersionUnrejected():

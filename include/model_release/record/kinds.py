@@ -124,7 +124,8 @@ class StageFinished(KnownEvent):
     """A stage is over.
 
     `outcome` is `passed`, `refused`, `inconclusive`, `failed`, `skipped`, `reused`, `left_out` or `cancelled`.
-    `manifest_sha256` is the digest of the manifest of the version that a gate has looked at.
+    `manifest_sha256` is the digest of the manifest of the version that a gate has looked at, `by` the person whose word
+    ended it.
     """
 
     kind: ClassVar[str] = "stage_finished"
@@ -133,6 +134,7 @@ class StageFinished(KnownEvent):
     outcome: Text
     reason: MaybeText = None
     manifest_sha256: MaybeText = Field(default=None, exclude_if=_is_unknown)
+    by: MaybeText = Field(default=None, exclude_if=_is_unknown)
 
 
 class Approved(KnownEvent):

@@ -10,7 +10,7 @@ from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.definitions.param import Param, ParamsDict
 
-from include.model_release.errors import GateRefusedError
+from include.model_release.errors import VersionDeclinedError
 from include.model_release.four_eyes import is_other_person
 from include.model_release.operations.notices.of_release import approval_notice
 from include.model_release.record.kinds import Approved
@@ -104,7 +104,7 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Goes on with the person's answer.
 
-        :raises GateRefusedError: the person rejected the version.
+        :raises VersionDeclinedError: the person rejected the version.
         """
         with airflow_failures(self.page), recorded_stage(self.record, _STAGES[self.before], resumed=True):
             by, comment = person_of(event)
@@ -112,11 +112,12 @@ class ApproveReleaseOperator(ReleaseStep, ApprovalOperator):
             try:
                 answer = super().execute_complete(context, event)
             except HITLRejectException as rejection:
-                raise GateRefusedError(
+                raise VersionDeclinedError(
                     f"a person rejected version {self.release_run.version} of {self.release_run.model!r}",
                     expected=self.APPROVE,
                     found=f"{self.REJECT}, by {by or 'somebody unknown'}{f': {comment}' if comment else ''}",
                     remedy="ask the one who answered; the stable version is still live",
+                    by=by,
                 ) from rejection
             by_other = state.required is not None and state.required.by_other
             if by_other and not is_other_person(by, (state.triggered_by,)):

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowSkipException, TaskAwaitingInput, TaskDeferred
 
-from include.model_release.errors import GateInconclusiveError, GateRefusedError, SlipwayError
+from include.model_release.errors import (
+    GateInconclusiveError,
+    GateRefusedError,
+    SlipwayError,
+    VersionDeclinedError,
+)
 from include.model_release.record.kinds import StageFinished, StageStarted
 from slipway.extra_links import RELEASE_LINK, evidence_address
 from slipway.failures import airflow_failures
@@ -144,7 +149,8 @@ def recorded_stage(
         record.append(StageFinished(stage=stage, outcome="left_out", reason=str(error)))
         return
     except GateRefusedError as error:
-        record.append(StageFinished(stage=stage, outcome="refused", reason=str(error)))
+        by = error.by if isinstance(error, VersionDeclinedError) else None
+        record.append(StageFinished(stage=stage, outcome="refused", reason=str(error), by=by or None))
         raise
     except GateInconclusiveError as error:
         record.append(StageFinished(stage=stage, outcome="inconclusive", reason=str(error)))

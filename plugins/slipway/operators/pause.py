@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import BaseOperator
 
 from include.model_release.bucket_layout import parse_storage_uri
-from include.model_release.errors import CanaryEndedError, SlipwayError, TimedOutError, TransientError
+from include.model_release.errors import (
+    CanaryEndedError,
+    InputMissingError,
+    SlipwayError,
+    TimedOutError,
+    TransientError,
+)
+from include.model_release.operations.audit import AuditEntry
+from include.model_release.operations.layout import audit_key
 from include.model_release.rollout.lease import TEXT_LIMIT, Lease
 from include.model_release.rollout.pause import PauseOutcome, pause_outcome
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
@@ -19,6 +28,7 @@ from slipway.airflow_run import triggered_by
 from slipway.failures import airflow_failures
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
+from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
@@ -43,6 +53,8 @@ class PauseCanaryOperator(BaseOperator):
 
     A pause needs the cluster alone. A resume raises nothing by itself: the release asks for each raise as ever. It
     tells what will hold that, a freeze, a closed window or a rejection, where the bucket can be read.
+
+    Who did it is kept for the audit afterwards, where the bucket can be written.
 
     What is asked for comes from the run's Params: ``model``, ``action`` (``pause`` or ``resume``) and ``reason``.
 
@@ -83,22 +95,56 @@ class PauseCanaryOperator(BaseOperator):
             if params["action"] != "pause":
                 resumed = lease.pause(None).release_id
                 told = f"the canary of {resumed} goes on{self._held(spec)}"
+                self._keep("resumed", spec, context)
             else:
                 who = triggered_by(context)
                 reason = f"{who}: {params['reason']}" if who else str(params["reason"])
                 noted = lease.pause(reason[:TEXT_LIMIT])
-                told = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
+                try:
+                    told = _confirmed(lease, make_service(rollout, self.kubernetes_conn_id), noted).told
+                finally:
+                    self._keep("paused", spec, context)
         self.log.info(told)
         tell_act(context, params["model"], told)
         return told
 
+    def _keep(self, act: Literal["paused", "resumed"], spec: ReleaseSpec, context: Context) -> None:
+        """Keep for the audit who did it; nothing fails by it."""
+        try:
+            store, version, run = self._store(spec), self._version(spec), context["run_id"]
+            entry = AuditEntry(
+                act=act,
+                model=spec.model,
+                version=version,
+                run=run,
+                at=datetime.now(UTC),
+                by=triggered_by(context),
+                reason=str(context["params"]["reason"])[:TEXT_LIMIT],
+            )
+            store.write_once(audit_key(spec.model, version, run, act), entry.to_bytes())
+        except SlipwayError as error:
+            self.log.warning("who did this could not be kept for the audit: %s", error)
+
+    def _store(self, spec: ReleaseSpec) -> ModelStoreHook:
+        return make_store(self.bucket, spec, self.aws_conn_id, answer_limit_s=_ANSWER_LIMIT_S)
+
+    def _version(self, spec: ReleaseSpec) -> int:
+        """Return the version that is tried, by what the cluster serves.
+
+        :raises SlipwayError: that cannot be told.
+        """
+        observed = observe_service(make_service(spec.rollout, self.kubernetes_conn_id))
+        if observed is None:
+            raise InputMissingError(
+                f"{spec.model} has no InferenceService", expected="the one of its canary", found="none"
+            )
+        return parse_storage_uri(observed.storage_uri)[1]
+
     def _held(self, spec: ReleaseSpec) -> str:
         """Return what will hold the next raise, in words; "" where nothing does. A resume never fails by it."""
         try:
-            observed = observe_service(make_service(spec.rollout, self.kubernetes_conn_id))
-            version = 0 if observed is None else parse_storage_uri(observed.storage_uri)[1]
-            store = make_store(self.bucket, spec, self.aws_conn_id, answer_limit_s=_ANSWER_LIMIT_S)
-            state = ReleaseRecord(store, spec.model, version, "").state()
+            store = self._store(spec)
+            state = ReleaseRecord(store, spec.model, self._version(spec), "").state()
             hold = HoldReader(store, spec.model, spec.rollout.release_windows).hold(
                 state.overrides, state.triggered_by
             )

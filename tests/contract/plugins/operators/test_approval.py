@@ -14,7 +14,7 @@ from slipway.operators.approval import ApproveReleaseOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun, StableVersion
 
-from include.model_release.record.kinds import CandidateVerified
+from include.model_release.record.kinds import CandidateVerified, StageFinished
 from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import parse_release_spec
 from tests.support.notifications.outbox import everybody_is_told, facts, told
@@ -98,6 +98,9 @@ def test_a_rejection_says_whose_it_is(release_run: ReleaseRun, store: ModelStore
         answered(release_run, "Reject", "alice", "wrong labels")
     found = state(store, release_run)
     assert (found.refused_by, found.approvals) == ("approve", ())
+    ended = record_of(store, release_run).events()[-1].data
+    assert isinstance(ended, StageFinished)
+    assert (ended.stage, ended.by) == ("approve", "alice")
 
 
 def test_nobody_is_asked_what_the_record_does_not_ask_for(

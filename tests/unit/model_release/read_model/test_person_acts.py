@@ -47,8 +47,12 @@ URI = "s3://b/models/digits/1/repository"
             ("jonas", "approved before the canary", ""),
         ),
         (
-            StageFinished(stage="approve", outcome="refused", reason="Reject, by olga"),
-            ("", "declined an approval", "Reject, by olga"),
+            StageFinished(stage="approve", outcome="refused", reason="Reject, by olga", by="olga"),
+            ("olga", "declined an approval", "Reject, by olga"),
+        ),
+        (
+            StageFinished(stage="approve", outcome="refused", reason="an earlier version wrote no name"),
+            ("", "declined an approval", "an earlier version wrote no name"),
         ),
         (VersionRejected(reason="bad", by="mira"), ("mira", "rejected", "bad")),
         (VersionRejected(reason="bad", by="mira", stage="rollback"), ("mira", "rolled back", "bad")),

@@ -72,7 +72,11 @@ class Release:
         """What the DAG `canary_pause` does; returns what it tells."""
         operator = PauseCanaryOperator(task_id="pause", releases_dir=str(self._folder), bucket="slipway")
         params = {"model": "digits", "action": action, "reason": "a person wants to look"}
-        context: Any = {"params": params, "dag_run": SimpleNamespace(triggering_user_name="carol")}
+        context: Any = {
+            "params": params,
+            "run_id": f"digits-{action}",
+            "dag_run": SimpleNamespace(triggering_user_name="carol"),
+        }
         return operator.execute(context)
 
     def promote(self, permit: Callable[[], None]) -> Reconciliation:

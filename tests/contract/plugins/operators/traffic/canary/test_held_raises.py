@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,9 @@ from slipway.triggers.first_deploy import FirstDeployTrigger
 from slipway.triggers.hold import HoldChangedTrigger
 
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
+from include.model_release.operations.audit import AuditEntry
 from include.model_release.operations.freezes import freezes_prefix
+from include.model_release.operations.layout import audit_key
 from include.model_release.record.kinds import VersionRejected, WeightObserved
 from include.model_release.spec.rollout.approval import Approval
 from tests.support.canary.operators import Operate, lead_users, record, resumed, stable_uri, stages, state
@@ -244,7 +247,11 @@ def resume(store: ModelStoreHook, folder: Path) -> str:
     """What the form of `canary_pause` does; returns what it tells."""
     (folder / "digits.yaml").write_text(RELEASE_FILE)
     operator = PauseCanaryOperator(task_id="pause", releases_dir=str(folder), bucket=store.bucket)
-    asked: Any = {"params": {"model": "digits", "action": "resume", "reason": "looked at it"}}
+    asked: Any = {
+        "params": {"model": "digits", "action": "resume", "reason": "looked at it"},
+        "run_id": "digits-resume",
+        "dag_run": SimpleNamespace(triggering_user_name="carol"),
+    }
     return operator.execute(asked)
 
 
@@ -272,6 +279,9 @@ def test_a_resume_in_a_freeze_raises_nothing(
     asks(store, tmp_path, "thaw")
     lease.pause("a person wants to look")
     assert resume(store, tmp_path) == "the canary of digits-3 goes on"
+    key = audit_key("digits", 3, "digits-resume", "resumed")
+    kept = AuditEntry.from_bytes(store.require(key, remedy="none"), key)
+    assert (kept.by, kept.reason) == ("carol", "looked at it")
 
 
 def test_a_resume_of_a_rejected_version_says_what_becomes_of_it(
