@@ -52,8 +52,10 @@ def headline(line: VersionLine, now: OpenRelease | None, live: LiveDocument | No
     share = now.weight_observed if now.weight_observed is not None else now.weight_intended
     users = "no users" if not share else f"{share} % of the users"
     name = f"Version {now.version}"
-    if now.rolling_back:
-        return Headline("bad", "going back", f"Users are being taken off version {now.version}.", line.reason)
+    # The watch takes users off before it tells the record.
+    if now.rolling_back or (live is not None and live.decision == "roll_back"):
+        told = f"Users are being taken off version {now.version}."
+        return Headline("bad", "going back", told, line.reason or _why(live))
     if now.is_rollback:
         to = "an earlier version" if now.stable_version is None else f"version {now.stable_version}"
         if now.waits_for_approval:

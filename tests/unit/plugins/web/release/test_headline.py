@@ -127,6 +127,21 @@ def test_a_release_that_is_over_says_how_and_by_whom(ended: dict[str, Any], word
     assert (found.word, found.told) == (word, told)
 
 
+def test_a_decision_to_roll_back_is_told_before_the_record_has_it() -> None:
+    """The watch takes users off at once, and its document says so first."""
+    live = LiveDocument(
+        model="digits",
+        version=3,
+        release_id="digits-3",
+        written_at=NOW,
+        decision="roll_back",
+        reason="more errors",
+    )
+    found = headline(_line(), _open(stage="canary", weight_observed=20), live)
+    assert (found.word, found.told) == ("going back", "Users are being taken off version 3.")
+    assert found.reason == "more errors"
+
+
 def test_what_the_watch_wrote_last_counts_first() -> None:
     """A pause and a verdict are in the live document before the model's document has them."""
     live = LiveDocument(
