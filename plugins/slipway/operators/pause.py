@@ -122,7 +122,7 @@ class PauseCanaryOperator(BaseOperator):
                 reason=str(context["params"]["reason"])[:TEXT_LIMIT],
             )
             store.write_once(audit_key(spec.model, version, run, act), entry.to_bytes())
-        except SlipwayError as error:
+        except (SlipwayError, ValueError) as error:  # ValueError: an entry's limits
             self.log.warning("who did this could not be kept for the audit: %s", error)
 
     def _store(self, spec: ReleaseSpec) -> ModelStoreHook:
