@@ -136,6 +136,7 @@ class ReleaseSpec(SpecPart):
         if self.critical:
             self.__dict__["rollout"] = self.rollout.filled(approval=_of_critical(self.rollout.approval))
         self._require_fitting_target()
+        self._fill_health()
         sequences = self.serving.sequence_batching
         if sequences is not None and not sequences.iterative:
             raise ValueError(f"`serving`: {REFUSAL}")
@@ -155,9 +156,18 @@ class ReleaseSpec(SpecPart):
 
     def required_files(self) -> tuple[str, ...]:
         """Return what must have arrived beside ready.json, as far as the release file knows names."""
-        kinds = [variant_of(self.conversion, name) for name in self.conversion.variants] or [self.conversion]
-        beside = (file for conversion in kinds for file in conversion.files())
+        beside = (file for conversion in self._conversions() for file in conversion.files())
         return tuple(dict.fromkeys((*self.source.required_files(), *beside)))
+
+    def _conversions(self) -> list[Conversion]:
+        """Return each conversion that is made: of every variant, or the only one."""
+        return [variant_of(self.conversion, name) for name in self.conversion.variants] or [self.conversion]
+
+    def _fill_health(self) -> None:
+        """Any of the variants may be the one that is published."""
+        if any(one.scales_each_request for one in self._conversions()):
+            health = self.validation.health.of_scaled_requests()
+            self.__dict__["validation"] = self.validation.filled(health=health)
 
     def _require_fitting_target(self) -> None:
         """The source fits the target, and each variant makes a conversion to the same target."""

@@ -13,6 +13,9 @@ NotNegative = Annotated[float, Field(ge=0)]
 TextMatch = Literal["exact", "normalized", "contains", "prefix", "token_f1"]
 Policy = Literal["fail", "warn", "off"]
 
+# A whole float is rounded to one of 256 steps, in layer after layer: probabilities then move by hundredths.
+_SCALED_BY_REQUEST = 0.05
+
 
 class OutputHealth(SpecPart):
     """What is asked of every answer, whatever its kind: `fail` refuses the version, `warn` is told, `off` is not asked.
@@ -38,6 +41,15 @@ class OutputHealth(SpecPart):
     """So many golden rows are asked again, for the last two."""
     abs_tolerance: NotNegative = 1e-3
     rel_tolerance: NotNegative = 1e-2
+    batch_abs_tolerance: NotNegative | None = None
+    """Instead of `abs_tolerance` for `batch_invariant`. Left out, as that one; 0.05 where `conversion` makes int8 of
+    the model and scales each request anew, for then a row's answer depends on its neighbours.
+    """
+
+    def of_scaled_requests(self) -> Self:
+        """Return it for a model whose rows are rounded by the request that they come in."""
+        said = self.batch_abs_tolerance is not None
+        return self if said else self.filled(batch_abs_tolerance=_SCALED_BY_REQUEST)
 
 
 class _Validation(SpecPart):

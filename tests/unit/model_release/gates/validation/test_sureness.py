@@ -182,6 +182,10 @@ def test_rows_are_asked_alone_twice_and_together() -> None:
     assert _statuses(golden, answers, probe=good)["batch_invariant"] == "pass"
     mixed = probe_of(lambda rows: ask(rows, batch=0.2), range(8), None, 32)
     assert _statuses(golden, answers, probe=mixed)["batch_invariant"] == "fail"
+    rounded = probe_of(lambda rows: ask(rows, batch=0.02), range(8), None, 32)
+    wide = ClassificationValidation(health=OutputHealth(batch_abs_tolerance=0.05))
+    assert _statuses(golden, answers, probe=rounded)["batch_invariant"] == "fail"
+    assert _statuses(golden, answers, probe=rounded, validation=wide)["batch_invariant"] == "pass"
     random = probe_of(lambda rows: ask(rows, noise=0.1), range(8), None, 32)
     assert _statuses(golden, answers, probe=random)["deterministic"] == "fail"
     fixed = probe_of(ask, range(8), 4, 32)
