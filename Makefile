@@ -102,7 +102,7 @@ format: $(VENV)/slipway.stamp ## Format and mend what can be mended
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-ci: ## What CI runs: lint, every test, and the fuzzer with 100,000 inputs
+ci: ## What CI runs: lint, every test, and the fuzzer with 30,000 inputs
 	@.ci/run
 
 nightly: setup ## What takes hours: an hour of the fuzzer, the judge's error rates, 200 runs of chaos, every figure

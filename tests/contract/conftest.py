@@ -7,6 +7,7 @@ from pathlib import Path
 
 import botocore.hooks
 import botocore.session
+import botocore.utils
 import pytest
 from airflow.providers.amazon.aws.hooks.base_aws import AwsGenericHook
 
@@ -15,6 +16,10 @@ from airflow.providers.amazon.aws.hooks.base_aws import AwsGenericHook
 botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 # A session asks each of some hundred handlers for its signature, which are the same for all sessions.
 botocore.hooks.accepts_kwargs = functools.lru_cache(maxsize=1000)(botocore.hooks.accepts_kwargs)
+# Each object of a list has a time, which moto writes and boto reads by trying out how it is written.
+botocore.utils._parse_timestamp_with_tzinfo = functools.lru_cache(maxsize=10_000)(
+    botocore.utils._parse_timestamp_with_tzinfo
+)
 # A client of Airflow's tells AWS which operator has made it, for which it reads the source of all its callers. Below
 # pytest these are many.
 AwsGenericHook._get_caller = lambda *_: "Unknown"  # type: ignore[method-assign]

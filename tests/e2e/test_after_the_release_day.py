@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from include.model_release.record.kinds import RaiseHeld, VersionUnrejected
-from tests.support.e2e.endings import assert_on_stable, rolled_back_by
+from tests.support.e2e.endings import assert_ended, assert_on_stable, rolled_back_by
 from tests.support.e2e.operations_stories import OLD_FILES, FourEyesStory, FrozenStory
 from tests.support.e2e.running_sandbox import RunningSandbox
 
@@ -16,8 +16,7 @@ def test_who_starts_a_release_does_not_approve_it(four_eyes: FourEyesStory) -> N
     """The own agreement leaves nothing in the record and the question open; the colleague's no ends the release."""
     assert four_eyes.own_answer.approvals == ()
     assert four_eyes.own_answer.outcome == "open"
-    assert (four_eyes.refused.run.state, four_eyes.refused.state.outcome) == ("failed", "refused")
-    assert four_eyes.refused.state.refused_by == "approve"
+    assert_ended(four_eyes.refused, "refused", run="failed", refused_by="approve")
     assert four_eyes.service is None
 
 

@@ -10,6 +10,7 @@ from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.model_fold import version_line
 from include.sandbox.demo.chapters import answering_at_the_end
 from include.sandbox.demo.counts import CandidateSpan
+from tests.support.e2e.endings import assert_ended
 from tests.support.e2e.running_sandbox import Ended, RunningSandbox
 from tests.support.e2e.stories import BAD_MESSAGES, DigitsStory
 
@@ -18,14 +19,14 @@ GATES = ["convert", "publish", "stage", "validate", "benchmark", "canary"]
 
 def test_first_version_goes_live(digits: DigitsStory) -> None:
     """Without a stable version there is no canary: after its gates the first version gets all traffic."""
-    assert (digits.first.run.state, digits.first.state.outcome) == ("success", "promoted")
+    assert_ended(digits.first, "promoted", run="success")
     assert [stage.name for stage in digits.first.state.stages] == [*GATES, "promote"]
     assert digits.first.state.canary == ()
 
 
 def test_version_is_released_by_its_event(digits: DigitsStory) -> None:
     """A version that lands is released by nobody's hand, step after step, and gets all traffic."""
-    assert (digits.second.run.state, digits.second.state.outcome) == ("success", "promoted")
+    assert_ended(digits.second, "promoted", run="success")
     assert [(step.weight, step.verdict) for step in digits.second.state.canary] == [
         (20, "pass"),
         (50, "pass"),
@@ -44,7 +45,7 @@ def test_no_request_fails_because_of_a_release(digits: DigitsStory) -> None:
 def test_version_that_fails_live_is_rolled_back(digits: DigitsStory) -> None:
     """A version that is good offline and bad for some live inputs comes back by itself; users end on version 2."""
     third = digits.third
-    assert third.state.outcome == "rolled_back"
+    assert_ended(third, "rolled_back")
     (begun,) = [event for event in third.events if event.kind == "rollback_started"]
     assert begun.data.by == "judge"
     assert set(answering_at_the_end(digits.traffic)) == {"2"}
@@ -110,7 +111,7 @@ def test_bad_message_is_ignored_with_a_reason(digits: DigitsStory, message: str)
         "another object": "announces no model version",
     }
     assert reasons[message] in digits.intake_log
-    assert digits.second.state.outcome == "promoted"
+    assert_ended(digits.second, "promoted")
 
 
 def test_a_person_goes_back_to_an_earlier_version(digits: DigitsStory) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tests.support.e2e.drift_story import DriftStory
+from tests.support.e2e.endings import assert_ended
 
 
 def test_both_changes_are_found(drift: DriftStory) -> None:
     """A byte in the bucket and a server's configuration differ; what the model answers is as at its release."""
-    assert drift.first.state.outcome == "promoted"
+    assert_ended(drift.first, "promoted")
     assert (drift.report.standing, drift.report.version) == ("checked", 1)
     found = {one.check: one.outcome for one in drift.report.checks}
     assert found == {

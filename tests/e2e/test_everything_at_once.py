@@ -13,6 +13,7 @@ from model_signing.verifying import Config as StandardVerifier
 from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.demo.chapters import answering_at_the_end
+from tests.support.e2e.endings import assert_ended
 from tests.support.e2e.release_files import MIRRORED_REQUESTS, ON_CALL
 from tests.support.e2e.stories import OnCallStory
 
@@ -27,7 +28,7 @@ def manifest(on_call: OnCallStory) -> Manifest:
 
 def test_every_stage_passes(on_call: OnCallStory) -> None:
     """Conversion of both variants, every gate, preview, mirrored requests and canary pass, in this order."""
-    assert (on_call.third.run.state, on_call.third.state.outcome) == ("success", "promoted")
+    assert_ended(on_call.third, "promoted", run="success")
     assert {stage.outcome for stage in on_call.third.state.stages} == {"passed"}
     conversions = [f"convert-{name}" for name in VARIANTS]
     gates = ["choose", "publish", "stage", "validate", "benchmark", "preview", "mirror", "canary", "promote"]

@@ -12,6 +12,7 @@ import tritonclient.grpc
 import tritonclient.http
 
 from tests.support.e2e import magika_release
+from tests.support.e2e.endings import assert_ended
 from tests.support.e2e.running_sandbox import NAMESPACE, RunningSandbox
 from tests.support.e2e.stories import MagikaStory
 
@@ -20,8 +21,7 @@ TOLERANCE = 1e-5
 
 def test_rejected_release_meets_no_user(magika: MagikaStory) -> None:
     """A person who says no refuses the release: nothing is deployed, and the record says where it ended."""
-    assert (magika.rejected.run.state, magika.rejected.state.outcome) == ("failed", "refused")
-    assert magika.rejected.state.refused_by == "approve"
+    assert_ended(magika.rejected, "refused", run="failed", refused_by="approve")
     assert magika.service_after_rejection is None
 
 
@@ -46,8 +46,8 @@ def test_approved_release_goes_live(magika: MagikaStory) -> None:
 
     It was published by the release that was rejected, and is neither converted nor chosen anew.
     """
+    assert_ended(magika.first, "promoted")
     assert magika.first.stage("approve") == "passed"
-    assert magika.first.state.outcome == "promoted"
     assert magika.first.stage("convert") == "reused"
     assert {stage.outcome for stage in magika.first.state.stages} == {"passed", "reused"}
     assert magika.service is not None

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from standardwebhooks import Webhook
 
 from include.sandbox.demo.chapters import answering_at_the_end
-from tests.support.e2e.endings import assert_on_stable, rolled_back_by
+from tests.support.e2e.endings import assert_ended, assert_on_stable, rolled_back_by
 from tests.support.e2e.release_files import ONE_AT_A_TIME
 from tests.support.e2e.stories import SIGNING_KEY, OnCallStory, OneAtATimeStory, OnGpuStory
 
@@ -15,7 +15,7 @@ from tests.support.e2e.stories import SIGNING_KEY, OnCallStory, OneAtATimeStory,
 def test_stopped_run_gives_all_traffic_back(one_at_a_time: OneAtATimeStory) -> None:
     """A run that a person marks as failed in the middle of its canary is rolled back, and its record says by whom."""
     story = one_at_a_time
-    assert (story.second.run.state, story.second.state.outcome) == ("failed", "rolled_back")
+    assert_ended(story.second, "rolled_back", run="failed")
     assert rolled_back_by(story.second) == "cancellation"
     assert_on_stable(story.service_after_second, story.second)
 
@@ -37,8 +37,7 @@ def test_second_release_is_refused(one_at_a_time: OneAtATimeStory) -> None:
 def test_other_signature_is_refused_before_users(one_at_a_time: OneAtATimeStory) -> None:
     """A version that takes other inputs is refused on staging; no user of the stable version notices."""
     story = one_at_a_time
-    assert story.alone.state.outcome == "refused"
-    assert story.alone.state.refused_by == "validate"
+    assert_ended(story.alone, "refused", refused_by="validate")
     assert story.alone.stage("canary") is None
 
 
@@ -88,7 +87,7 @@ def test_people_are_told_by_signed_messages_while_another_receiver_hangs(
 
 def test_failed_task_is_followed_by_the_rollback(on_call: OnCallStory) -> None:
     """A person takes the weight to 0 by kubectl: the next step fails, and the release takes everything back."""
-    assert on_call.second.state.outcome == "rolled_back"
+    assert_ended(on_call.second, "rolled_back")
     assert on_call.second.stage("canary") == "failed"
     assert rolled_back_by(on_call.second) == "task failure"
     assert_on_stable(on_call.service, on_call.second)
@@ -116,8 +115,7 @@ def test_candidate_is_shown_before_its_first_percent(on_call: OnCallStory) -> No
 def test_model_that_does_not_load_is_refused(on_gpu: OnGpuStory) -> None:
     """A version that no server can load is refused on staging, with the server's reason; no service comes of it."""
     first = on_gpu.first
-    assert (first.run.state, first.state.outcome) == ("failed", "refused")
-    assert first.state.refused_by == "stage"
+    assert_ended(first, "refused", run="failed", refused_by="stage")
     assert "gpu" in (first.state.reason or "").lower()
     assert first.stage("validate") is None
     assert on_gpu.service is None

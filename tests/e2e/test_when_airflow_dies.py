@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from include.sandbox.demo.chapters import answering_at_the_end
 from include.sandbox.demo.counts import CandidateSpan
-from tests.support.e2e.endings import assert_on_stable, rolled_back_by
+from tests.support.e2e.endings import assert_ended, assert_on_stable, rolled_back_by
 from tests.support.e2e.outage_stories import GUARD_SLACK_S, OutageStory
 from tests.support.e2e.release_files import ORPHANED_LEASE_S
 from tests.support.e2e.running_sandbox import Ended
@@ -14,7 +14,7 @@ def test_release_outlives_its_triggerer_and_its_scheduler(outage: OutageStory) -
     """Both are killed while users are on the candidate; others take over, and the version is promoted."""
     story = outage.surviving
     assert story.percents == [50, 50]
-    assert (story.second.run.state, story.second.state.outcome) == ("success", "promoted")
+    assert_ended(story.second, "promoted", run="success")
     assert story.service.storage_uri == story.second.state.storage_uri
     assert story.service.alone(story.service.latest_ready)
     assert set(answering_at_the_end(story.traffic)) == {"2"}
@@ -45,7 +45,7 @@ def test_no_user_meets_the_bad_version_when_the_lease_has_run_out(outage: Outage
 def test_airflow_that_comes_back_respects_the_guard(outage: OutageStory) -> None:
     """The triggerer that hung finds its canary ended; the run rolls back in its name, and the record says why."""
     story = outage.orphaned
-    assert (story.third.run.state, story.third.state.outcome) == ("failed", "rolled_back")
+    assert_ended(story.third, "rolled_back", run="failed")
     assert rolled_back_by(story.third) == "guard"
     assert "lease" in (story.third.state.reason or "")
     assert_on_stable(story.service, story.third)

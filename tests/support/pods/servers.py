@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import boto3
-from moto.server import ThreadedMotoServer
 
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.pods.support import BUCKET, ObjectStore
 from tests.support.serving.triton_install import triton_install
+from tests.support.store.moto_server import moto_server
 
 MODELS = Path(__file__).parent / "models"
 
@@ -19,20 +19,16 @@ MODELS = Path(__file__).parent / "models"
 @contextmanager
 def running_store() -> Iterator[ObjectStore]:
     """An S3 with an empty bucket."""
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    client = boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
-    client.create_bucket(Bucket=BUCKET)
-    yield ObjectStore(endpoint, client)
-    server.stop()
+    with moto_server() as endpoint:
+        client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name="us-east-1",
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )
+        client.create_bucket(Bucket=BUCKET)
+        yield ObjectStore(endpoint, client)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import boto3
-from moto.server import ThreadedMotoServer
 
 from tests.support.serving.models import table_model, write_repository
+from tests.support.store.moto_server import moto_server
 
 GOOD, BETTER, BROKEN = (
     "s3://slipway/models/table/1",
@@ -22,16 +22,13 @@ MORE = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
 @contextmanager
 def published_versions(folder: Path) -> Iterator[dict[str, str]]:
     """Serve them while the context lasts; yields the AWS_* environment that reads them."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    environment = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-    }
-    try:
+    with moto_server() as endpoint:
+        environment = {
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": endpoint,
+        }
         client = boto3.client(
             "s3",
             endpoint_url=environment["AWS_ENDPOINT_URL"],
@@ -46,5 +43,3 @@ def published_versions(folder: Path) -> Iterator[dict[str, str]]:
             for path in (one for one in root.rglob("*") if one.is_file()):
                 client.upload_file(str(path), "slipway", f"{prefix}/{path.relative_to(root)}")
         yield environment
-    finally:
-        server.stop()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from moto.server import ThreadedMotoServer
 
-from include.sandbox.services.object_store import make_conditional_writes_atomic
+from include.sandbox.services.object_store import answer_cheaply, make_conditional_writes_atomic
 from tests.support.store.connections import LOOPBACK
 
 
@@ -15,6 +15,7 @@ from tests.support.store.connections import LOOPBACK
 def moto_server() -> Iterator[str]:
     """Yield the address of a server that has no bucket yet."""
     make_conditional_writes_atomic()
+    answer_cheaply()
     server = ThreadedMotoServer(LOOPBACK, 0, verbose=False)
     server.start()
     try:
