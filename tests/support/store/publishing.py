@@ -14,6 +14,7 @@ from slipway.registry.signing import sign
 from include.model_release.publishing.manifest import SBOM_FILE
 from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.pbtxt import from_pbtxt
+from tests.support.examples import examples
 from tests.support.store.publication import Publication
 from tests.support.store.signing_keys import new_key
 
@@ -21,7 +22,7 @@ Prepare = Callable[..., Publication]
 KEY = new_key()
 CONFIG = b'name: "digits"'
 patient = settings(
-    max_examples=12,
+    max_examples=examples(5),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -16,6 +16,7 @@ from slipway.registry.registry import ModelRegistry
 from slipway.registry.verification import verify_version
 
 from include.model_release.errors import StoreUnavailableError
+from tests.support.examples import examples
 from tests.support.store.connections import aws_connection
 from tests.support.store.fault_proxy import FAULTS, Faults, fault_proxy
 from tests.support.store.publication import Publication
@@ -314,7 +315,7 @@ def test_what_cannot_be_read_is_no_difference(
 
 
 @settings(
-    max_examples=12,
+    max_examples=examples(5),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations import gc
@@ -181,6 +181,9 @@ def test_a_plan_that_was_changed_is_not_carried_out(gc_run: GcRun) -> None:
 
 @patient
 @given(dies_at=st.integers(1, 130), answer_lost=st.booleans())
+@example(dies_at=30, answer_lost=False)
+@example(dies_at=60, answer_lost=True)
+@example(dies_at=90, answer_lost=False)
 def test_killed_at_any_request(
     gc_run: GcRun, prepare_version: Prepare, dies_at: int, answer_lost: bool
 ) -> None:

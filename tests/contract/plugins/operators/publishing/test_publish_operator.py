@@ -21,6 +21,7 @@ from slipway.release_run import ReleaseRun
 
 from include.model_release.errors import SlipwayError
 from include.model_release.publishing.manifest import FileEntry
+from tests.support.examples import examples
 from tests.support.release.published_objects import COMMIT, below, encryption_of, head, published
 from tests.support.release.scale_release import (
     CONTEXT,
@@ -37,7 +38,7 @@ from tests.support.store.publishing import patient
 from tests.support.store.signing_keys import key_of
 
 _versions = itertools.count(100)
-a_few = settings(patient, max_examples=6)
+a_few = settings(patient, max_examples=examples(3))
 
 
 def test_manifest_says_where_the_version_came_from(store: ModelStoreHook) -> None:
