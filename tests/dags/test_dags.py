@@ -115,6 +115,7 @@ def test_stages_are_in_order(release: DAG) -> None:
         "prepare.convert",
         "prepare.choose_variant",
         "prepare.publish",
+        "staging.smoke_test",
         "staging.prepare",
         "staging.load_candidate",
         "staging.validate",

@@ -44,6 +44,7 @@ from include.model_release.spec.rollout.plan import Exposure, RolloutStep
 from include.model_release.spec.rollout.rollout import Rollout
 from include.model_release.spec.serving.sequences import REFUSAL
 from include.model_release.spec.serving.serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
+from include.model_release.spec.smoke_test import SmokeTest
 from include.model_release.spec.validation import (
     ClassificationValidation,
     RegressionValidation,
@@ -81,6 +82,7 @@ __all__ = [
     "ServiceLevel",
     "Serving",
     "Signing",
+    "SmokeTest",
     "Source",
     "TextGeneration",
     "TextValidation",
@@ -119,6 +121,8 @@ class ReleaseSpec(SpecPart):
     conversion: Conversion = OnnxConversion()
     serving: Serving = Serving()
     publish: Publishing = Publishing()
+    smoke_test: SmokeTest | None = SmokeTest()
+    """null: nothing is loaded on a server of its own first, and a version that crashes its server crashes staging's."""
     validation: Validation = ClassificationValidation()
     benchmark: Benchmark = Benchmark()
     rollout: Rollout = Rollout()
@@ -137,6 +141,8 @@ class ReleaseSpec(SpecPart):
             self.__dict__["rollout"] = self.rollout.filled(approval=_of_critical(self.rollout.approval))
         self._require_fitting_target()
         self._fill_health()
+        if self.smoke_test is not None:
+            self.__dict__["smoke_test"] = _where_it_runs(self.smoke_test, self.conversion, self.serving)
         sequences = self.serving.sequence_batching
         if sequences is not None and not sequences.iterative:
             raise ValueError(f"`serving`: {REFUSAL}")
@@ -198,6 +204,20 @@ def _of_critical(approval: Approval) -> Approval:
     wanted = {"before_promotion": True, "by_other": True}
     unsaid = {name: value for name, value in wanted.items() if name not in approval.model_fields_set}
     return approval.filled(**unsaid) if unsaid else approval
+
+
+def _where_it_runs(test: SmokeTest, conversion: Conversion, serving: Serving) -> SmokeTest:
+    """Return the smoke test on a node with a GPU, unless the file says where, for a model that is served on one."""
+    on_gpu = any(group.kind == "gpu" for group in serving.instances or ())
+    wanted: dict[str, object] = {}
+    if conversion.makes_engine:
+        # It was built where it can be loaded.
+        said = ("resources", "node_selector", "tolerations", "startup_timeout_s")
+        wanted = {name: getattr(conversion, name) for name in said}
+    elif on_gpu:
+        wanted = {"resources": test.resources.filled(gpu=1)}
+    unsaid = {name: value for name, value in wanted.items() if name not in test.model_fields_set}
+    return test.filled(**unsaid) if unsaid else test
 
 
 def parse_release_spec(text: str, source: str) -> ReleaseSpec:

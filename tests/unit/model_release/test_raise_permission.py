@@ -20,8 +20,9 @@ from include.model_release.record.fold import fold
 from include.model_release.record.kinds import (
     ReleaseStarted,
 )
-from include.model_release.record.requirements import Requirements
+from include.model_release.record.requirements import Requirements, requirements_of
 from include.model_release.rollout.lease import Lease
+from include.model_release.spec.release_file import parse_release_spec
 from tests.support.record.attempts import (
     DIGEST,
     GOOD,
@@ -123,6 +124,19 @@ def test_a_first_version_needs_gates_and_whom_the_file_asks() -> None:
     assert not allowed(record(*gates), 100)
     assert allowed(record(*gates, approved("canary", "alice")), 100)
     assert not allowed(record(*gates, approved("canary", "alice")), 5)
+
+
+def test_a_smoke_test_that_is_asked_for_must_have_passed_for_this_manifest() -> None:
+    """It is a gate unless the release file leaves it out; not run, or for other bytes, it is no pass."""
+    text = "model: digits\nsource: {format: onnx}\n"
+    asked = requirements_of(parse_release_spec(text, "digits.yaml"), first=False)
+    left_out = requirements_of(parse_release_spec(f"{text}smoke_test: null\n", "digits.yaml"), first=False)
+    assert asked.gates == ("smoke_test", *left_out.gates)
+    shown = (started(replace(REQUIRED, gates=asked.gates)), *GOOD[1:5])
+    assert not allowed(record(*shown), 0)
+    assert not allowed(record(*shown, finished("smoke_test", "failed")), 0)
+    assert not allowed(record(*shown, finished("smoke_test", digest=OTHER_DIGEST)), 0)
+    assert allowed(record(*shown, finished("smoke_test")), 5)
 
 
 def test_mirrored_requests_are_compared_between_the_preview_and_the_first_percent() -> None:
