@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from include.model_release.errors import SpecError
 from include.model_release.identifiers import (
@@ -31,7 +31,7 @@ from include.model_release.spec.conversion.repositories import EnsembleConversio
 from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.golden import Golden
 from include.model_release.spec.notify import Notify, NotifyRule
-from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
+from include.model_release.spec.parts import FileName, Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
 from include.model_release.spec.registry import Registry
 from include.model_release.spec.retention import Retention
@@ -45,6 +45,8 @@ from include.model_release.spec.rollout.rollout import Rollout
 from include.model_release.spec.serving.sequences import REFUSAL
 from include.model_release.spec.serving.serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
 from include.model_release.spec.smoke_test import SmokeTest
+from include.model_release.spec.suites.beside import parse_suite, read_beside
+from include.model_release.spec.suites.expectations import Expectation
 from include.model_release.spec.validation import (
     ClassificationValidation,
     RegressionValidation,
@@ -132,6 +134,8 @@ class ReleaseSpec(SpecPart):
     """Who is told of what; left out: as the environment variable `SLIPWAY_NOTIFY` says for all models."""
     registry: Registry | None = None
     """None: no registry is asked and none is told."""
+    files: dict[FileName, str] = Field(default_factory=dict)
+    """Not to be written: the texts of the files that the release file names, as they were when it was read."""
 
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:
@@ -159,6 +163,30 @@ class ReleaseSpec(SpecPart):
                 f"`serving.max_batch_size: {limit}`"
             )
         return self
+
+    def beside(self, name: str) -> str:
+        """Return the text of a file beside the release file that it names.
+
+        :raises SpecError: the release file was read without it.
+        """
+        if name not in self.files:
+            raise SpecError(
+                f"the release file of {self.model} names {name}, which was not read with it",
+                expected="its text, read when the release file was",
+                remedy="Put it beside the release file, and start the release again.",
+            )
+        return self.files[name]
+
+    def expectations_of_golden(self) -> tuple[Expectation, ...]:
+        """Return what is expected of the golden set: the release file's own, then those of its suite."""
+        return self._with_suite(self.golden.expectations, self.golden.suite)
+
+    def expectations_of_answers(self) -> tuple[Expectation, ...]:
+        """Return what is expected of the answers' table: the release file's own, then those of its suite."""
+        return self._with_suite(self.validation.expectations, self.validation.suite)
+
+    def _with_suite(self, own: tuple[Expectation, ...], suite: str | None) -> tuple[Expectation, ...]:
+        return own if suite is None else (*own, *parse_suite(self.beside(suite), suite))
 
     def required_files(self) -> tuple[str, ...]:
         """Return what must have arrived beside ready.json, as far as the release file knows names."""
@@ -220,10 +248,11 @@ def _where_it_runs(test: SmokeTest, conversion: Conversion, serving: Serving) ->
     return test.filled(**unsaid) if unsaid else test
 
 
-def parse_release_spec(text: str, source: str) -> ReleaseSpec:
+def parse_release_spec(text: str, source: str, folder: Path | None = None) -> ReleaseSpec:
     """Read a release file's text.
 
     :param source: what an error calls it.
+    :param folder: where it lies, with the files that it names; None: they are not read.
     :raises SpecError: it cannot be used; names file, line and key, and for an unknown key the nearest valid one.
     """
     from include.model_release.spec.complaints import explain
@@ -231,8 +260,15 @@ def parse_release_spec(text: str, source: str) -> ReleaseSpec:
     from include.model_release.yaml_source import parse_yaml_mapping
 
     parsed = with_new_names(parse_yaml_mapping(text, source))
+    if "files" in parsed.data:
+        raise SpecError(
+            f"{source}, line {parsed.line_of(('files',))}: `files` is not to be written",
+            remedy="Remove the key: the files that a release file names are read with it.",
+        )
     try:
-        return _validate(parsed.data)
+        spec = _validate(parsed.data)
+        files = {} if folder is None else read_beside(parsed.data, folder, source)
+        return _validate({**parsed.data, "files": files}) if files else spec
     except ValidationError as error:
         raise explain(error, ReleaseSpec, parsed) from error
 
@@ -268,7 +304,7 @@ def load_release_spec(path: Path) -> ReleaseSpec:
             found=getattr(error, "strerror", None) or str(error),
             remedy="Check the path, its permissions and its encoding.",
         ) from error
-    return parse_release_spec(text, path.name)
+    return parse_release_spec(text, path.name, path.parent)
 
 
 def load_model_spec(releases_dir: Path, model: str) -> ReleaseSpec:

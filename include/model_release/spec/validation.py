@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from include.model_release.spec.parts import Count, Seconds, Share, SpecPart, Text
+from include.model_release.spec.parts import Count, FileName, Seconds, Share, SpecPart, Text
+from include.model_release.spec.suites.expectations import SUITE_LIMIT, Expectation
 
 NotNegative = Annotated[float, Field(ge=0)]
 TextMatch = Literal["exact", "normalized", "contains", "prefix", "token_f1"]
@@ -70,6 +71,16 @@ class _Validation(SpecPart):
     stage ends as `inconclusive`, and the release with it.
     """
     health: OutputHealth = OutputHealth()
+    slice_accuracy_min: Share | None = None
+    """Share of the rows of each slice (`golden.slices`) that must be answered right; a slice that is surely below it
+    fails the version. Left out: it is told alone.
+    """
+    slice_agreement_min: Share | None = None
+    """The same of the rows that must be answered as by the stable version."""
+    expectations: Annotated[tuple[Expectation, ...], Field(max_length=SUITE_LIMIT)] = ()
+    """What else is expected of the answers' table, as great-expectations writes it: one row for each golden row."""
+    suite: FileName | None = None
+    """A file beside the release file with more of them: a suite as great-expectations writes it to JSON."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
