@@ -248,7 +248,7 @@ def measure(run: BenchmarkRun, text: Text, subject: Subject, number: int, load: 
     spans = read_arrivals(reports[0].with_name(EXPORT))
     shutil.rmtree(artifacts)
     metrics = {key: value for key, value in report.items() if isinstance(value, dict) and "unit" in value}
-    figures = figures_of_report(report, run.options.requests, streaming=run.options.streaming)
+    figures = figures_of_report(report, load.requests(run.options.requests), streaming=run.options.streaming)
     return Round(figures, {"requests_ns": spans, "genai_perf": metrics})
 
 
@@ -280,7 +280,7 @@ def genai_perf_command(
         "-u", options.http_server if generate else options.server,
         *(["--streaming"] if options.streaming else []),
         *level,
-        "--request-count", str(options.requests),
+        "--request-count", str(load.requests(options.requests)),
         "--tokenizer", str(text.tokenizer),
         *(["--input-file", str(text.file)] if text.file else made_up), "--random-seed", str(number),
         "--output-tokens-mean", str(options.output_tokens_mean),

@@ -143,7 +143,7 @@ def measure(run: BenchmarkRun, streamed: Collection[str], subject: Subject, numb
         command.append("--streaming")
     ended = generate_load(command, run.deadline)
     spans = read_spans(export) if ended.code in MEASURED and export.exists() else []
-    if len(spans) < run.options.requests:
+    if len(spans) < load.requests(run.options.requests):
         raise ended_badly(run.server, subject, command[0], ended)
     export.unlink()
     return Round(figures_of_spans(spans), {"requests_ns": spans})
@@ -161,7 +161,7 @@ def perf_analyzer_command(
     return [
         "perf_analyzer", "-m", subject.model, "-x", subject.version, "-u", options.server, "-i", "grpc",
         *level,
-        "--request-count", str(options.requests), "--warmup-request-count", str(options.warmup_requests),
+        "--request-count", str(load.requests(options.requests)), "--warmup-request-count", str(options.warmup_requests),
         "--input-data", str(requests), "--profile-export-file", str(export),
         "--stability-percentage", "999", "--max-trials", "1",
     ]  # fmt: skip

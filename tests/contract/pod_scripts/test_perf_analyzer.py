@@ -50,6 +50,23 @@ def test_candidate_and_baseline_take_turns(
     assert {"raw/candidate-1.json", "raw/baseline-2.json"} <= store.keys(prefix)
 
 
+def test_request_rates_are_swept(
+    perf_pod: Pod, triton: TritonServer, store: ObjectStore, golden: str, prefix: str
+) -> None:
+    """Of several request rates the first is measured in every round, at least a second long, the others once."""
+    more = ["--request-rate", "80", "50", "--rounds", "2", "--first-round", "1"]
+    run = measure(perf_pod, triton, golden, prefix, *more)
+    assert run.exit_code == 0, run.stderr
+    assert run.result is not None
+    result = BenchmarkResult.from_json(run.result)
+    assert result.generator == "perf_analyzer"
+    found = [(one.request_rate_rps, one.round, one.requests) for one in result.measurements]
+    assert found == [(80, 1, 80), (50, 1, 60), (80, 2, 80)]
+    # Sent by a schedule: never faster, however fast the server answers.
+    assert all(one.throughput_rps < 1.3 * (one.request_rate_rps or 0) for one in result.measurements)
+    assert store.keys(prefix) >= {"raw/candidate-1.json", "raw/candidate-1-rate-50.json"}
+
+
 def test_figures_follow_from_the_raw_time_stamps(
     perf_pod: Pod, triton: TritonServer, store: ObjectStore, golden: str, prefix: str
 ) -> None:

@@ -25,6 +25,13 @@ class Load:
             return f"{self.request_rate_rps:g} requests/s"
         return f"concurrency {self.concurrency}"
 
+    def requests(self, asked: int) -> int:
+        """Return how many requests a round has: those asked for, and at least a second of them at a request rate.
+
+        perf_analyzer, which genai-perf drives too, takes no fewer.
+        """
+        return max(asked, math.ceil(self.request_rate_rps or 0))
+
     @property
     def name(self) -> str:
         """Return the level as a part of a file's name."""
