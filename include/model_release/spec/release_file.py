@@ -44,6 +44,7 @@ from include.model_release.spec.rollout.plan import Exposure, RolloutStep
 from include.model_release.spec.rollout.rollout import Rollout
 from include.model_release.spec.serving.sequences import REFUSAL
 from include.model_release.spec.serving.serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
+from include.model_release.spec.tuning import Tuning
 from include.model_release.spec.validation import (
     ClassificationValidation,
     RegressionValidation,
@@ -121,6 +122,7 @@ class ReleaseSpec(SpecPart):
     publish: Publishing = Publishing()
     validation: Validation = ClassificationValidation()
     benchmark: Benchmark = Benchmark()
+    tuning: Tuning = Tuning()
     rollout: Rollout = Rollout()
     retention: Retention = Retention()
     revalidation: Revalidation = Revalidation()
