@@ -85,16 +85,16 @@ def repository_paths(model: str, version: int, model_file: str = "model.onnx") -
 
 def evidence_prefix(model: str, version: int, release_id: str) -> str:
     """Return where a release's reports go; one folder a release, so that none replaces another's."""
-    return f"{repository_paths(model, version).evidence}{_folder_of(release_id)}/"
+    folder = re.sub(r"[^A-Za-z0-9._-]", "-", release_id)
+    return f"{repository_paths(model, version).evidence}{folder}/"
 
 
-def tuning_prefix(model: str, version: int, run_id: str) -> str:
-    """Return where a run of `model_tuning` keeps its plan, its trials and what it proposes."""
-    return f"{repository_paths(model, version).evidence}tuning/{_folder_of(run_id)}/"
+def tuning_id(run_id: str) -> str:
+    """Return what stands for a release's id where a run of `model_tuning` keeps its evidence.
 
-
-def _folder_of(run_id: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "-", run_id)
+    Beside the gates' evidence: it stays when the version is deleted, and no check of the version's files minds it.
+    """
+    return f"tuning-{run_id}"
 
 
 def incoming_prefix(model: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from include.model_release.spec.parts import Count, Milliseconds, Seconds, SpecPart
+from include.model_release.spec.parts import Count, Milliseconds, SpecPart
 
 Quantile = Literal["p50", "p90", "p95", "p99"]
 QueueDelay = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -56,7 +56,7 @@ class Tuning(SpecPart):
     """For `objective: throughput`: how many requests are under way at a time, one measurement each."""
     trials: Annotated[int, Field(ge=1, le=500)] = 16
     """How many settings are tried at most, besides Triton's defaults and the present setting."""
-    budget_s: Seconds = 1800
+    budget_s: Annotated[int, Field(ge=1, le=24 * 3600)] = 900
     """How long the trials may take together; the one under way is finished, then the best is confirmed."""
     requests: Count = 400
     """Requests of one measurement."""

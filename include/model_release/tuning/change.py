@@ -39,7 +39,12 @@ def propose_change(text: str, path: str, setting: Setting, config: Mapping[str, 
     :raises SpecError: the text is no release file, or would be none any more.
     """
     parse_release_spec(text, path)
-    changed = min((_Try.of(text, setting, config, *indents) for indents in _INDENTS), key=_Try.cost).text
+    tries: list[_Try] = []
+    for indents in _INDENTS:
+        tries.append(_Try.of(text, setting, config, *indents))
+        if not tries[-1].foreign_lines:
+            break
+    changed = min(tries, key=_Try.cost).text
     before, after = (one.splitlines(keepends=True) for one in (text, changed))
     parse_release_spec(changed, path)
     diff = difflib.unified_diff(_ended(before), _ended(after), f"a/{path}", f"b/{path}")

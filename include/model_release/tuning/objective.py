@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from include.model_release.spec.benchmark import ServiceLevel
+from include.model_release.spec.load import LoadLevel
 from include.model_release.spec.tuning import Tuning
-from include.model_release.tuning.trials import Load, Point
+from include.model_release.tuning.trials import Point
 
 # A server that answers fewer than this share of the requests that come does not keep up: its queue only grows.
 _KEPT_UP = 0.95
@@ -47,11 +48,11 @@ class Objective:
             return f"the most answers a second with {self.tuning.quantile} at most {self.bound_ms:g} ms"
         return f"the lowest {self.tuning.quantile} at {self.tuning.request_rate_rps:g} requests/s"
 
-    def loads(self) -> tuple[Load, ...]:
+    def loads(self) -> tuple[LoadLevel, ...]:
         """Return the loads of one round."""
         if self.is_throughput:
-            return tuple(Load(concurrency=one) for one in sorted(set(self.tuning.concurrencies)))
-        return (Load(request_rate_rps=self.tuning.request_rate_rps),)
+            return tuple(LoadLevel(concurrency=one) for one in sorted(set(self.tuning.concurrencies)))
+        return (LoadLevel(request_rate_rps=self.tuning.request_rate_rps),)
 
     def latency_ms(self, point: Point) -> float:
         """Return the latency that is meant."""

@@ -27,7 +27,7 @@ class Setting(BaseModel):
     :param instances: how many, for each GPU where the group names some; None: as published.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     max_queue_delay_us: int | None = None
     preferred_batch_sizes: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class Setting(BaseModel):
 class Space(BaseModel):
     """All settings that may be tried, by the values of their parts, and what is not searched with the reason."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     without_batching: bool
     max_queue_delays_us: tuple[int, ...]

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from include.model_release.document_form import first_problem
 from include.model_release.errors import UserError
 from include.model_release.spec.benchmark import ServiceLevel
+from include.model_release.spec.load import LoadLevel
 from include.model_release.spec.tuning import Tuning
 from include.model_release.tuning.settings import Setting, Space
 
@@ -22,7 +23,8 @@ _Count = Annotated[int, Field(ge=0, lt=2**63)]
 class TuningDocument(BaseModel):
     """A document of a tuning in the bucket."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Built when one is first read: importing a DAG reads none.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     limit_bytes: ClassVar[int] = 4 * 2**20
 
     @classmethod
@@ -61,28 +63,13 @@ class TuningPlan(TuningDocument):
     present: Setting
 
 
-class Load(BaseModel):
-    """How requests are sent: so many a second, or so many under way at a time."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    request_rate_rps: float | None = None
-    concurrency: int | None = None
-
-    def told(self) -> str:
-        """Return the load in words."""
-        if self.request_rate_rps is not None:
-            return f"{self.request_rate_rps:g} requests/s"
-        return f"concurrency {self.concurrency}"
-
-
 class Point(BaseModel):
     """One measurement: a load, and the figures of its requests."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     round: Annotated[int, Field(ge=1)]
-    load: Load
+    load: LoadLevel
     requests: _Count
     errors: _Count
     throughput_rps: _Figure
