@@ -18,9 +18,3 @@ class LoadLevel:
         if self.request_rate_rps is not None:
             return f"{self.request_rate_rps:g} requests/s"
         return f"concurrency {self.concurrency}"
-
-    def arguments(self) -> list[str]:
-        """Return the load generator's arguments for it."""
-        if self.request_rate_rps is not None:
-            return ["--request-rate", f"{self.request_rate_rps:g}"]
-        return ["--concurrency", str(self.concurrency)]

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from include.model_release.gates.benchmark import BenchmarkResult
+from include.model_release.gates.benchmark.result import BenchmarkResult
 from include.sandbox.services.triton import TritonServer
 from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod, PodRun, closed_port
 

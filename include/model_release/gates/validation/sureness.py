@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.gates.validation.intervals import Interval, mean_interval
+from include.model_release.gates.interval import Interval
+from include.model_release.gates.validation.intervals import mean_interval
 from include.model_release.gates.validation.scores import MEAN, ValidationScores
 
 # The least that a figure of that name can be: a limit there asks for nothing.
