@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from include.model_release.gates.benchmark.interval import ratio_interval
 from include.model_release.tuning.objective import Objective, rounds_of
 from include.model_release.tuning.trials import Comparison, Point, Trial, TuningPlan
 
@@ -17,7 +16,7 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class RatioInterval:
-    """How many times the baseline's figure the candidate's is: the geometric mean over rounds, and a 95 % interval.
+    """How many times the baseline's figure the candidate's is: a trimmed geometric mean, and its 95 % interval.
 
     The two of a round were measured one right after the other, so what slows the machine meets both.
     """
@@ -51,22 +50,6 @@ class Conclusion:
     against_present: RatioInterval | None = None
 
 
-def ratio_interval(candidate: Sequence[float], baseline: Sequence[float]) -> RatioInterval | None:
-    """Return the interval of the ratio, by Student's t on the logarithms; None with fewer than two rounds."""
-    from scipy.stats import t  # half a second, which only the task that concludes shall pay
-
-    logs = [
-        math.log(mine / theirs)
-        for mine, theirs in zip(candidate, baseline, strict=False)
-        if mine > 0 and theirs > 0
-    ]
-    if len(logs) < 2:
-        return None
-    mean, error = statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
-    reach = float(t.ppf((1 + _CONFIDENCE) / 2, len(logs) - 1)) * error
-    return RatioInterval(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), len(logs))
-
-
 def figures(points: Sequence[Point], objective: Objective) -> list[float]:
     """Return the figure of each round."""
     best = map(objective.best_of_round, rounds_of(points))
@@ -74,10 +57,17 @@ def figures(points: Sequence[Point], objective: Objective) -> list[float]:
 
 
 def interval_of(comparison: Comparison, objective: Objective) -> RatioInterval | None:
-    """Return the interval of a comparison."""
-    return ratio_interval(
-        figures(comparison.candidate_points, objective), figures(comparison.baseline_points, objective)
+    """Return the interval of a comparison; None where it has fewer than two rounds."""
+    mine, theirs = (
+        figures(one, objective) for one in (comparison.candidate_points, comparison.baseline_points)
     )
+    if len(mine) != len(theirs):
+        return None
+    found = ratio_interval(mine, theirs, _CONFIDENCE)
+    if found is None:
+        return None
+    ratio, interval = found
+    return RatioInterval(ratio, interval.low, interval.high, len(mine))
 
 
 def conclude(plan: TuningPlan, best: Trial | None, comparisons: Sequence[Comparison]) -> Conclusion:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import SlipwayError
-from include.model_release.gates.benchmark import BenchmarkResult, Measurement
+from include.model_release.gates.benchmark.result import BenchmarkResult, Measurement
 from include.model_release.spec.benchmark import Benchmark
-from include.model_release.spec.load import LoadLevel
 from include.model_release.tuning.trials import Point
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.pods.benchmark_command import MeasuredModel, MeasuringPlace, benchmark_command
 from slipway.pods.description import ReleasePod
 from slipway.registry.registry import GOLDEN_FILE
 from slipway.release_run import ReleaseRun
@@ -77,13 +77,12 @@ class PodMeasure:
 
     def _measured(self, wanted: Wanted, key: str) -> Mapping[str, Any]:
         self._store.delete(key)
-        settings = self._run.spec.benchmark
-        timeout_s = _timeout_s(settings, wanted, self._run.spec.tuning.requests)
+        benchmark = _settings(self._run, wanted)
         pod = ReleasePod(
             kind="benchmark",
             stage="tune",
-            settings=settings.model_copy(update={"timeout_s": timeout_s}),
-            command=lambda: self._command(wanted, timeout_s),
+            settings=benchmark,
+            command=lambda: self._command(benchmark, wanted),
             result_key=key,
             attempt=100 * wanted.number + min(self._attempt, 99),
         )
@@ -94,28 +93,30 @@ class PodMeasure:
             return {"error": execution.silent_end(self._store.uri(key)).to_dict()}
         return dict(result)
 
-    def _command(self, wanted: Wanted, timeout_s: int) -> list[str]:
+    def _command(self, benchmark: Benchmark, wanted: Wanted) -> list[str]:
         run = self._run
-        golden = f"{repository_paths(run.model, run.version).root}{GOLDEN_FILE}"
-        return [
-            "benchmark_perf_analyzer.py",
-            "--server",
-            self._server,
-            "--golden",
-            run.uri(golden),
-            *run.spec.golden.arguments(),
-            "--destination",
-            run.uri(f"{self._prefix}{wanted.folder}".rstrip("/")),
-            *measure_arguments(wanted, run.version, run.spec.tuning.requests, timeout_s),
-        ]
+        place = MeasuringPlace(
+            grpc_address=self._server,
+            http_address="",
+            golden_uri=run.uri(f"{repository_paths(run.model, run.version).root}{GOLDEN_FILE}"),
+            golden=run.spec.golden,
+            destination=run.uri(f"{self._prefix}{wanted.folder}".rstrip("/")),
+        )
+        return measuring_command(benchmark, place, wanted, run.version)
 
 
-def measure_arguments(wanted: Wanted, version: int, requests: int, timeout_s: int) -> list[str]:
-    """Return what `benchmark_perf_analyzer.py` is told of one measurement."""
-    arguments = ["--requests", str(requests), "--rounds", str(wanted.rounds), "--timeout-s", str(timeout_s)]
-    for role, name in zip(_ROLES, wanted.models, strict=False):
-        arguments += [f"--{role}", name, f"--{role}-version", str(version)]
-    return [*arguments, *wanted.load.arguments()]
+def measuring_command(benchmark: Benchmark, place: MeasuringPlace, wanted: Wanted, version: int) -> list[str]:
+    """Return the command of the pod that makes a measurement."""
+    candidate, *others = (MeasuredModel(name, version) for name in wanted.models)
+    return benchmark_command(
+        benchmark,
+        place,
+        candidate,
+        others[0] if others else None,
+        loads=[wanted.load],
+        rounds=wanted.rounds,
+        first_round=wanted.first_round,
+    )
 
 
 def points_of(result: Mapping[str, Any], wanted: Wanted) -> list[list[Point]]:
@@ -124,16 +125,13 @@ def points_of(result: Mapping[str, Any], wanted: Wanted) -> list[list[Point]]:
     :raises SlipwayError: it is no such report. The fault is the pod's.
     """
     measured = BenchmarkResult.from_json(result).measurements
-    return [
-        [_point(one, wanted.load, wanted.first_round) for one in measured if one.role == role]
-        for role in _ROLES[: len(wanted.models)]
-    ]
+    return [[_point(one) for one in measured if one.role == role] for role in _ROLES[: len(wanted.models)]]
 
 
-def _point(measured: Measurement, load: LoadLevel, first_round: int) -> Point:
+def _point(measured: Measurement) -> Point:
     return Point(
-        round=first_round + measured.round - 1,
-        load=load,
+        round=measured.round,
+        load=measured.load,
         requests=measured.requests,
         errors=measured.errors,
         throughput_rps=measured.throughput_rps,
@@ -144,10 +142,11 @@ def _point(measured: Measurement, load: LoadLevel, first_round: int) -> Point:
     )
 
 
-def _timeout_s(benchmark: Benchmark, wanted: Wanted, requests: int) -> int:
-    """Return the pod's limit: the release file's, and more where sending alone takes as long."""
-    rate = wanted.load.request_rate_rps
-    if rate is None:
-        return benchmark.timeout_s
-    sending_s = len(wanted.models) * wanted.rounds * (requests + _WARM_UP_REQUESTS) / rate
-    return max(benchmark.timeout_s, math.ceil(_SLACK * sending_s) + _LEAST_S)
+def _settings(run: ReleaseRun, wanted: Wanted) -> Benchmark:
+    """Return the release file's benchmark for one measurement, with more time where sending alone takes longer."""
+    benchmark, requests = run.spec.benchmark, run.spec.tuning.requests
+    timeout_s, rate = benchmark.timeout_s, wanted.load.request_rate_rps
+    if rate is not None:
+        sending_s = len(wanted.models) * wanted.rounds * (requests + _WARM_UP_REQUESTS) / rate
+        timeout_s = max(timeout_s, math.ceil(_SLACK * sending_s) + _LEAST_S)
+    return benchmark.model_copy(update={"requests": requests, "timeout_s": timeout_s})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from include.model_release.tuning.conclusion import conclude, ratio_interval
+from include.model_release.tuning.conclusion import conclude, interval_of
+from include.model_release.tuning.objective import Objective
 from include.model_release.tuning.settings import Setting
 from include.model_release.tuning.trials import Comparison
 from tests.support.tuning.plans import make_plan, point, trial
@@ -29,15 +30,12 @@ def comparison(against: str, mine: list[float], theirs: list[float]) -> Comparis
 
 
 def test_the_interval_is_that_of_the_rounds_ratios() -> None:
-    """The geometric mean lies inside; the same ratio in each round leaves no width; one round tells nothing."""
-    found = ratio_interval([5.0, 6.0, 7.0], [10.0, 10.0, 10.0])
+    """The same ratio in each round leaves no width; one round tells nothing."""
+    objective = Objective(PLAN.tuning, PLAN.slo)
+    found = interval_of(comparison("defaults", [5.0, 10.0, 7.5], [10.0, 20.0, 15.0]), objective)
     assert found is not None
-    assert found.ratio == pytest.approx((0.5 * 0.6 * 0.7) ** (1 / 3))
-    assert found.low < found.ratio < found.high
-    alike = ratio_interval([5.0, 10.0], [10.0, 20.0])
-    assert alike is not None
-    assert (alike.low, alike.high) == (pytest.approx(0.5), pytest.approx(0.5))
-    assert ratio_interval([5.0], [10.0]) is None
+    assert (found.ratio, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
+    assert interval_of(comparison("defaults", [5.0], [10.0]), objective) is None
 
 
 @pytest.mark.parametrize(
