@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from include.model_release.spec.load import LoadLevel
 from include.model_release.spec.parts import Count, Milliseconds, SpecPart
 
 Quantile = Literal["p50", "p90", "p95", "p99"]
@@ -59,7 +61,7 @@ class Tuning(SpecPart):
     budget_s: Annotated[int, Field(ge=1, le=24 * 3600)] = 900
     """How long the trials may take together; the one under way is finished, then the best is confirmed."""
     requests: Count = 400
-    """Requests of one measurement."""
+    """Requests of one measurement; more where they would be sent within less than a second."""
     rounds: Annotated[int, Field(ge=1, le=20)] = 3
     """How often a trial is measured. After each round a trial that is hopeless ends early."""
     confirm_rounds: Annotated[int, Field(ge=3, le=50)] = 7
@@ -75,3 +77,7 @@ class Tuning(SpecPart):
         if self.objective == "latency" and self.request_rate_rps is None:
             raise ValueError("`objective: latency` needs `request_rate_rps`")
         return self
+
+    def requests_at(self, load: LoadLevel) -> int:
+        """Return the requests of one measurement at a load: perf_analyzer wants a second of them at the least."""
+        return max(self.requests, math.ceil(load.request_rate_rps or load.concurrency or 1))

@@ -25,7 +25,7 @@ from slipway.registry.registry import ModelRegistry
 
 ROLES: tuple[Role, Role] = ("trial", "reference")
 _AT_WORK = {READY, "LOADING", "UNLOADING"}
-_POLL_INTERVAL_S = 0.1
+_POLL_INTERVAL_S = 0.2
 
 
 def trial_names(model: str) -> list[str]:

@@ -22,6 +22,7 @@ _AT_RANDOM = 5
 _ENDED_BEFORE = 2
 # A setting that was tried already is no new trial: another one is drawn, so often, then the first untried one is taken.
 _DRAWS = 20
+_SEEDS = 1009
 _WITHOUT = "without"
 
 
@@ -31,8 +32,9 @@ def next_setting(plan: TuningPlan, trials: Sequence[Trial]) -> Setting | None:
     untried = [one for one in plan.space.settings() if one not in tried]
     if not untried:
         return None
-    for draw in range(_DRAWS):
-        study = _study(plan, trials, seed=(plan.tuning.seed * 1009 + len(trials)) * _DRAWS + draw)
+    # Another seed for each trial: the draws at random would all be the first one.
+    study = _study(plan, trials, seed=plan.tuning.seed * _SEEDS + len(trials))
+    for _ in range(_DRAWS):
         suggested = _suggested(study.ask(), plan.space)
         if suggested not in tried:
             return suggested
@@ -67,7 +69,7 @@ def _study(plan: TuningPlan, trials: Sequence[Trial], *, seed: int) -> optuna.St
     }
     for one in trials:
         values = _values(one.setting, plan.space)
-        if one.state == "begun" or one.kind == "defaults_again" or values is None:
+        if one.state == "begun" or one.kind == "defaults_again":
             continue
         costs = objective.costs(one.points)
         study.add_trial(
@@ -108,10 +110,13 @@ def _suggested(trial: optuna.Trial, space: Space) -> Setting:
     )
 
 
-def _values(setting: Setting, space: Space) -> dict[str, Any] | None:
-    """Return a setting as Optuna knows it; None: it is not in the space, such as a release file's own."""
+def _values(setting: Setting, space: Space) -> dict[str, Any]:
+    """Return a setting as Optuna knows it; nothing of one outside of the space, such as a release file's own.
+
+    What such a trial has cost counts all the same where others are called hopeless.
+    """
     if setting not in set(space.settings()):
-        return None
+        return {}
     instances = space.instances.index(setting.instances)
     if setting.max_queue_delay_us is None:
         return {"instances": instances, "batching": _WITHOUT}

@@ -144,7 +144,7 @@ def _point(measured: Measurement) -> Point:
 
 def _settings(run: ReleaseRun, wanted: Wanted) -> Benchmark:
     """Return the release file's benchmark for one measurement, with more time where sending alone takes longer."""
-    benchmark, requests = run.spec.benchmark, run.spec.tuning.requests
+    benchmark, requests = run.spec.benchmark, run.spec.tuning.requests_at(wanted.load)
     timeout_s, rate = benchmark.timeout_s, wanted.load.request_rate_rps
     if rate is not None:
         sending_s = len(wanted.models) * wanted.rounds * (requests + _WARM_UP_REQUESTS) / rate
