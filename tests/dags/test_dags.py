@@ -39,6 +39,7 @@ from tests.support.dags.workflows import (
     ROLLBACK,
     ROOT,
     SYNC,
+    TUNING,
     ancestors,
     fill_in,
 )
@@ -53,6 +54,7 @@ ONLY_TASKS_NEED = {
     "kubernetes_asyncio",
     "matplotlib",
     "model_signing",
+    "optuna",
     "pandas",
     "prometheus_client",
     "ruamel",
@@ -72,7 +74,8 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
 
 
 @pytest.mark.parametrize(
-    "dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN, REVALIDATION, FINDING, SYNC]
+    "dag_id",
+    [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN, REVALIDATION, FINDING, SYNC, TUNING],
 )
 def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
     """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""

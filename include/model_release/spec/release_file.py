@@ -47,6 +47,7 @@ from include.model_release.spec.serving.serving import DynamicBatching, Instance
 from include.model_release.spec.smoke_test import SmokeTest
 from include.model_release.spec.suites.beside import parse_suite, read_beside
 from include.model_release.spec.suites.expectations import Expectation
+from include.model_release.spec.tuning import Tuning
 from include.model_release.spec.validation import (
     ClassificationValidation,
     RegressionValidation,
@@ -127,6 +128,7 @@ class ReleaseSpec(SpecPart):
     """null: nothing is loaded on a server of its own first, and a version that crashes its server crashes staging's."""
     validation: Validation = ClassificationValidation()
     benchmark: Benchmark = Benchmark()
+    tuning: Tuning = Tuning()
     rollout: Rollout = Rollout()
     retention: Retention = Retention()
     revalidation: Revalidation = Revalidation()
