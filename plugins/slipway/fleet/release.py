@@ -138,7 +138,9 @@ class _Carrier:
             log.info("going on with %s in the phase %s", left.run_id, left.phase)
             self._note = left.model_copy(update={"attempt": left.attempt + 1})
             self._reasons = list(left.reasons)
-        await self._write(self._note)
+            self._servers.fenced = dict(self._store.document.fenced)
+        # A new release asks those again that an earlier one has taken out.
+        await self._write(self._note, fenced=self._servers.fenced)
         if self._note.phase == "commit":
             await self._enter(Step("enter", phase="commit"))  # the permission may have gone meanwhile
         while True:
