@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from include.model_release.gates.validation.intervals import Interval, mean_interval
+from include.model_release.gates.interval import Interval
+from include.model_release.gates.validation.intervals import mean_interval
 from include.model_release.gates.validation.quality.golden_table import part_name
 from include.model_release.gates.validation.scores import Array, ValidationScores
 
