@@ -56,7 +56,8 @@ class CustomScores(ValidationScores):
         told: dict[str, Any] = {"rows": self.rows, "agreement": self.agreement}
         if self.agreement is not None:
             told["agreement_min"] = self.validation.agreement_min
-        return {**told, **{name: value for name, value in self.found.items() if name != _AGREES}}
+        # A score that is called as one of these does not take its place.
+        return {**{name: value for name, value in self.found.items() if name != _AGREES}, **told}
 
     def words(self) -> str:
         """Say each figure that has a limit."""
