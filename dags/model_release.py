@@ -222,6 +222,8 @@ def model_release() -> None:
         validate = ValidateModelOperator(
             task_id="validate",
             staging=STAGING,
+            # The scorer's pod of `kind: custom` is waited for in the triggerer.
+            deferrable=True,
             trigger_rule="none_failed_min_one_success",
             execution_timeout=timedelta(hours=2),
             doc_md="Golden requests: signature, right answers, agreement with the stable version.",
