@@ -16,6 +16,8 @@ from include.sandbox.load.request_set import RequestSet
 
 MODEL = "digits"
 MADE_BY = "made_by"
+STRANGER = 1_000_000
+"""Lies between a version and what is in its place where a repository is wrong."""
 _REQUESTS = 16
 
 CONFIG = """\
@@ -72,3 +74,26 @@ def requests() -> RequestSet:
     _, held_out = training_and_held_out()
     rows = held_out.first(_REQUESTS).pixels.reshape(_REQUESTS, 1, 64)
     return RequestSet("pixels", rows, MADE_BY)
+
+
+def rewrite_wrong(wrong: str, path: str, content: bytes) -> bytes:
+    """Return what a server sees of an object whose repository is wrong: one of `plan.WRONG_CONFIGS`."""
+    if path.endswith("config.pbtxt"):
+        if wrong == "another batch size":
+            return content.replace(b"max_batch_size: 16", b"max_batch_size: 24")
+        return content.replace(b"FP32", b"FP64")
+    # What a load brings with it replaces the configuration there, so the model itself has to be a wrong one too.
+    if path.endswith("model.onnx") and wrong == "cannot be loaded":
+        return content[: len(content) // 2] + bytes(len(content) - len(content) // 2)
+    if path.endswith("model.onnx") and wrong == "another model":
+        return _another(content)
+    return content
+
+
+def _another(content: bytes) -> bytes:
+    """Return a model of the same size that gives the same answers, and says of itself that it is another version."""
+    made = onnx.load_model_from_string(content)
+    said = next(one for one in made.graph.initializer if one.name == "version")
+    said.raw_data = (int(numpy_helper.to_array(said)) + STRANGER).to_bytes(8, "little")
+    another: bytes = made.SerializeToString(deterministic=True)
+    return another
