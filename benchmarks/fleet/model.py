@@ -94,6 +94,6 @@ def _another(content: bytes) -> bytes:
     """Return a model of the same size that gives the same answers, and says of itself that it is another version."""
     made = onnx.load_model_from_string(content)
     said = next(one for one in made.graph.initializer if one.name == "version")
-    said.raw_data = (int(numpy_helper.to_array(said)) + STRANGER).to_bytes(8, "little")
+    said.raw_data = (numpy_helper.to_array(said).item() + STRANGER).to_bytes(8, "little")
     another: bytes = made.SerializeToString(deterministic=True)
     return another

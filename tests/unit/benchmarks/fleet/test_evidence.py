@@ -139,7 +139,7 @@ def test_the_report_counts_by_fault_and_step_and_says_how_to_repeat() -> None:
     report.add(kept(happened=False), [])
     table = report.table()
     row = next(line for line in table.splitlines() if line.startswith("server_killed"))
-    assert row.split()[1:] == ["0", "0", "2", "0", "0", "1"]
+    assert row.split()[1:] == ["0", "0", "0", "2", "0", "1"]
     assert "3 runs (2 committed, 1 failed), 1 with a broken promise; in 1 the release" in table
     assert "python -m benchmarks.fleet --runs 1 --seed 7" in table
     assert "BROKEN: the release ended failed" in describe(broken, violations(broken), [(1.0, "began")])
