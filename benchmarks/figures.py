@@ -9,6 +9,7 @@ from benchmarks import dag_parse, demo, idle_memory, long_canary, overhead, setu
 from benchmarks.dashboard.measure import measure as measure_dashboard
 from benchmarks.dashboard.scrape import measure as measure_metrics
 from benchmarks.figure import Figure
+from benchmarks.fleet import measure as fleet
 from benchmarks.gates.suite import measure as measure_gates
 from benchmarks.intake.measure import measure as measure_intake
 from benchmarks.live import rollback, weight_changes
@@ -36,6 +37,11 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "dashboard_p95_ms": measure_dashboard,
     "gate_mutation_score": measure_gates,
     "metrics_p95_ms": measure_metrics,
+    "fleet_mixed_version_window_ms": fleet.measure_window,
+    "fleet_failed_requests": fleet.measure_failed,
+    "fleet_prepare_s": fleet.measure_prepare,
+    "fleet_commit_ms": fleet.measure_commit,
+    "fleet_faults": fleet.measure_faults,
     "demo_s": demo.measure,
     "setup_s": setup.measure,
 }

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from benchmarks.chaos.gates import Loop
 from benchmarks.figure import MeasureError
@@ -30,6 +30,9 @@ from include.sandbox.lab.models import publish_files
 from include.sandbox.services.triton_install import TritonInstall
 
 REPOSITORY = "fleet/repository"
+Storage = Literal["gates", "s3", "disk"]
+"""Where the servers read their models: in S3, each through a gate of its own; in S3; in a folder."""
+
 ROOT = PROJECT_ROOT / ".sandbox" / "bench" / "fleet"
 
 _FIRST_LIMIT_S = 120.0
@@ -44,8 +47,8 @@ class FleetLab:
     :param rate_rps: requests a second to each server.
     """
 
-    def __init__(self, servers: int, rate_rps: float, root: Path = ROOT) -> None:
-        self.root, self._count, self._rate_rps = root, servers, rate_rps
+    def __init__(self, servers: int, rate_rps: float, root: Path = ROOT, storage: Storage = "gates") -> None:
+        self.root, self._count, self._rate_rps, self._storage = root, servers, rate_rps, storage
         self.version = 0
         self._newest = 0
 
@@ -63,7 +66,8 @@ class FleetLab:
 
     def _enter(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
-        self.root.mkdir(parents=True)
+        self._folder = self.root / "repository"
+        self._folder.mkdir(parents=True)
         self._store_url = self._stack.enter_context(object_store())
         self._s3 = s3_client(self._store_url)
         # In S3 a folder exists when something is in it.
@@ -91,9 +95,11 @@ class FleetLab:
         return gate
 
     def _server(self, name: str, install: TritonInstall) -> FleetServer:
+        store = self.gates[name].url if self._storage == "gates" else self._store_url
+        on_disk = self._storage == "disk"
         return FleetServer(
             name,
-            f"s3://{self.gates[name].url}/{BUCKET}/{REPOSITORY}",
+            str(self._folder) if on_disk else f"s3://{store}/{BUCKET}/{REPOSITORY}",
             install,
             self.root / name,
             {**CREDENTIALS, "AWS_REGION": CREDENTIALS["AWS_DEFAULT_REGION"]},
@@ -121,9 +127,10 @@ class FleetLab:
         publish_files(self._s3, BUCKET, model.MODEL, self._newest, files)
         # Where the servers look for it: each version beside the others, under a name of its own.
         for path, content in files.items():
-            place = path.removeprefix(f"{model.MODEL}/")
-            key = f"{REPOSITORY}/{version_name(model.MODEL, self._newest)}/{place}"
-            self._s3.put_object(Bucket=BUCKET, Key=key, Body=content)
+            place = f"{version_name(model.MODEL, self._newest)}/{path.removeprefix(f'{model.MODEL}/')}"
+            self._s3.put_object(Bucket=BUCKET, Key=f"{REPOSITORY}/{place}", Body=content)
+            (self._folder / place).parent.mkdir(parents=True, exist_ok=True)
+            (self._folder / place).write_bytes(content)
         return self._newest
 
     def release(

@@ -9,11 +9,12 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from benchmarks.figure import Figure, MeasureError, median_figure
 from benchmarks.fleet.answers import FleetAnswer
 from benchmarks.fleet.evidence import Evidence, violations
-from benchmarks.fleet.lab import FleetLab
+from benchmarks.fleet.lab import FleetLab, Storage
 from benchmarks.fleet.plan import Plan
 from benchmarks.fleet.run import FleetRun
 from benchmarks.fleet.suite import SERVERS, run_all
@@ -46,22 +47,32 @@ class Release:
 
 
 def measure_window() -> Figure:
-    """Return the longest window of some releases, see `window`."""
-    found = releases()
-    windows = sorted(one.window.answered_ms for one in found)
-    bounds = sorted(one.window.at_most_ms for one in found if one.window.at_most_ms is not None)
-    asked = max(one.window.asked_ms for one in found)
-    note = (
-        f"the longest of {len(found)}, {windows[len(windows) // 2]:.0f} in the median; {asked:.0f} by when it was "
-        f"asked for; between the samples at most {bounds[-1]:.0f}, {bounds[len(bounds) // 2]:.0f} in the median; "
-        f"{SERVERS} servers at {WINDOW_RATE_RPS:.0f} requests/s each; load {max(one.load for one in found):.0f}"
+    """Return the longest window of some releases, see `window`; beside it that of a fleet that reads from a disk."""
+    found, beside = releases(), releases("disk")
+    note = f"{_told(found)}; on a disk: {_told(beside)}; {SERVERS} servers at {WINDOW_RATE_RPS:.0f} requests/s each"
+    return Figure(
+        "fleet_mixed_version_window_ms",
+        max(one.window.answered_ms for one in found),
+        "ms",
+        "models on a disk",
+        max(one.window.answered_ms for one in beside),
+        note=note,
     )
-    return Figure("fleet_mixed_version_window_ms", windows[-1], "ms", note=note)
+
+
+def _told(found: Sequence[Release]) -> str:
+    windows = [one.window.answered_ms for one in found]
+    asked = max(one.window.asked_ms for one in found)
+    bounds = [one.window.at_most_ms for one in found if one.window.at_most_ms is not None]
+    return (
+        f"longest of {len(found)}, median {median(windows):.0f}; by when it was asked for {asked:.0f}; between the "
+        f"samples at most {max(bounds):.0f}, median {median(bounds):.0f}; load {max(one.load for one in found):.0f}"
+    )
 
 
 def measure_failed() -> Figure:
     """Count the requests that failed during these releases."""
-    found = releases()
+    found = [*releases(), *releases("disk")]
     note = f"of {sum(one.requests for one in found)} during {len(found)} releases"
     return Figure("fleet_failed_requests", float(sum(one.failed for one in found)), "requests", note=note)
 
@@ -91,10 +102,10 @@ def measure_faults() -> Figure:
 
 
 @functools.cache
-def releases() -> tuple[Release, ...]:
+def releases(storage: Storage = "s3") -> tuple[Release, ...]:
     """Return some releases, one after the other, in which nothing fails; several figures come from the same ones."""
     found = []
-    with FleetLab(SERVERS, WINDOW_RATE_RPS) as lab:
+    with FleetLab(SERVERS, WINDOW_RATE_RPS, storage=storage) as lab:
         for number in range(RELEASES):
             seen = FleetRun(lab, Plan(number, "nothing", "never", 0, 0.0, 0.0)).run()
             found.append(release_of(seen, WINDOW_RATE_RPS, os.getloadavg()[0]))

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos.gates import Loop
 from benchmarks.fleet.answers import FleetAnswer
-from benchmarks.fleet.gates import StoreGate
 from benchmarks.fleet.load import FleetLoad
-from benchmarks.fleet.model import MODEL, rewrite_wrong, trained
+from benchmarks.fleet.model import MODEL, trained
 from benchmarks.fleet.servers import FleetServer
 from benchmarks.fleet.window import mixed_version_window, unseen
 from tests.support.cluster.emulator import wait_until
@@ -30,7 +28,9 @@ def servers(tmp_path: Path) -> Iterator[list[FleetServer]]:
     with ExitStack() as stack:
         found = []
         for name in NAMES:
-            server = FleetServer(name, str(tmp_path / f"{name}-models"), triton_install(), tmp_path / name, {})
+            server = FleetServer(
+                name, str(tmp_path / f"{name}-models"), triton_install(), tmp_path / name, {}
+            )
             write_version(server, model, 1)
             stack.callback(server.stop)
             server.start()
@@ -41,7 +41,9 @@ def servers(tmp_path: Path) -> Iterator[list[FleetServer]]:
         yield found
 
 
-def test_a_fleet_that_is_released_one_by_one_mixes_versions(servers: list[FleetServer], tmp_path: Path) -> None:
+def test_a_fleet_that_is_released_one_by_one_mixes_versions(
+    servers: list[FleetServer], tmp_path: Path
+) -> None:
     """The measure finds the window of a release that is no fleet's, and that no request failed."""
     model, answers = trained(), list[FleetAnswer]()
     with FleetLoad(servers, 40.0, tmp_path) as clients:
@@ -107,17 +109,3 @@ def test_a_killed_server_comes_back_empty_on_its_ports(servers: list[FleetServer
     server.start()
     server.wait_ready()
     assert (server.loaded(), other.loaded()) == ({}, {MODEL: [1]})
-
-
-def test_objects_look_wrong_through_a_gate_and_it_can_be_shut() -> None:
-    """What is wrong has the size of what is right, so that only its content tells."""
-    loop = Loop()
-    config, wrong = b'max_batch_size: 16 { name: "x" data_type: TYPE_FP32 }', "another batch size"
-    upstream = StoreGate(loop, "http://127.0.0.1:9")
-    assert rewrite_wrong(wrong, "/b/digits_v2/config.pbtxt", config) == config.replace(b"16", b"24")
-    assert len(rewrite_wrong("cannot be loaded", "/b/digits_v2/config.pbtxt", config)) == len(config)
-    upstream.shut()
-    upstream.shut()
-    upstream.open()
-    upstream.close()
-    loop.close()
