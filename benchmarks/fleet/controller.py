@@ -13,39 +13,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
-from pathlib import Path
 from typing import Any
 
-from benchmarks.fleet.plan import OnUnreachable
+from benchmarks.fleet.job import Job
 from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.load.answers import GrowingFile
-
-FLEET = "bench"
-
-
-@dataclass(frozen=True)
-class Job:
-    """One release.
-
-    :param ports: HTTP and gRPC port of each server, by its name.
-    :param environment: how the object store is reached.
-    :param folder: where steps, outcome and log are written.
-    :param run_id: names the release; it is the same where one is tried again.
-    """
-
-    model: str
-    version: int
-    bucket: str
-    ports: Mapping[str, tuple[int, int]]
-    environment: Mapping[str, str]
-    folder: Path
-    run_id: str
-    on_unreachable: OnUnreachable = "fail"
-    unreachable_s: float = 30.0
 
 
 @dataclass(frozen=True)

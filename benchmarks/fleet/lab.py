@@ -14,8 +14,9 @@ from benchmarks.chaos.gates import Loop
 from benchmarks.figure import MeasureError
 from benchmarks.fleet import model
 from benchmarks.fleet.answers import FleetAnswer
-from benchmarks.fleet.controller import Controller, Job, context
+from benchmarks.fleet.controller import Controller, context
 from benchmarks.fleet.gates import StoreGate
+from benchmarks.fleet.job import Job
 from benchmarks.fleet.load import FleetLoad
 from benchmarks.fleet.plan import OnUnreachable
 from benchmarks.fleet.servers import FleetServer

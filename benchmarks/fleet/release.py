@@ -22,7 +22,7 @@ from slipway.fleet import release as carried_out
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 
-from benchmarks.fleet.controller import FLEET, Job
+from benchmarks.fleet.job import FLEET, Job
 from benchmarks.fleet.model import MADE_BY
 from include.sandbox.demo.images import training_and_held_out
 from include.sandbox.host.settings import LOOPBACK
