@@ -49,6 +49,7 @@ class Evidence:
     :param answers: of all servers, from a little before the release until all was at rest.
     :param after: those of them that were asked for when all was at rest.
     :param loaded: for each server the versions that it has ready, by model, when all was at rest; None: no answer.
+    :param died: servers whose process has ended though nobody killed it, with the end of their log.
     :param happened: whether the fault took place: a release may have ended before its step, or not have the step.
     """
 
@@ -61,6 +62,7 @@ class Evidence:
     answers: Sequence[FleetAnswer] = ()
     after: Sequence[FleetAnswer] = ()
     loaded: Mapping[str, Mapping[str, Sequence[int]] | None] = field(default_factory=dict)
+    died: Mapping[str, str] = field(default_factory=dict)
     excuses: Sequence[Excuse] = ()
     happened: bool = False
     finished: bool = True
@@ -103,7 +105,8 @@ class Evidence:
 
 def violations(seen: Evidence) -> list[str]:
     """Return every promise that was broken, in words; nothing where all were kept."""
-    return [*_ended(seen), *_one_version(seen), *_alike(seen), *_counting(seen), *_requests(seen)]
+    died = [f"{server} died: {log}" for server, log in seen.died.items()]
+    return [*died, *_ended(seen), *_one_version(seen), *_alike(seen), *_counting(seen), *_requests(seen)]
 
 
 def _ended(seen: Evidence) -> list[str]:

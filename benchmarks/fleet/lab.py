@@ -162,6 +162,14 @@ class FleetLab:
         """Return what users were answered since the last call."""
         return self._load.new_answers()
 
+    def keep_logs(self, folder: Path) -> None:
+        """Copy the logs of servers and controllers, which the next fleet's would replace."""
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.root / "controllers", folder / "controllers")
+        for one in self.servers:
+            for log in one.folder.glob("triton-*.log"):
+                shutil.copyfile(log, folder / f"{one.name}-{log.name}")
+
     def wait(self, condition: Callable[[], bool], within_s: float) -> bool:
         """Wait until a condition holds; tell whether it does."""
         limit = time.monotonic() + within_s

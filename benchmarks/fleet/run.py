@@ -161,6 +161,7 @@ class FleetRun:
         seen.answers = self.answers
         seen.after = [one for one in self.answers if one.sent > rest]
         seen.loaded = {one.name: _loaded(one) for one in self.lab.servers}
+        seen.died = {one.name: one.log_end() for one in self.lab.servers if not one.is_alive}
         seen.excuses = self.fault.excuse(_back_at(seen.answers, self.fault))
 
     def _tell(self, text: str) -> None:

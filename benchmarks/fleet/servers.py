@@ -103,6 +103,13 @@ class FleetServer:
         """Give them what they ask for again."""
         (self.folder / "out-of-memory").unlink(missing_ok=True)
 
+    def log_end(self, characters: int = 600) -> str:
+        """Return the exit code and the end of the log of the present process."""
+        path = self.folder / f"triton-{self.starts}.log"
+        text = path.read_text(errors="replace") if path.is_file() else ""
+        code = None if self.process is None else self.process.exit_code()
+        return f"exit code {code}; {text[-characters:]}"
+
     def loaded(self) -> dict[str, list[int]]:
         """Return the versions that are ready, by model. OSError where the server does not answer."""
         request = Request(

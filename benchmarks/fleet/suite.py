@@ -26,7 +26,7 @@ def run_all(
 ) -> Report:
     """Run each seed's plan and return the report; a line about each goes to standard error.
 
-    After a broken promise the next run begins in a fresh fleet.
+    After a broken promise its logs are kept in a folder beside `root`, and the next run begins in a fresh fleet.
 
     :param goes_on: asked before each run; what is left when it says no is not run.
     """
@@ -42,6 +42,7 @@ def run_all(
                 told = describe(seen, broken, run.timeline)
                 print(f"[{report.runs}/{len(seeds)}] {told}", file=sys.stderr, flush=True)
                 if broken:
+                    lab.keep_logs(root.with_name(f"{root.name}-broken") / str(seed))
                     break
                 lab.version = seen.settled
     return report

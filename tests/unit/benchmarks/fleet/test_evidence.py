@@ -77,6 +77,11 @@ def test_what_is_left_loaded_on_one_server_is_caught() -> None:
     assert violations(kept(loaded=dict.fromkeys(SERVERS))) == ["a, b, c: no answer is loaded"]
 
 
+def test_a_server_that_died_by_itself_is_caught() -> None:
+    """Nobody killed it: whatever was done to it has."""
+    assert violations(kept(died={"c": "exit code -11; loading"})) == ["c died: exit code -11; loading"]
+
+
 def test_only_the_server_of_the_fault_may_be_left_out() -> None:
     """A controller that leaves out whatever is in its way has released nothing."""
     assert violations(kept(not_counted={"b": "it was unreachable"})) == []
