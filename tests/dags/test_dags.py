@@ -28,6 +28,7 @@ from tests.support.dags.workflows import (
     DAGS,
     FILES,
     FINDING,
+    FLEET,
     FREEZE,
     GC,
     INTAKE,
@@ -72,7 +73,8 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
 
 
 @pytest.mark.parametrize(
-    "dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN, REVALIDATION, FINDING, SYNC]
+    "dag_id",
+    [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN, REVALIDATION, FINDING, SYNC, FLEET],
 )
 def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
     """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""

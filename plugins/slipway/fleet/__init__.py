@@ -8,7 +8,7 @@ from include.model_release.fleet.golden import GoldenRequest
 from include.model_release.fleet.outcome import FleetOutcome, ServerResult
 from include.model_release.fleet.policy import FleetPolicy
 from slipway.fleet.members import Member, Members, StaticMembers, server_at
-from slipway.fleet.release import FleetRelease, release_fleet
+from slipway.fleet.release import FleetRelease, release_fleet, settle_fleet
 from slipway.fleet.store import FleetStore
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "StaticMembers",
     "release_fleet",
     "server_at",
+    "settle_fleet",
 ]

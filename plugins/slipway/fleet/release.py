@@ -84,30 +84,44 @@ async def release_fleet(release: FleetRelease) -> FleetOutcome:
     wanted = loaded_version(release.model, release.version, release.configs, release.manifest_sha256)
     left = document.run
     if left is not None and left.run_id != release.run_id:
-        await _take_back_left(release, left)
+        if release.is_running(left.run_id):
+            raise ReleaseInProgressError(
+                f"a release of the fleet {release.fleet!r} is under way",
+                expected="none",
+                found=f"{left.run_id}, of version {left.version}",
+                remedy="wait until it has ended, or run it again",
+            )
+        log.warning("%s was left by whoever carried it out: it is ended first", left.run_id)
+        # One that was draining has committed: what it left loaded is unloaded with the rest.
+        if left.phase != "drain":
+            await _lead_back(replace(release, run_id=left.run_id, version=left.version), left)
         left = None
     return await _Carrier(release, wanted, store).carry_out(left)
 
 
-async def _take_back_left(release: FleetRelease, left: RunNote) -> None:
-    """Lead the servers back from a release that nobody carries out any more."""
-    if release.is_running(left.run_id):
-        raise ReleaseInProgressError(
-            f"a release of the fleet {release.fleet!r} is under way",
-            expected="none",
-            found=f"{left.run_id}, of version {left.version}",
-            remedy="wait until it has ended, or run it again",
-        )
-    log.warning("%s was left by whoever carried it out: it is ended first", left.run_id)
-    theirs = replace(release, run_id=left.run_id, version=left.version)
-    carrier = _Carrier(theirs, None, release.store)
-    await carrier.carry_out(left if left.phase == "drain" else left.model_copy(update={"phase": "back"}))
+async def settle_fleet(release: FleetRelease) -> FleetOutcome | None:
+    """End what is left of a release that was cut short: lead the servers back, or unload what they had before.
+
+    :returns: None where nothing is left of it.
+    :raises SlipwayError: as `release_fleet`.
+    """
+    left = (await release.store.read()).run
+    if left is None or left.run_id != release.run_id:
+        return None
+    if left.phase == "drain":
+        return await release_fleet(release)
+    return await _lead_back(release, left)
+
+
+async def _lead_back(release: FleetRelease, left: RunNote) -> FleetOutcome:
+    back = left.model_copy(update={"phase": "back"})
+    return await _Carrier(release, None, release.store).carry_out(back)
 
 
 class _Carrier:
     """Carries out one release; what it intends is written down before it is done.
 
-    :param wanted: the version to load; None: the release is only led back, or its rest is unloaded.
+    :param wanted: the version to load; None: the release is only led back.
     """
 
     def __init__(self, release: FleetRelease, wanted: LoadedVersion | None, store: FleetStore) -> None:
@@ -138,7 +152,9 @@ class _Carrier:
             log.info("going on with %s in the phase %s", left.run_id, left.phase)
             self._note = left.model_copy(update={"attempt": left.attempt + 1})
             self._reasons = list(left.reasons)
-        await self._write(self._note)
+            self._servers.fenced = dict(self._store.document.fenced)
+        # A new release asks those again that an earlier one has taken out.
+        await self._write(self._note, fenced=self._servers.fenced)
         if self._note.phase == "commit":
             await self._enter(Step("enter", phase="commit"))  # the permission may have gone meanwhile
         while True:

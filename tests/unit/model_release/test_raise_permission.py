@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from include.model_release.errors import CanaryEndedError, CanaryPausedError
 from include.model_release.raise_permission import (
     Raise,
+    fleet_refusal,
     lease_refusal,
     raise_refusal,
 )
@@ -21,6 +22,7 @@ from include.model_release.record.kinds import (
     ReleaseStarted,
 )
 from include.model_release.record.requirements import Requirements
+from include.model_release.record.state import Rejection
 from include.model_release.rollout.lease import Lease
 from tests.support.record.attempts import (
     DIGEST,
@@ -260,3 +262,51 @@ def test_the_lease_must_be_held_not_ended_and_not_paused() -> None:
     assert isinstance(lease_refusal(RUN, lease(holder=OTHER_RUN)), CanaryEndedError)
     assert isinstance(lease_refusal(RUN, lease(ended_by="guard")), CanaryEndedError)
     assert isinstance(lease_refusal(RUN, lease(paused="let me look")), CanaryPausedError)
+
+
+PROVED = (*GOOD[:5], GOOD[10])
+FLEET: dict[str, tuple[tuple[Write, ...], str, str]] = {
+    "gates passed": (PROVED, DIGEST, ""),
+    "promoted": ((*GOOD, promotion()), DIGEST, ""),
+    "a gate is missing": ((*GOOD[:2], *PROVED[3:]), DIGEST, "it was not run"),
+    "a gate refused": ((*PROVED, finished("benchmark", "refused")), DIGEST, "it is refused"),
+    "a gate looked at other bytes": (
+        (*PROVED, finished("benchmark", digest=OTHER_DIGEST)),
+        DIGEST,
+        "it looked at bbb",
+    ),
+    "nobody has approved": (GOOD[:4], DIGEST, "nobody has approved"),
+    "other bytes lie there": (PROVED, OTHER_DIGEST, OTHER_DIGEST),
+    "no requirements": ((started(None), *PROVED[1:]), DIGEST, "older Slipway"),
+}
+
+
+@pytest.mark.parametrize(("writes", "digest", "found"), FLEET.values(), ids=FLEET)
+def test_fleet_gets_what_has_passed_its_gates(writes: tuple[Write, ...], digest: str, found: str) -> None:
+    """The gates of the newest release, for the manifest that lies in the store; a canary is not asked for."""
+    refusal = fleet_refusal(fold(record(*writes)), manifest_sha256=digest)
+    if found:
+        assert refusal is not None
+        assert found in str(refusal)
+    else:
+        assert refusal is None
+
+
+def test_fleet_gets_nothing_without_a_record() -> None:
+    """A version of which nothing is known has proved nothing."""
+    refusal = fleet_refusal(None, manifest_sha256=DIGEST)
+    assert refusal is not None
+    assert "a record of the version's gates" in str(refusal)
+
+
+def test_fleet_gets_nothing_that_was_rejected_or_taken_back() -> None:
+    """A rejection, or a rollback, holds whatever was proved before."""
+    good = fold(record(*GOOD))
+    rejection = Rejection(9, START, "wrong labels", by="anna")
+    for state in (
+        replace(good, rejection=rejection),
+        replace(good, standing="rolled_back"),
+        replace(good, rolling_back=True),
+        replace(good, outcome="rolled_back"),
+    ):
+        assert fleet_refusal(state, manifest_sha256=DIGEST) is not None
