@@ -50,6 +50,7 @@ class Evidence:
     :param after: those of them that were asked for when all was at rest.
     :param loaded: for each server the versions that it has ready, by model, when all was at rest; None: no answer.
     :param died: servers whose process has ended though nobody killed it, with the end of their log.
+    :param crashed: whether the stalled server crashed when it went on, as it does without a release too.
     :param happened: whether the fault took place: a release may have ended before its step, or not have the step.
     """
 
@@ -65,6 +66,7 @@ class Evidence:
     died: Mapping[str, str] = field(default_factory=dict)
     excuses: Sequence[Excuse] = ()
     happened: bool = False
+    crashed: bool = False
     finished: bool = True
     seconds: float = 0.0
     prepare_s: float = 0.0

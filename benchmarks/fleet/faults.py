@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from benchmarks.fleet.controller import Controller
 from benchmarks.fleet.evidence import Excuse
@@ -21,6 +21,8 @@ class Fault:
     :param gates: the way to S3 of each server, by its name.
     :param own_gate: that of the controller.
     :param tell: hears what happens.
+    :param crashed: a stalled server has not survived that.
+    :param down_since: since when (unix seconds) a good answer means that a killed or crashed server is back.
     """
 
     plan: Plan
@@ -33,7 +35,8 @@ class Fault:
     begun_at: float = 0.0
     mended_at: float = 0.0
     came_back_empty: bool = False
-    killed_controller: bool = field(default=False)
+    crashed: bool = False
+    down_since: float = 0.0
 
     @property
     def is_due_to_mend(self) -> bool:
@@ -43,6 +46,7 @@ class Fault:
     def inject(self, controller: Controller) -> None:
         """Do it now."""
         self.happened, self.begun_at = True, time.time()
+        self.down_since = self.begun_at
         self.tell(f"FAULT {self.plan}")
         gate = self.gates[self.server.name]
         match self.plan.kind:
@@ -57,7 +61,6 @@ class Fault:
             case "store_gone":
                 gate.shut()
             case "controller_killed":
-                self.killed_controller = not controller.has_ended
                 controller.kill()
             case "controller_stopped":
                 controller.stop()
@@ -89,6 +92,19 @@ class Fault:
         self.mended, self.mended_at = True, time.time()
         self.tell("mended" if self.plan.kind not in OF_THE_CONTROLLER else "mended: the controller may go on")
 
+    def revive(self) -> None:
+        """Start a server again that has crashed when it went on, as a cluster would.
+
+        Triton's Python backend does so, also where nobody releases anything, when the server hung with a request in the
+        process of the model: `Stub process … is not healthy`, and signal 11.
+        """
+        if self.plan.kind == "server_stalled" and self.mended and not self.server.is_alive:
+            self.crashed, self.down_since = True, time.time()
+            self.tell(f"{self.server.name} has crashed when it went on, and is started again")
+            self.server.start()
+            self.server.wait_ready()
+            self.came_back_empty = True
+
     def excuse(self, back_at: float) -> list[Excuse]:
         """Return which requests fail also where nobody releases anything.
 
@@ -96,7 +112,7 @@ class Fault:
         """
         if not self.happened:
             return []
-        if self.plan.kind == "server_killed":
+        if self.plan.kind == "server_killed" or self.crashed:
             return [Excuse(self.server.name, self.begun_at, back_at)]
         if self.plan.kind == "server_stalled":
             return [Excuse(self.server.name, self.begun_at, self.mended_at)]

@@ -39,7 +39,7 @@ class Report:
     def __init__(self) -> None:
         self._cells: Counter[tuple[str, str]] = Counter()
         self._broken_cells: Counter[tuple[str, str]] = Counter()
-        self._idle = 0
+        self._idle = self._crashed = 0
         self._outcomes: Counter[str] = Counter()
         self._seconds: list[float] = []
         self._windows: list[float] = []
@@ -65,6 +65,7 @@ class Report:
             self._broken_cells[cell] += bool(broken)
         else:
             self._idle += 1
+        self._crashed += seen.crashed
         self._outcomes[seen.outcome] += 1
         self._seconds.append(seen.seconds)
         self._windows.append(seen.window.answered_ms)
@@ -92,5 +93,7 @@ class Report:
             f"{self._requests} requests: {self._failed} failed that a server without a release would have answered, "
             f"{self._excused} of a server that was dead or hung",
         ]
+        if self._crashed:
+            lines.append(f"{self._crashed} stalled servers crashed when they went on, and were started again")
         lines += [f"seed {seed}: {'; '.join(told)}\n  {repeat(seed)}" for seed, told in self.broken.items()]
         return "\n".join(lines)

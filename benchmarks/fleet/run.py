@@ -47,7 +47,8 @@ class FleetRun:
         server = lab.servers[plan.server]
         self.fault = Fault(plan, server, lab.gates, lab.own_gate, self._tell)
         self._release(seen, seen.target)
-        seen.happened = self.fault.happened
+        self.fault.revive()
+        seen.happened, seen.crashed = self.fault.happened, self.fault.crashed
         self._not_counted(seen, server)
         self._rest(seen)
         return seen
@@ -103,6 +104,7 @@ class FleetRun:
                 self.fault.inject(controller)
             if self.fault.is_due_to_mend:
                 self.fault.mend(controller)
+            self.fault.revive()
             time.sleep(_POLL_S)
 
     def _wait_to_mend(self, controller: Controller, limit: float) -> None:
@@ -142,6 +144,7 @@ class FleetRun:
 
     def _rest(self, seen: Evidence) -> None:
         """Wait for answers of all servers that count, and ask each what it has loaded."""
+        self.fault.revive()
         rest = time.time()
         self._tell("at rest")
 
@@ -180,6 +183,6 @@ def _back_at(answers: list[FleetAnswer], fault: Fault) -> float:
     good = [
         one.received
         for one in answers
-        if one.server == fault.server.name and one.error is None and one.sent > fault.begun_at
+        if one.server == fault.server.name and one.error is None and one.sent > fault.down_since
     ]
     return min(good, default=float("inf"))
