@@ -213,10 +213,8 @@ class FleetServer:
             return
         files = alias_files(before.version) if before.is_alias else None
         load = calls.load(self._model, before.config, files)
-        if before.is_alias:
-            await self._ask(load)
-        else:  # the model itself is loaded again, which may take long
-            await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
+        # Where no alias was before, the model itself is loaded again, which may take long.
+        await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
 
     async def drain(self, keep: int, candidates: tuple[str, ...]) -> None:
         """Unload all versions but one, each when its last request has been answered."""
@@ -261,7 +259,8 @@ class FleetServer:
         load = calls.load(name, wanted.alias(name), alias_files(wanted.version))
         refused: SlipwayError | None = None
         try:
-            await self._ask(load)
+            # Watched, not cut short: one whose object store is slow to be looked at would do it later, out of turn.
+            await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
         except SlipwayError as error:
             # A server whose object store is away answers with an error and has changed the alias all the same.
             refused = error
