@@ -13,6 +13,7 @@ from benchmarks.gates.suite import measure as measure_gates
 from benchmarks.intake.measure import measure as measure_intake
 from benchmarks.live import rollback, weight_changes
 from benchmarks.publishing.measure import measure_1_file, measure_200_files, measure_peak
+from benchmarks.tuning.measure import measure as measure_tuning
 
 FIGURES: Mapping[str, Callable[[], Figure]] = {
     "dag_parse_s": dag_parse.measure,
@@ -35,6 +36,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "weight_change_failed_requests": weight_changes.measure,
     "dashboard_p95_ms": measure_dashboard,
     "gate_mutation_score": measure_gates,
+    "tuning_p95_reduction_percent": measure_tuning,
     "metrics_p95_ms": measure_metrics,
     "demo_s": demo.measure,
     "setup_s": setup.measure,
