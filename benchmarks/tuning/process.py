@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from slipway.tuning.search import Wanted
 
 MODEL, VERSION, RUN = "digits", 1, "bench"
-SHARE_OF_SATURATION = 0.7
+SHARE_OF_SATURATION = 0.9
 _SATURATING, _SATURATION_REQUESTS, _SATURATION_ROUNDS = 8, 2000, 5
-_SECONDS_A_ROUND = 2
+_SECONDS_A_ROUND = 1
 # What the demo's file says of batching: the tuning begins at Triton's defaults.
 _BATCHING = re.compile(r"  dynamic_batching:\n    max_queue_delay_us: .*\n")
 _POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
@@ -62,8 +62,8 @@ tuning:
   requests: {requests}
   trials: 8
   budget_s: 300
-  rounds: 3
-  confirm_rounds: 15
+  rounds: 4
+  confirm_rounds: 40
   search:
     max_queue_delays_us: [0, 200, 1000]
     preferred_batch_sizes: [[], [8]]
