@@ -15,6 +15,7 @@ from benchmarks.gates.suite import measure as measure_gates
 from benchmarks.intake.measure import measure as measure_intake
 from benchmarks.live import rollback, weight_changes
 from benchmarks.publishing.measure import measure_1_file, measure_200_files, measure_peak
+from benchmarks.tuning.measure import measure as measure_tuning
 
 FIGURES: Mapping[str, Callable[[], Figure]] = {
     "dag_parse_s": dag_parse.measure,
@@ -39,6 +40,7 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "gate_mutation_score": measure_gates,
     "benchmark_false_refusals": measure_false_refusals,
     "benchmark_found_percent": measure_found,
+    "tuning_p95_reduction_percent": measure_tuning,
     "metrics_p95_ms": measure_metrics,
     "fleet_mixed_version_window_ms": fleet.measure_window,
     "fleet_failed_requests": fleet.measure_failed,
