@@ -16,16 +16,18 @@ from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.health import HealthCheck, Probe, health_of, probe_of
 from include.model_release.gates.validation.request_options import (
     gather_responses,
+    inputs_taken,
     is_decoupled,
     optional_inputs,
 )
 from include.model_release.gates.validation.scores import ValidationScores, require_output
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.reports.signature_report import (
+from include.model_release.gates.validation.signature import (
     ServedTensors,
-    require_same_tensors,
-    signature_report,
+    SignatureChange,
+    require_compatible,
 )
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.reports.signature_report import signature_report
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
 from include.model_release.spec.validation import TextValidation
@@ -66,11 +68,13 @@ class ValidateModelOperator(ReleaseOperator):
         staging = Staging.parse(self.staging)
         with recorded_stage(self.record, "validate", manifest_sha256=staging.manifest_sha256):
             hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
-            self._check_signature(release_run, hook, staging)
+            changes = self._check_signature(release_run, hook, staging)
             manifest = self._manifest(release_run, staging)
             golden = self._golden(release_run, staging, manifest)
             numbers, health = self._score(release_run, hook, staging, golden)
             report = self._report(release_run, staging, numbers, health, manifest, golden)
+            report["signature_changes"] = [change.told for change in changes]
+            report["breaking"] = release_run.spec.breaking
             self._keep(release_run, report)
             require_validation(report)
 
@@ -91,14 +95,22 @@ class ValidateModelOperator(ReleaseOperator):
             )
         return manifest
 
-    def _check_signature(self, release_run: ReleaseRun, hook: TritonHook, staging: Staging) -> None:
-        """Holds inputs and outputs against the stable version's; a refusal leaves its page, with both side by side."""
+    def _check_signature(
+        self, release_run: ReleaseRun, hook: TritonHook, staging: Staging
+    ) -> tuple[SignatureChange, ...]:
+        """Holds inputs and outputs against the stable version's; a refusal leaves its page, with both side by side.
+
+        Returns the differences with which clients can go on.
+        """
         sides = self._sides(release_run, hook, staging)
         if sides is None or release_run.stable is None:
-            return
+            return ()
         stable, candidate = sides
+        name = f"version {release_run.stable.version}"
         try:
-            require_same_tensors(stable, candidate, stable_name=f"version {release_run.stable.version}")
+            changes = require_compatible(
+                stable, candidate, stable_name=name, breaking=release_run.spec.breaking
+            )
         except SignatureRefusedError as error:
             report = signature_report(
                 error,
@@ -112,6 +124,9 @@ class ValidateModelOperator(ReleaseOperator):
             )
             self._keep(release_run, report)
             raise
+        for change in changes:
+            self.log.info("clients of %s can go on: %s", name, change.told)
+        return changes
 
     def _sides(
         self, release_run: ReleaseRun, hook: TritonHook, staging: Staging
@@ -133,6 +148,7 @@ class ValidateModelOperator(ReleaseOperator):
             ServedTensors(
                 hook.metadata(staged.name, staged.version).signature,
                 optional_inputs(staged.config),
+                int(staged.config.get("max_batch_size", 0)),
             )
             for staged in (staging.baseline, staging.candidate)
         )
@@ -210,7 +226,7 @@ class ValidateModelOperator(ReleaseOperator):
         configs = [staged.config, *(member.config for member in staged.members)]
         if is_decoupled(configs):
             # How the rows of a batch share its responses is each model's own affair.
-            requests = [inputs for _, inputs in golden.batches(1)]
+            requests = [inputs_taken(staged.config, inputs) for _, inputs in golden.batches(1)]
             output = validation.output
             responses = hook.infer_stream(name, version, requests, [output])
             answers = gather_responses([[one[output] for one in each] for each in responses], validation)
@@ -219,7 +235,10 @@ class ValidateModelOperator(ReleaseOperator):
             answers = joined(
                 [
                     answer_of(
-                        golden, validation, hook.infer(name, version, inputs, outputs), rows.stop - rows.start
+                        golden,
+                        validation,
+                        hook.infer(name, version, inputs_taken(staged.config, inputs), outputs),
+                        rows.stop - rows.start,
                     )
                     for rows, inputs in batches
                 ]
