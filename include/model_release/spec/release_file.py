@@ -119,6 +119,10 @@ class ReleaseSpec(SpecPart):
     """A bad version does serious harm: unless `rollout.approval` says otherwise, another person than who started the
     run agrees before the promotion.
     """
+    breaking: bool = False
+    """It takes the place of a model of another name, whose clients it would break: they change to this name one by one.
+    Under the same name a version that breaks clients is refused, whatever is said here.
+    """
     source: Source
     golden: Golden = Golden()
     conversion: Conversion = OnnxConversion()

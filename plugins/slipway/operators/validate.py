@@ -17,12 +17,13 @@ from include.model_release.gates.validation.health import HealthCheck, health_of
 from include.model_release.gates.validation.quality.slices import slice_figures
 from include.model_release.gates.validation.request_options import optional_inputs
 from include.model_release.gates.validation.scores import ValidationScores, require_output
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.reports.signature_report import (
+from include.model_release.gates.validation.signature import (
     ServedTensors,
-    require_same_tensors,
-    signature_report,
+    SignatureChange,
+    require_compatible,
 )
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.reports.signature_report import signature_report
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
 from include.model_release.spec.validation import CustomValidation
@@ -83,7 +84,7 @@ class ValidateModelOperator(ReleasePodOperator):
         release_run = self.release_run
         with recorded_stage(self.record, "validate", manifest_sha256=self._staging.manifest_sha256):
             hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
-            self._check_signature(release_run, hook, self._staging)
+            changes = self._check_signature(release_run, hook, self._staging)
             manifest = self._manifest(release_run, self._staging)
             golden = self._golden(release_run, self._staging, manifest)
             found, stable, health = self._ask(release_run, hook, golden)
@@ -94,7 +95,7 @@ class ValidateModelOperator(ReleasePodOperator):
                 release_run.spec.validation,
             )
             latencies = (found.latency_ms, () if stable is None else stable.latency_ms)
-            self._conclude(release_run, numbers, health, latencies, manifest, golden)
+            self._conclude(release_run, numbers, health, latencies, manifest, golden, changes)
 
     def describe(self, release_run: ReleaseRun) -> ReleasePod:
         """Return the scorer's pod."""
@@ -119,12 +120,14 @@ class ValidateModelOperator(ReleasePodOperator):
 
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Hold what the scorer returned against the release file's limits."""
+        hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
+        changes = self._check_signature(release_run, hook, self._staging)
         manifest = self._manifest(release_run, self._staging)
         golden = self._golden(release_run, self._staging, manifest)
         gathered = read_gathered(self.store, release_run)
         numbers = scored(self.store, release_run, golden, gathered, result)
         latencies = (gathered.latency_ms, gathered.stable_latency_ms)
-        self._conclude(release_run, numbers, gathered.checks(), latencies, manifest, golden)
+        self._conclude(release_run, numbers, gathered.checks(), latencies, manifest, golden, changes)
 
     @cached_property
     def _staging(self) -> Staging:
@@ -147,14 +150,22 @@ class ValidateModelOperator(ReleasePodOperator):
             )
         return manifest
 
-    def _check_signature(self, release_run: ReleaseRun, hook: TritonHook, staging: Staging) -> None:
-        """Holds inputs and outputs against the stable version's; a refusal leaves its page, with both side by side."""
+    def _check_signature(
+        self, release_run: ReleaseRun, hook: TritonHook, staging: Staging
+    ) -> tuple[SignatureChange, ...]:
+        """Holds inputs and outputs against the stable version's; a refusal leaves its page, with both side by side.
+
+        Returns the differences with which clients can go on.
+        """
         sides = self._sides(release_run, hook, staging)
         if sides is None or release_run.stable is None:
-            return
+            return ()
         stable, candidate = sides
+        name = f"version {release_run.stable.version}"
         try:
-            require_same_tensors(stable, candidate, stable_name=f"version {release_run.stable.version}")
+            changes = require_compatible(
+                stable, candidate, stable_name=name, breaking=release_run.spec.breaking
+            )
         except SignatureRefusedError as error:
             report = signature_report(
                 error,
@@ -168,6 +179,9 @@ class ValidateModelOperator(ReleasePodOperator):
             )
             self._keep(release_run, report)
             raise
+        for change in changes:
+            self.log.info("clients of %s can go on: %s", name, change.told)
+        return changes
 
     def _sides(
         self, release_run: ReleaseRun, hook: TritonHook, staging: Staging
@@ -189,6 +203,7 @@ class ValidateModelOperator(ReleasePodOperator):
             ServedTensors(
                 hook.metadata(staged.name, staged.version).signature,
                 optional_inputs(staged.config),
+                int(staged.config.get("max_batch_size", 0)),
             )
             for staged in (staging.baseline, staging.candidate)
         )
@@ -245,12 +260,16 @@ class ValidateModelOperator(ReleasePodOperator):
         latencies: tuple[Sequence[float], Sequence[float]],
         manifest: Manifest,
         golden: GoldenSet,
+        changes: Sequence[SignatureChange],
     ) -> None:
         """Write the report, and end the stage as it says.
 
         :param latencies: by golden row how long each version's request took, the candidate's first.
+        :param changes: of the signature, with which clients can go on.
         """
         report = self._report(release_run, numbers, health, latencies, manifest, golden)
+        report["signature_changes"] = [change.told for change in changes]
+        report["breaking"] = release_run.spec.breaking
         self._keep(release_run, report)
         require_validation(report)
 

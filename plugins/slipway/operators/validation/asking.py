@@ -13,7 +13,11 @@ from include.model_release.errors import SpecError
 from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.health import Probe, probe_of
-from include.model_release.gates.validation.request_options import gather_responses, is_decoupled
+from include.model_release.gates.validation.request_options import (
+    gather_responses,
+    inputs_taken,
+    is_decoupled,
+)
 from include.model_release.spec.validation import CustomValidation, TextValidation, Validation
 from slipway.hooks.triton import TritonHook
 from slipway.operators.staging import StagedModel
@@ -50,7 +54,7 @@ class GoldenQuestions:
             if is_custom:
                 raise _no_streams(name)
             # How the rows of a batch share its responses is each model's own affair.
-            requests = [inputs for _, inputs in self.golden.batches(1)]
+            requests = [inputs_taken(staged.config, inputs) for _, inputs in self.golden.batches(1)]
             output = self.validation.output
             responses = self.hook.infer_stream(name, version, requests, [output])
             texts = [[one[output] for one in each] for each in responses]
@@ -60,7 +64,7 @@ class GoldenQuestions:
             by_output: dict[str, list[np.ndarray]] = {output: [] for output in outputs if is_custom}
             for rows, inputs in self.golden.batches(self._batch_rows(staged)):
                 count, began = rows.stop - rows.start, time.perf_counter()
-                arrays = self.hook.infer(name, version, inputs, outputs)
+                arrays = self.hook.infer(name, version, inputs_taken(staged.config, inputs), outputs)
                 latency_ms += [1000 * (time.perf_counter() - began)] * count
                 parts.append(answer_of(self.golden, self.validation, arrays, count))
                 for output, each in by_output.items():
