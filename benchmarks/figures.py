@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from benchmarks import dag_parse, demo, idle_memory, long_canary, overhead, setup
+from benchmarks.benchmark_gate.measure import measure_false_refusals, measure_found
 from benchmarks.dashboard.measure import measure as measure_dashboard
 from benchmarks.dashboard.scrape import measure as measure_metrics
 from benchmarks.figure import Figure
@@ -35,6 +36,8 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "weight_change_failed_requests": weight_changes.measure,
     "dashboard_p95_ms": measure_dashboard,
     "gate_mutation_score": measure_gates,
+    "benchmark_false_refusals": measure_false_refusals,
+    "benchmark_found_percent": measure_found,
     "metrics_p95_ms": measure_metrics,
     "demo_s": demo.measure,
     "setup_s": setup.measure,

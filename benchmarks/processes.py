@@ -15,7 +15,7 @@ from include.sandbox.host.settings import LOOPBACK
 _LIMIT_S = 900
 _PYTHONPATH = f"{PROJECT_ROOT}:{PROJECT_ROOT / 'plugins'}:{PROJECT_ROOT / 'include' / 'pod_scripts'}"
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - where moto keeps the bytes
-_CREDENTIALS = {
+CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "slipway-bench",
     "AWS_SECRET_ACCESS_KEY": "slipway-bench",
     "AWS_DEFAULT_REGION": "us-east-1",
@@ -28,7 +28,7 @@ def run(command: list[str], stdin: str = "") -> str:
     try:
         done = subprocess.run(
             command,
-            env=own_environment({**_CREDENTIALS, "PYTHONPATH": _PYTHONPATH}),
+            env=own_environment({**CREDENTIALS, "PYTHONPATH": _PYTHONPATH}),
             input=stdin,
             capture_output=True,
             text=True,
@@ -47,7 +47,7 @@ def server(command: list[str]) -> Iterator[str]:
     """Give the address of a program that prints its port and serves until it is ended."""
     program = subprocess.Popen(
         command,
-        env=own_environment({**_CREDENTIALS, "TMPDIR": _IN_MEMORY, "PYTHONPATH": _PYTHONPATH}),
+        env=own_environment({**CREDENTIALS, "TMPDIR": _IN_MEMORY, "PYTHONPATH": _PYTHONPATH}),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -70,9 +70,9 @@ def s3_client(endpoint: str) -> Any:
     return boto3.client(
         "s3",
         endpoint_url=endpoint,
-        region_name=_CREDENTIALS["AWS_DEFAULT_REGION"],
-        aws_access_key_id=_CREDENTIALS["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        region_name=CREDENTIALS["AWS_DEFAULT_REGION"],
+        aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
     )
 
 

@@ -1,15 +1,16 @@
 """
 ### Brings one version of a model to production, or back
 
-`convert → publish → stage → validate → benchmark → (preview → mirror comparison) → (approve) → canary → (approve) →
-promote`, and whatever goes wrong after the first percent of traffic **rolls back by itself**: a bad verdict, a failed
-task, a cancelled run.
+`convert → publish → smoke test → stage → validate → benchmark → (preview → mirror comparison) → (approve) → canary →
+(approve) → promote`, and whatever goes wrong after the first percent of traffic **rolls back by itself**: a bad
+verdict, a failed task, a cancelled run.
 
 | stage | what it proves |
 |---|---|
 | convert | the model can be read and converted, and answers as its source does |
 | publish | the version lies complete, immutable and checksummed in S3 |
-| stage | it loads on a Triton of its own |
+| smoke test | on a Triton of its own it loads each time, bears boundary inputs, and does not eat memory |
+| stage | it loads beside the stable version |
 | validate | its signature is the stable version's; right answers and agreement on the golden set |
 | benchmark | it is fast enough, and not slower than the stable version measured in the same run |
 | preview | if asked for: it answers at an address of its own, where it can be tried; no user meets it |
@@ -48,6 +49,7 @@ from slipway.operators.promote import PromoteOperator
 from slipway.operators.publish import PublishModelOperator
 from slipway.operators.release import AdmitReleaseOperator, ConcludeReleaseOperator
 from slipway.operators.restore import ArmRollbackOperator, RestoreStableOperator
+from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.operators.staging import LoadBaselineOperator, LoadCandidateOperator, PrepareStagingOperator
 from slipway.operators.triton import TritonUnloadModelOperator
 from slipway.operators.validate import ValidateModelOperator
@@ -55,6 +57,7 @@ from slipway.pools import STAGING_POOL
 
 from include.model_release.spec.conversion.target import LONGEST_CONVERSION_S
 from include.model_release.spec.parts import LONGEST_STARTUP_S
+from include.model_release.spec.smoke_test import LONGEST_SMOKE_TEST_S
 
 PREPARED = "{{ ti.xcom_pull(task_ids='staging.prepare') | tojson }}"
 # Once the stable version was loaded, or was left out.
@@ -183,7 +186,15 @@ def model_release() -> None:
         )
         convert >> choose >> publish
 
-    with TaskGroup("staging", tooltip="On a Triton of its own, before any user sees it"):
+    with TaskGroup("staging", tooltip="Before any user sees it"):
+        smoke_test = RunSmokeTestOperator(
+            task_id="smoke_test",
+            deferrable=True,
+            # What the release file may ask for, and an hour for queues and the last word.
+            execution_timeout=timedelta(seconds=LONGEST_SMOKE_TEST_S + LONGEST_STARTUP_S, hours=1),
+            doc_md="A pod loads the version on a Triton of its own first: what crashes there crashes nobody else. "
+            "Passes at once where the release file leaves it out.",
+        )
         prepare = PrepareStagingOperator(
             task_id="prepare",
             execution_timeout=timedelta(hours=4),
@@ -229,7 +240,14 @@ def model_release() -> None:
             model_names="{{ ti.xcom_pull(task_ids='staging.prepare')['model_names'] | tojson }}",
             doc_md="Unloads both. Runs whatever happened.",
         )
-        prepare >> [load, load_baseline] >> validate >> benchmark >> unload.as_teardown(setups=prepare)
+        (
+            smoke_test
+            >> prepare
+            >> [load, load_baseline]
+            >> validate
+            >> benchmark
+            >> unload.as_teardown(setups=prepare)
+        )
 
     with TaskGroup("rollout", tooltip="On live traffic"):
         arm = ArmRollbackOperator(
@@ -300,7 +318,7 @@ def model_release() -> None:
         )
 
     admit >> variants
-    publish >> prepare
+    publish >> smoke_test
     benchmark >> arm
     [unload, restore] >> conclude.as_teardown(setups=admit, on_failure_fail_dagrun=True)
 

@@ -6,7 +6,14 @@ import http.client
 from collections.abc import Callable
 from typing import TypeVar
 
-from airflow_client.client import ApiClient, Configuration, DAGApi, DagRunApi, TaskInstanceApi
+from airflow_client.client import (
+    ApiClient,
+    Configuration,
+    DAGApi,
+    DagRunApi,
+    TaskInstanceApi,
+    XComApi,
+)
 from airflow_client.client.exceptions import ApiException, ForbiddenException, UnauthorizedException
 from urllib3.exceptions import HTTPError as TransportError
 
@@ -31,7 +38,7 @@ class ClientSession:
         )
         self.client = ApiClient(self._configuration)
         self.dags, self.dag_runs = DAGApi(self.client), DagRunApi(self.client)
-        self.tasks = TaskInstanceApi(self.client)
+        self.tasks, self.xcoms = TaskInstanceApi(self.client), XComApi(self.client)
 
     def ask(self, call: Callable[..., Found], *arguments: object, **options: object) -> Found:
         """Make a call of the library, signed in.

@@ -169,6 +169,28 @@ class KubernetesObjects:
                 return None
         return dict(found.data or {})
 
+    def service_selector(self, namespace: str, name: str) -> dict[str, str] | None:
+        """Return the labels by which a Service selects its pods; None: there is no such Service."""
+        with self._translated(f"reading the Service {namespace}/{name}"):
+            try:
+                found = self._core.read_namespaced_service(name, namespace, _request_timeout=READ_TIMEOUT_S)
+            except ApiException as error:
+                _raise_unless(error, 404)
+                return None
+            return dict(found.spec.selector or {})
+
+    def label_pod(self, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
+        """Set labels of a pod; False: there is no such pod."""
+        with self._translated(f"labelling the pod {namespace}/{name}"):
+            try:
+                self._core.patch_namespaced_pod(
+                    name, namespace, {"metadata": {"labels": dict(labels)}}, _request_timeout=WRITE_TIMEOUT_S
+                )
+            except ApiException as error:
+                _raise_unless(error, 404)
+                return False
+            return True
+
     def create_event(self, namespace: str, body: Mapping[str, Any]) -> bool:
         """Write an Event; False: there is one of this name already."""
         with self._translated("writing an event"):

@@ -26,7 +26,13 @@ _STORAGE_URI = re.compile(r"s3://[^/]+/models/(?P<model>[^/]+)/(?P<version>[1-9]
 
 _MODEL_VIEW = re.compile(rf"{MODEL_VIEWS_PREFIX}(?P<model>[^/]+)\.json")
 
-Role = Literal["candidate", "stable"]
+Role = Literal["candidate", "stable", "trial", "reference"]
+_STAGED_AS: dict[Role, str] = {
+    "candidate": "",
+    "stable": "_baseline",
+    "trial": "_tuning",
+    "reference": "_tuning_reference",
+}
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,14 @@ def evidence_prefix(model: str, version: int, release_id: str) -> str:
     return f"{repository_paths(model, version).evidence}{folder}/"
 
 
+def tuning_id(run_id: str) -> str:
+    """Return what stands for a release's id where a run of `model_tuning` keeps its evidence.
+
+    Beside the gates' evidence: it stays when the version is deleted, and no check of the version's files minds it.
+    """
+    return f"tuning-{run_id}"
+
+
 def incoming_prefix(model: str) -> str:
     """Return the prefix under which all versions of a model arrive."""
     return f"incoming/{validate_model_name(model)}/"
@@ -117,11 +131,10 @@ def is_source_file(name: str) -> bool:
 def staged_name(model: str, role: Role) -> str:
     """Return what a model is called on the staging server.
 
-    The stable version stands beside the candidate under a name of its own; the underscore keeps it apart
-    from every real model, whose names have none.
+    The stable version stands beside the candidate under a name of its own, and so do a trial of `model_tuning` and the
+    setting that it is compared with; the underscore keeps them apart from every real model, whose names have none.
     """
-    name = validate_model_name(model)
-    return name if role == "candidate" else f"{name}_baseline"
+    return f"{validate_model_name(model)}{_STAGED_AS[role]}"
 
 
 def staged_model(model: str, repository_model: str, staged: str) -> str:

@@ -239,6 +239,10 @@ class SignatureRefusedError(GateRefusedError):
     """Inputs or outputs differ from those of the stable version."""
 
 
+class SmokeTestRefusedError(GateRefusedError):
+    """The candidate harms a server of its own: a load, a boundary input, an instance, or its memory."""
+
+
 class ValidationRefusedError(GateRefusedError):
     """Accuracy or agreement on the golden set is too low."""
 
@@ -291,6 +295,10 @@ class GateInconclusiveError(SlipwayError):
 
 class BenchmarkInconclusiveError(GateInconclusiveError):
     """The candidate misses limits of the benchmark that the stable version misses as well, in the same run."""
+
+
+class SmokeTestInconclusiveError(GateInconclusiveError):
+    """Something of the smoke test could not be told, and the release file asks to be sure."""
 
 
 class ValidationInconclusiveError(GateInconclusiveError):

@@ -61,6 +61,29 @@ def raise_refusal(wanted: Raise, state: ReleaseState) -> RaiseRefusedError | Non
     )
 
 
+def fleet_refusal(state: ReleaseState | None, *, manifest_sha256: str) -> RaiseRefusedError | None:
+    """Return why the servers of a fleet may not get a version; None where its record allows it.
+
+    A fleet has no canary of its own: what counts is what the version's newest release has proved before users met it,
+    the gates and the approvals, and that nobody has taken it back or rejected it since.
+
+    :param state: the fold of the version's record; None where it has none.
+    :param manifest_sha256: digest of the version's manifest as it lies in the store now.
+    """
+    if state is None:
+        lacking: Lacking | None = ("a record of the version's gates", "none")
+        told = "this version"
+    else:
+        told = f"version {state.version} of {state.model!r}"
+        wanted = Raise(state.release_id, 100, manifest_sha256)
+        lacking = _rejected(wanted, state) or _taken_back(state) or _proved_for_fleet(wanted, state)
+    if lacking is None:
+        return None
+    return RaiseRefusedError(
+        f"{told} may not go to a fleet", expected=lacking[0], found=lacking[1], remedy=_REMEDY
+    )
+
+
 def lease_refusal(holder: str, lease: Lease | None) -> SlipwayError | None:
     """Return why the holder of the lease may not raise a weight now; None where it may.
 
@@ -92,6 +115,23 @@ def _rejected(wanted: Raise, state: ReleaseState) -> Lacking | None:
     if state.rejection is None or wanted.version not in (None, state.version):
         return None
     return "a version that is not rejected", f"it was {state.rejection.told}"
+
+
+def _taken_back(state: ReleaseState) -> Lacking | None:
+    if state.rolling_back or state.standing == "rolled_back" or state.outcome == "rolled_back":
+        return "a version that was not taken back", f"it was: {state.reason or 'no reason was told'}"
+    return None
+
+
+def _proved_for_fleet(wanted: Raise, state: ReleaseState) -> Lacking | None:
+    required = state.required
+    if required is None:
+        return "a record that says what the release must prove", "one that was begun by an older Slipway"
+    return (
+        _manifest_differs(wanted, state)
+        or _gate_missing(required.gates, state)
+        or _approval_missing(required, wanted, state)
+    )
 
 
 def _not_this_attempt(wanted: Raise, state: ReleaseState) -> Lacking | None:

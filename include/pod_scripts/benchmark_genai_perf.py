@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import queue
 import shutil
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.benchmark.figures import Load
+from slipway_pod.benchmark.genai_perf_files import EXPORT, REPORT, figures_of_report, read_arrivals
 from slipway_pod.benchmark.load import (
     BenchmarkRun,
     Round,
@@ -47,7 +48,6 @@ MAX_PROMPTS = 256
 SYNTHETIC_PROMPT = "Once upon a time"
 MAX_TOKENIZER_FILES = 100
 IMAGE_TOKENIZER = "/opt/slipway/tokenizer"
-QUANTILES = ("avg", "p50", "p90", "p95", "p99")
 # What genai-perf sends besides the text, in the manner of each backend; the model must declare it.
 BACKEND_INPUTS = {
     "vllm": ("stream", "exclude_input_in_output", "sampling_parameters"),
@@ -67,7 +67,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--backend", choices=[*BACKEND_INPUTS], default="vllm", help="whose inputs the model takes")
     add("--streaming", action=argparse.BooleanOptionalAction, default=False, help="token by token")
     add("--input-tokens-mean", type=whole, default=64, metavar="N", help="length of synthetic prompts")
+    add("--input-tokens-stddev", type=int, default=0, metavar="N", help="by how much that differs")
     add("--output-tokens-mean", type=whole, default=16, metavar="N", help="tokens asked for")
+    add("--output-tokens-stddev", type=int, default=0, metavar="N", help="by how much that differs")
     options = checked(parser, parser.parse_args(argv))
     if options.endpoint_type == "generate" and not options.http_server:
         parser.error("--endpoint-type generate needs --http-server HOST:HTTP_PORT")
@@ -232,25 +234,26 @@ def as_input(item: Mapping[str, Any], value: Any) -> Any:
 # ---------------------------------------------------------------- the measurement
 
 
-def measure(run: BenchmarkRun, text: Text, subject: Subject, number: int) -> Round:
+def measure(run: BenchmarkRun, text: Text, subject: Subject, number: int, load: Load) -> Round:
     """Measure one round of one model."""
     artifacts = run.folder / f"{subject.role}-{number}"
-    command = genai_perf_command(run.options, subject, number, text, artifacts)
+    command = genai_perf_command(run.options, subject, number, load, text, artifacts)
     # The tokenizer is a folder: nothing is to be asked of a model hub.
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HOME": str(run.folder / "hub")}
     ended = generate_load(command, run.deadline, {**offline, "COLUMNS": "200"})
-    reports = sorted(artifacts.rglob("profile_export_genai_perf.json"))
+    reports = sorted(artifacts.rglob(REPORT))
     if ended.code != 0 or len(reports) != 1:
         raise ended_badly(run.server, subject, command[0], ended)
     report = json.loads(reports[0].read_text())
-    spans = read_arrivals(reports[0].with_name("profile_export.json"))
+    spans = read_arrivals(reports[0].with_name(EXPORT))
     shutil.rmtree(artifacts)
     metrics = {key: value for key, value in report.items() if isinstance(value, dict) and "unit" in value}
-    return Round(figures_of(report, run.options), {"requests_ns": spans, "genai_perf": metrics})
+    figures = figures_of_report(report, load.requests(run.options.requests), streaming=run.options.streaming)
+    return Round(figures, {"requests_ns": spans, "genai_perf": metrics})
 
 
 def genai_perf_command(
-    options: argparse.Namespace, subject: Subject, number: int, text: Text, artifacts: Path
+    options: argparse.Namespace, subject: Subject, number: int, load: Load, text: Text, artifacts: Path
 ) -> list[str]:
     """Return the call of genai-perf for one round. Both models of a round get the same seed, so the same prompts.
 
@@ -265,61 +268,31 @@ def genai_perf_command(
         "--synthetic-input-tokens-mean",
         str(options.input_tokens_mean),
         "--synthetic-input-tokens-stddev",
-        "0",
+        str(options.input_tokens_stddev),
     ]
+    if load.request_rate_rps is not None:
+        level = ["--request-rate", f"{load.request_rate_rps:g}"]
+    else:
+        level = ["--concurrency", str(load.concurrency)]
     return [
         "genai-perf", "profile", "-m", subject.model,
         "--endpoint-type", options.endpoint_type, *endpoint,
         "-u", options.http_server if generate else options.server,
         *(["--streaming"] if options.streaming else []),
-        "--concurrency", str(options.concurrency),
-        "--request-count", str(options.requests),
+        *level,
+        "--request-count", str(load.requests(options.requests)),
         "--tokenizer", str(text.tokenizer),
         *(["--input-file", str(text.file)] if text.file else made_up), "--random-seed", str(number),
-        "--output-tokens-mean", str(options.output_tokens_mean), "--output-tokens-stddev", "0",
+        "--output-tokens-mean", str(options.output_tokens_mean),
+        "--output-tokens-stddev", str(options.output_tokens_stddev),
         "--artifact-dir", str(artifacts),
         *([] if generate else ["--", "-x", subject.version]),
     ]  # fmt: skip
 
 
-def read_arrivals(export: Path) -> list[tuple[int, list[int]]]:
-    """Start, and each answer's arrival, of every request in ns, from perf_analyzer's profile export."""
-    requests = [item for run in json.loads(export.read_text())["experiments"] for item in run["requests"]]
-    return [(item["timestamp"], item["response_timestamps"]) for item in requests]
-
-
-def figures_of(report: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Return genai-perf's figures under our names; a request that was answered without any text counts as an error."""
-    answered = round(report.get("request_count", {}).get("avg", 0))
-    latency = milliseconds_of(report.get("request_latency"))
-    if not answered or latency is None:
-        latency = dict.fromkeys((f"{name}_ms" for name in QUANTILES), 0.0)
-    return {
-        "requests": max(options.requests, answered),
-        "errors": max(0, options.requests - answered),
-        "throughput_rps": number_of(report, "request_throughput"),
-        **latency,
-        "output_tokens_per_s": number_of(report, "output_token_throughput"),
-        "ttft_ms": milliseconds_of(report.get("time_to_first_token")) if options.streaming else None,
-        "itl_ms": milliseconds_of(report.get("inter_token_latency")) if options.streaming else None,
-    }
-
-
-def milliseconds_of(metric: Mapping[str, Any] | None) -> dict[str, float] | None:
-    """Return `avg_ms`, `p50_ms`, … of one of genai-perf's metrics, which are in ms; None when it is not there."""
-    if not metric or any(not math.isfinite(metric.get(name, math.nan)) for name in QUANTILES):
-        return None
-    return {f"{name}_ms": round(float(metric[name]), 4) for name in QUANTILES}
-
-
-def number_of(report: Mapping[str, Any], metric: str) -> float:
-    """Return the single value of one of genai-perf's metrics, 0 when it is not there."""
-    return round(float(report.get(metric, {}).get("avg", 0.0)), 3)
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run the program; return its exit code."""
-    return run_benchmark(arguments(argv), work, PACKAGES)
+    return run_benchmark(arguments(argv), work, PACKAGES, "genai_perf")
 
 
 if __name__ == "__main__":

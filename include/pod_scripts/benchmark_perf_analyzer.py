@@ -15,13 +15,12 @@ from __future__ import annotations
 import argparse
 import base64
 import json
-import mmap
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.benchmark.figures import Load
 from slipway_pod.benchmark.load import (
     BenchmarkRun,
     Round,
@@ -33,9 +32,9 @@ from slipway_pod.benchmark.load import (
     measure_in_turns,
     run_benchmark,
 )
+from slipway_pod.benchmark.perf_analyzer_files import figures_of_spans, read_spans
 from slipway_pod.models.answers import rows_of_a_request
 from slipway_pod.models.golden import read_golden
-from slipway_pod.models.latency import nearest_rank
 from slipway_pod.models.rows import GoldenRows, add_row_axis_argument
 from slipway_pod.models.tensors import Signature, Tensor
 from slipway_pod.program.arguments import s3_url
@@ -135,68 +134,42 @@ def as_content(value: Any) -> dict[str, Any]:
 # ---------------------------------------------------------------- the measurement
 
 
-def measure(run: BenchmarkRun, streamed: Collection[str], subject: Subject, number: int) -> Round:
+def measure(run: BenchmarkRun, streamed: Collection[str], subject: Subject, number: int, load: Load) -> Round:
     """Measure one round of one model, over a stream if its role is among `streamed`."""
     export = run.folder / f"{subject.role}-{number}.export.json"
-    command = perf_analyzer_command(run.options, subject, requests_of(run, subject), export)
+    command = perf_analyzer_command(run.options, subject, load, requests_of(run, subject), export)
     if subject.role in streamed:
         # A decoupled model answers over streams alone; a request lasts until its last answer.
         command.append("--streaming")
     ended = generate_load(command, run.deadline)
     spans = read_spans(export) if ended.code in MEASURED and export.exists() else []
-    if len(spans) < run.options.requests:
+    if len(spans) < load.requests(run.options.requests):
         raise ended_badly(run.server, subject, command[0], ended)
     export.unlink()
-    return Round(figures(spans), {"requests_ns": spans})
+    return Round(figures_of_spans(spans), {"requests_ns": spans})
 
 
 def perf_analyzer_command(
-    options: argparse.Namespace, subject: Subject, requests: Path, export: Path
+    options: argparse.Namespace, subject: Subject, load: Load, requests: Path, export: Path
 ) -> list[str]:
     """Return the call of perf_analyzer for one round: so many requests, and no searching for a stable figure."""
+    if load.request_rate_rps is not None:
+        rate = f"{load.request_rate_rps:g}"
+        level = ["--request-rate-range", f"{rate}:{rate}"]
+    else:
+        level = ["--concurrency-range", f"{load.concurrency}:{load.concurrency}"]
     return [
         "perf_analyzer", "-m", subject.model, "-x", subject.version, "-u", options.server, "-i", "grpc",
-        "--concurrency-range", f"{options.concurrency}:{options.concurrency}",
-        "--request-count", str(options.requests), "--warmup-request-count", str(options.warmup_requests),
+        *level,
+        "--request-count", str(load.requests(options.requests)), "--warmup-request-count", str(options.warmup_requests),
         "--input-data", str(requests), "--profile-export-file", str(export),
         "--stability-percentage", "999", "--max-trials", "1",
     ]  # fmt: skip
 
 
-def read_spans(export: Path) -> list[tuple[int, int]]:
-    """Start and end of each request in ns, from perf_analyzer's profile export, not read whole into memory.
-
-    The export holds every input and output as text: for images that comes to gigabytes. Inside a JSON string
-    a quote is escaped, so these patterns cannot match in the contents of a tensor.
-    """
-    with export.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        starts = [int(found[1]) for found in re.finditer(rb'\{"timestamp":(\d+),', content)]
-        answers = re.findall(rb'"response_timestamps":\[([\d,]*)\]', content)
-    if len(starts) != len(answers):
-        raise ValueError(f"{len(starts)} requests but {len(answers)} lists of answers in the profile export")
-    return [
-        (start, int(times.rsplit(b",", 1)[-1])) for start, times in zip(starts, answers, strict=True) if times
-    ]
-
-
-def figures(spans: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Throughput over the time from the first request to the last answer, and latencies in ms."""
-    latencies_ms = sorted((end - start) / 1e6 for start, end in spans)
-    seconds = (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e9
-    return {
-        "requests": len(spans),
-        "errors": 0,
-        "throughput_rps": round(len(spans) / seconds, 3),
-        "avg_ms": round(sum(latencies_ms) / len(latencies_ms), 4),
-        **{f"p{percent}_ms": round(nearest_rank(latencies_ms, percent), 4) for percent in (50, 90, 95, 99)},
-        "ttft_ms": None,
-        "itl_ms": None,
-    }
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run the program; return its exit code."""
-    return run_benchmark(arguments(argv), work, PACKAGES)
+    return run_benchmark(arguments(argv), work, PACKAGES, "perf_analyzer")
 
 
 if __name__ == "__main__":

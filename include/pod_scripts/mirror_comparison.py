@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from slipway_pod.errors import PodError
-from slipway_pod.mirror_comparison.answers import Answer, Tensor, read_grpc_answer, read_http_answer
 from slipway_pod.mirror_comparison.comparison import compare
 from slipway_pod.mirror_comparison.report import ComparisonReport
 from slipway_pod.mirror_comparison.requests import (
@@ -40,6 +39,7 @@ from slipway_pod.mirror_comparison.requests import (
     RequestQueue,
     is_asked_twice_at_a_cost,
 )
+from slipway_pod.models.protocol import Answer, Tensor, read_grpc_answer, read_http_answer
 from slipway_pod.program.arguments import http_url, new_parser, not_negative, positive, s3_url, whole
 from slipway_pod.program.progress import say
 from slipway_pod.program.result import run_to_result

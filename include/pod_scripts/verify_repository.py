@@ -19,11 +19,9 @@ later (S3 does not answer, time is up); 1 an error in this program.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,22 +29,12 @@ from slipway_pod.errors import PodError, unexpected
 from slipway_pod.program.arguments import new_parser, positive, whole
 from slipway_pod.program.progress import say
 from slipway_pod.program.result import stop
-from slipway_pod.program.supervision import Progress, supervised
-from slipway_pod.storage.placing import filled, writing_errors
+from slipway_pod.program.supervision import supervised
+from slipway_pod.storage.placing import filled
 from slipway_pod.storage.s3 import Store
-from slipway_pod.verification.signature import load_public_keys, require_signed
-from slipway_pod.verification.version_manifest import (
-    MANIFEST_FILE,
-    MANIFEST_LIMIT_BYTES,
-    REMEDY,
-    SIGNATURE_FILE,
-    SIGNATURE_LIMIT_BYTES,
-    FileEntry,
-    Manifest,
-    Version,
-    parse_manifest,
-    parse_source,
-)
+from slipway_pod.verification.download import download
+from slipway_pod.verification.signature import load_public_keys
+from slipway_pod.verification.version_manifest import Manifest, parse_source
 
 KEYS_VARIABLE = "SLIPWAY_PUBLIC_KEYS"
 KEY_FILE_VARIABLE = "SLIPWAY_PUBLIC_KEY_FILE"
@@ -81,91 +69,6 @@ def public_keys() -> list[Any]:
     except OSError as error:
         what = f"{KEY_FILE_VARIABLE} names a file that cannot be read"
         raise PodError("UserError", what, found=f"{path}: {error.strerror}", remedy="mount it") from error
-
-
-def check(store: Store, version: Version, keys: list[Any]) -> Manifest:
-    """Return the version's manifest, if it is its own and signed as demanded, and its files are there."""
-    document = store.read(f"{version.root}/{MANIFEST_FILE}", MANIFEST_LIMIT_BYTES)
-    manifest = parse_manifest(document, version)
-    if keys:
-        entry = manifest.signature
-        if entry is None:
-            what = f"{version} is not signed"
-            raise PodError("SigningRefusedError", what, expected="a signature", found="none", remedy=REMEDY)
-        place = f"{version.root}/{SIGNATURE_FILE}"
-        bundle = store.read(place, min(entry.size_bytes, SIGNATURE_LIMIT_BYTES))
-        if measured(bundle) != entry:
-            refuse(place, entry, measured(bundle))
-        require_signed(version, manifest, bundle, keys)
-    require_the_files(store, version, manifest)
-    return manifest
-
-
-def require_the_files(store: Store, version: Version, manifest: Manifest) -> None:
-    """Require that the repository holds the manifest's files, in their sizes, and no others."""
-    there = store.sizes(version.source, most=len(manifest.files) + 1)
-    wanted = {path: entry.size_bytes for path, entry in manifest.files.items()}
-    for path in sorted(there.keys() ^ wanted.keys()):
-        expected, found = ("no object", "one") if path in there else ("an object", "none")
-        what = f"{version.source}/{path[:200]} is not as its manifest has it"
-        raise PodError("VersionConflictError", what, expected=expected, found=found, remedy=REMEDY)
-    for path, size_bytes in there.items():
-        if size_bytes != wanted[path]:
-            what = f"{version.source}/{path} is not as its manifest has it"
-            expected, found = f"{wanted[path]} bytes", f"{size_bytes} bytes"
-            raise PodError("VersionConflictError", what, expected=expected, found=found, remedy=REMEDY)
-
-
-def fetch(store: Store, url: str, target: Path, expected: FileEntry, progress: Progress) -> None:
-    """Write a file and check it while it arrives; one byte too many is an error."""
-    digest, size_bytes = hashlib.sha256(), 0
-    progress.tick()
-    with writing_errors(target.parent):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file = target.open("xb")
-    with file:
-        for piece in store.pieces(url, expected.size_bytes):
-            progress.tick()
-            size_bytes += len(piece)
-            if size_bytes > expected.size_bytes:
-                break
-            digest.update(piece)
-            with writing_errors(target.parent):
-                file.write(piece)
-    found = FileEntry(size_bytes, digest.hexdigest())
-    if found != expected:
-        refuse(url, expected, found)
-
-
-def measured(content: bytes) -> FileEntry:
-    """Return size and digest of what was read."""
-    return FileEntry(len(content), hashlib.sha256(content).hexdigest())
-
-
-def refuse(url: str, expected: FileEntry, found: FileEntry) -> NoReturn:
-    """Raise the PodError for a file that is not what was published."""
-    texts = [f"{entry.size_bytes} bytes, SHA-256 {entry.sha256}" for entry in (expected, found)]
-    what = f"{url} is not what was published"
-    raise PodError("VersionConflictError", what, expected=texts[0], found=texts[1], remedy=REMEDY)
-
-
-def download(
-    store: Store, version: Version, keys: list[Any], folder: Path, progress: Progress, workers: int
-) -> Manifest:
-    """Write the version's files to a folder, each of them checked."""
-    manifest = check(store, version, keys)
-    with ThreadPoolExecutor(workers) as pool:
-        futures = [
-            pool.submit(fetch, store, f"{version.source}/{path}", folder / path, entry, progress)
-            for path, entry in manifest.files.items()
-        ]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return manifest
 
 
 def verify(options: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from include.sandbox.host.progress import Steps
 from include.sandbox.services.airflow import database_template
 from include.sandbox.services.triton_install import TritonInstall
 
-SANDBOX_IMAGES = ("triton", "onnx", "perf-analyzer")
+SANDBOX_IMAGES = ("triton", "onnx", "smoke-test", "perf-analyzer")
 # What the demo does without; pytorch is 3 GB to download.
 TEST_IMAGES = (
     "genai-perf",

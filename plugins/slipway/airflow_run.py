@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
+from include.model_release.acts.requests import FIRST_TASK, STOP_REASON
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, ReleaseLock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+log = logging.getLogger(__name__)
+
+_REASON_LIMIT = 500
+
 
 def triggered_by(context: Context) -> str | None:
     """Return the name of the person who started the run; None where an event or a schedule did."""
     return getattr(context.get("dag_run"), "triggering_user_name", None)
+
+
+def stop_reason(context: Context) -> str:
+    """Return why a person has stopped the run, in that person's words; "": nobody has said it.
+
+    What cannot be read is nothing: the task has more to do than to tell this.
+    """
+    try:
+        told = context["ti"].xcom_pull(task_ids=FIRST_TASK, key=STOP_REASON)
+    except Exception as error:  # Airflow's, of which there are many
+        log.warning("it could not be read why the run was stopped: %s", error)
+        return ""
+    return " ".join(told.split())[:_REASON_LIMIT] if isinstance(told, str) else ""
 
 
 def model_lock(store: ModelStoreHook, model: str, context: Context) -> ReleaseLock:

@@ -16,7 +16,7 @@ from tests.support.conformance.release.story import BAD, FIRST, GOOD, ReleaseSto
 # The first test waits for all of it.
 pytestmark = pytest.mark.timeout(1500)
 
-GATES = ["convert", "publish", "stage", "validate", "benchmark", "canary"]
+GATES = ["convert", "publish", "smoke_test", "stage", "validate", "benchmark", "canary"]
 
 
 @pytest.fixture(scope="module")

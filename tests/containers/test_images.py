@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from include.model_release.gates.benchmark import BenchmarkResult
+from include.model_release.gates.benchmark.result import BenchmarkResult
 from include.model_release.gates.parity import parse_parity
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.triton import TritonPorts, TritonServer

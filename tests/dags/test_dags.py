@@ -28,6 +28,7 @@ from tests.support.dags.workflows import (
     DAGS,
     FILES,
     FINDING,
+    FLEET,
     FREEZE,
     GC,
     INTAKE,
@@ -39,6 +40,7 @@ from tests.support.dags.workflows import (
     ROLLBACK,
     ROOT,
     SYNC,
+    TUNING,
     ancestors,
     fill_in,
 )
@@ -53,6 +55,7 @@ ONLY_TASKS_NEED = {
     "kubernetes_asyncio",
     "matplotlib",
     "model_signing",
+    "optuna",
     "pandas",
     "prometheus_client",
     "ruamel",
@@ -72,7 +75,22 @@ def test_every_file_is_a_dag_of_its_name(bag: DagBag) -> None:
 
 
 @pytest.mark.parametrize(
-    "dag_id", [RELEASE, INTAKE, ROLLBACK, PAUSE, REJECTION, FREEZE, GC, PIN, REVALIDATION, FINDING, SYNC]
+    "dag_id",
+    [
+        RELEASE,
+        INTAKE,
+        ROLLBACK,
+        PAUSE,
+        REJECTION,
+        FREEZE,
+        GC,
+        PIN,
+        REVALIDATION,
+        FINDING,
+        SYNC,
+        TUNING,
+        FLEET,
+    ],
 )
 def test_dag_explains_itself(bag: DagBag, dag_id: str) -> None:
     """A DAG has a title, a description, documentation, tags, an owner, and no catch-up."""
@@ -115,6 +133,7 @@ def test_stages_are_in_order(release: DAG) -> None:
         "prepare.convert",
         "prepare.choose_variant",
         "prepare.publish",
+        "staging.smoke_test",
         "staging.prepare",
         "staging.load_candidate",
         "staging.validate",

@@ -14,7 +14,7 @@ from tests.support.e2e.endings import assert_ended
 from tests.support.e2e.running_sandbox import Ended, RunningSandbox
 from tests.support.e2e.stories import BAD_MESSAGES, DigitsStory
 
-GATES = ["convert", "publish", "stage", "validate", "benchmark", "canary"]
+GATES = ["convert", "publish", "smoke_test", "stage", "validate", "benchmark", "canary"]
 
 
 def test_first_version_goes_live(digits: DigitsStory) -> None:

@@ -31,7 +31,18 @@ def test_every_stage_passes(on_call: OnCallStory) -> None:
     assert_ended(on_call.third, "promoted", run="success")
     assert {stage.outcome for stage in on_call.third.state.stages} == {"passed"}
     conversions = [f"convert-{name}" for name in VARIANTS]
-    gates = ["choose", "publish", "stage", "validate", "benchmark", "preview", "mirror", "canary", "promote"]
+    gates = [
+        "choose",
+        "publish",
+        "smoke_test",
+        "stage",
+        "validate",
+        "benchmark",
+        "preview",
+        "mirror",
+        "canary",
+        "promote",
+    ]
     stages = [stage.name for stage in on_call.third.state.stages]
     assert (sorted(stages[:2]), stages[2:]) == (sorted(conversions), gates)
     assert [(step.weight, step.verdict) for step in on_call.third.state.canary] == [

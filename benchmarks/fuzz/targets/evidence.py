@@ -58,7 +58,7 @@ _REPORT: dict[str, Any] = {
     "version": 3,
     "stable_version": 2,
     "created_at": "2026-11-21T03:00:00+00:00",
-    "outcome": "refused",
+    "outcome": "fail",
     "kind": "classification",
     "reasons": ["accuracy is at least 90.0%"],
     "numbers": {

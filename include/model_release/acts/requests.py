@@ -60,6 +60,10 @@ class Asked:
     release_id: str = ""
 
 
+FIRST_TASK = "admit"
+STOP_REASON = "stop_reason"
+
+
 @dataclass(frozen=True)
 class StartRun:
     """Start a run of a workflow.
@@ -76,7 +80,10 @@ class StartRun:
 
 @dataclass(frozen=True)
 class FailRun:
-    """Mark a run as failed: its teardowns still run, which take the users back and close the record."""
+    """Mark a run as failed: its teardowns still run, which take the users back and close the record.
+
+    A task cannot read its run's note. So the reason is also left as the XCom `STOP_REASON` of the run's first task.
+    """
 
     dag_id: str
     run_id: str

@@ -31,6 +31,7 @@ STAGES = (
     "convert",
     "choose",
     "publish",
+    "smoke_test",
     "stage",
     "baseline",
     "validate",

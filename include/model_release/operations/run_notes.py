@@ -6,6 +6,7 @@ its place; every other paragraph is a person's, and stays.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ NOTE_LIMIT = 1000
 
 _OWN_LIMIT, _SHORTEST = 700, 40
 _PARAGRAPH = "\n\n"
+_LINK = re.compile(r" \[Page\]\([^)\s]*\)")
 
 
 def release_note(model: object, version: object, told: str, page: str = "") -> str:
@@ -62,6 +64,16 @@ def merged(before: str | None, note: str) -> str:
     room = NOTE_LIMIT - sum(len(one) + len(_PARAGRAPH) for one in others)
     own = [] if room < min(_SHORTEST, len(note)) else [_cut(note, room)]
     return _PARAGRAPH.join([*own, *others])
+
+
+def own_words(note: str, asked: str) -> str:
+    """Return what a run says of itself, without links.
+
+    :param note: the run's note.
+    :param asked: the reason that it was started with, which is a paragraph of its own.
+    """
+    paragraphs = (one for one in note.split(_PARAGRAPH) if one.strip() and one.strip() != asked.strip())
+    return _LINK.sub("", _PARAGRAPH.join(paragraphs)).strip()
 
 
 def _cut(text: str, most: int) -> str:

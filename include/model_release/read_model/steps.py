@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from include.model_release.record.requirements import MIRROR_GATE
+from include.model_release.record.requirements import MIRROR_GATE, SMOKE_TEST_GATE
 from include.model_release.record.state import ReleaseState, Stage, StepResult
 
 StepState = Literal["done", "here", "ahead", "skipped", "failed"]
@@ -15,7 +15,13 @@ StepState = Literal["done", "here", "ahead", "skipped", "failed"]
 _BEFORE_TRAFFIC = ("convert", "choose", "publish", "stage", "validate", "benchmark")
 _CANARY, _PROMOTE = "canary", "promote"
 _ORDER = (
-    *_BEFORE_TRAFFIC,
+    "convert",
+    "choose",
+    "publish",
+    SMOKE_TEST_GATE,
+    "stage",
+    "validate",
+    "benchmark",
     "preview",
     MIRROR_GATE,
     "approve",
@@ -80,8 +86,8 @@ def _names(state: ReleaseState, known: dict[str, Stage]) -> list[str]:
     """Return the names of stages in their order; one for each variant that is converted, beside the only one."""
     required = state.required
     asked = {_ASKED[before] for before in (() if required is None else required.approvals)}
-    if required is not None and MIRROR_GATE in required.gates:
-        asked.add(MIRROR_GATE)
+    if required is not None:
+        asked |= {SMOKE_TEST_GATE, MIRROR_GATE} & {*required.gates}
     wanted = {*_BEFORE_TRAFFIC, _CANARY, _PROMOTE, *asked, *known}
     variants = [name for name in known if name.startswith("convert-")]
     if variants:

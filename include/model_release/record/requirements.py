@@ -15,6 +15,8 @@ from include.model_release.spec.release_file import ReleaseSpec
 Before = Literal["canary", "promotion"]
 # The stages that prove a version before any user meets it, in their order.
 GATES = ("validate", "benchmark")
+# The version on a server of its own, where the release file does not leave it out.
+SMOKE_TEST_GATE = "smoke_test"
 # The comparison of mirrored requests, where the release file makes it a gate.
 MIRROR_GATE = "mirror"
 
@@ -89,8 +91,9 @@ def requirements_of(spec: ReleaseSpec, *, first: bool) -> Requirements:
     if first and any(asked.values()):
         # The first version gets all users at once: whoever is to be asked before that is asked before.
         asked = {"canary": True, "promotion": False}
+    gates = GATES if spec.smoke_test is None else (SMOKE_TEST_GATE, *GATES)
     return Requirements(
-        gates=(*GATES, MIRROR_GATE) if compared else GATES,
+        gates=(*gates, MIRROR_GATE) if compared else gates,
         weights=() if first else tuple(step.weight for step in rollout.steps),
         approvals=tuple(before for before, wanted in asked.items() if wanted),
         by_other=rollout.approval.by_other,

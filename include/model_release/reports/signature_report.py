@@ -55,7 +55,7 @@ def signature_report(
         "stable_version": stable_version,
         "not_compared": not_compared or None,
         "created_at": created_at,
-        "outcome": "refused",
+        "outcome": "fail",
         "reasons": reasons,
         "found": error.found,
         "remedy": error.remedy,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from include.model_release.errors import SpecError
 from include.model_release.identifiers import (
@@ -31,7 +31,7 @@ from include.model_release.spec.conversion.repositories import EnsembleConversio
 from include.model_release.spec.conversion.source import Source
 from include.model_release.spec.golden import Golden
 from include.model_release.spec.notify import Notify, NotifyRule
-from include.model_release.spec.parts import Resources, SpecPart, Toleration, merged
+from include.model_release.spec.parts import FileName, Resources, SpecPart, Toleration, merged
 from include.model_release.spec.publish import Encryption, Publishing, Signing
 from include.model_release.spec.registry import Registry
 from include.model_release.spec.retention import Retention
@@ -44,6 +44,10 @@ from include.model_release.spec.rollout.plan import Exposure, RolloutStep
 from include.model_release.spec.rollout.rollout import Rollout
 from include.model_release.spec.serving.sequences import REFUSAL
 from include.model_release.spec.serving.serving import DynamicBatching, InstanceGroup, Serving, VersionPolicy
+from include.model_release.spec.smoke_test import SmokeTest
+from include.model_release.spec.suites.beside import parse_suite, read_beside
+from include.model_release.spec.suites.expectations import Expectation
+from include.model_release.spec.tuning import Tuning
 from include.model_release.spec.validation import (
     ClassificationValidation,
     RegressionValidation,
@@ -81,6 +85,7 @@ __all__ = [
     "ServiceLevel",
     "Serving",
     "Signing",
+    "SmokeTest",
     "Source",
     "TextGeneration",
     "TextValidation",
@@ -119,8 +124,11 @@ class ReleaseSpec(SpecPart):
     conversion: Conversion = OnnxConversion()
     serving: Serving = Serving()
     publish: Publishing = Publishing()
+    smoke_test: SmokeTest | None = SmokeTest()
+    """null: nothing is loaded on a server of its own first, and a version that crashes its server crashes staging's."""
     validation: Validation = ClassificationValidation()
     benchmark: Benchmark = Benchmark()
+    tuning: Tuning = Tuning()
     rollout: Rollout = Rollout()
     retention: Retention = Retention()
     revalidation: Revalidation = Revalidation()
@@ -128,6 +136,8 @@ class ReleaseSpec(SpecPart):
     """Who is told of what; left out: as the environment variable `SLIPWAY_NOTIFY` says for all models."""
     registry: Registry | None = None
     """None: no registry is asked and none is told."""
+    files: dict[FileName, str] = Field(default_factory=dict)
+    """Not to be written: the texts of the files that the release file names, as they were when it was read."""
 
     @model_validator(mode="after")
     def _fill_and_check(self) -> Self:
@@ -136,6 +146,9 @@ class ReleaseSpec(SpecPart):
         if self.critical:
             self.__dict__["rollout"] = self.rollout.filled(approval=_of_critical(self.rollout.approval))
         self._require_fitting_target()
+        self._fill_health()
+        if self.smoke_test is not None:
+            self.__dict__["smoke_test"] = _where_it_runs(self.smoke_test, self.conversion, self.serving)
         sequences = self.serving.sequence_batching
         if sequences is not None and not sequences.iterative:
             raise ValueError(f"`serving`: {REFUSAL}")
@@ -153,11 +166,44 @@ class ReleaseSpec(SpecPart):
             )
         return self
 
+    def beside(self, name: str) -> str:
+        """Return the text of a file beside the release file that it names.
+
+        :raises SpecError: the release file was read without it.
+        """
+        if name not in self.files:
+            raise SpecError(
+                f"the release file of {self.model} names {name}, which was not read with it",
+                expected="its text, read when the release file was",
+                remedy="Put it beside the release file, and start the release again.",
+            )
+        return self.files[name]
+
+    def expectations_of_golden(self) -> tuple[Expectation, ...]:
+        """Return what is expected of the golden set: the release file's own, then those of its suite."""
+        return self._with_suite(self.golden.expectations, self.golden.suite)
+
+    def expectations_of_answers(self) -> tuple[Expectation, ...]:
+        """Return what is expected of the answers' table: the release file's own, then those of its suite."""
+        return self._with_suite(self.validation.expectations, self.validation.suite)
+
+    def _with_suite(self, own: tuple[Expectation, ...], suite: str | None) -> tuple[Expectation, ...]:
+        return own if suite is None else (*own, *parse_suite(self.beside(suite), suite))
+
     def required_files(self) -> tuple[str, ...]:
         """Return what must have arrived beside ready.json, as far as the release file knows names."""
-        kinds = [variant_of(self.conversion, name) for name in self.conversion.variants] or [self.conversion]
-        beside = (file for conversion in kinds for file in conversion.files())
+        beside = (file for conversion in self._conversions() for file in conversion.files())
         return tuple(dict.fromkeys((*self.source.required_files(), *beside)))
+
+    def _conversions(self) -> list[Conversion]:
+        """Return each conversion that is made: of every variant, or the only one."""
+        return [variant_of(self.conversion, name) for name in self.conversion.variants] or [self.conversion]
+
+    def _fill_health(self) -> None:
+        """Any of the variants may be the one that is published."""
+        if any(one.scales_each_request for one in self._conversions()):
+            health = self.validation.health.of_scaled_requests()
+            self.__dict__["validation"] = self.validation.filled(health=health)
 
     def _require_fitting_target(self) -> None:
         """The source fits the target, and each variant makes a conversion to the same target."""
@@ -190,10 +236,25 @@ def _of_critical(approval: Approval) -> Approval:
     return approval.filled(**unsaid) if unsaid else approval
 
 
-def parse_release_spec(text: str, source: str) -> ReleaseSpec:
+def _where_it_runs(test: SmokeTest, conversion: Conversion, serving: Serving) -> SmokeTest:
+    """Return the smoke test on a node with a GPU, unless the file says where, for a model that is served on one."""
+    on_gpu = any(group.kind == "gpu" for group in serving.instances or ())
+    wanted: dict[str, object] = {}
+    if conversion.makes_engine:
+        # It was built where it can be loaded.
+        said = ("resources", "node_selector", "tolerations", "startup_timeout_s")
+        wanted = {name: getattr(conversion, name) for name in said}
+    elif on_gpu:
+        wanted = {"resources": test.resources.filled(gpu=1)}
+    unsaid = {name: value for name, value in wanted.items() if name not in test.model_fields_set}
+    return test.filled(**unsaid) if unsaid else test
+
+
+def parse_release_spec(text: str, source: str, folder: Path | None = None) -> ReleaseSpec:
     """Read a release file's text.
 
     :param source: what an error calls it.
+    :param folder: where it lies, with the files that it names; None: they are not read.
     :raises SpecError: it cannot be used; names file, line and key, and for an unknown key the nearest valid one.
     """
     from include.model_release.spec.complaints import explain
@@ -201,8 +262,15 @@ def parse_release_spec(text: str, source: str) -> ReleaseSpec:
     from include.model_release.yaml_source import parse_yaml_mapping
 
     parsed = with_new_names(parse_yaml_mapping(text, source))
+    if "files" in parsed.data:
+        raise SpecError(
+            f"{source}, line {parsed.line_of(('files',))}: `files` is not to be written",
+            remedy="Remove the key: the files that a release file names are read with it.",
+        )
     try:
-        return _validate(parsed.data)
+        spec = _validate(parsed.data)
+        files = {} if folder is None else read_beside(parsed.data, folder, source)
+        return _validate({**parsed.data, "files": files}) if files else spec
     except ValidationError as error:
         raise explain(error, ReleaseSpec, parsed) from error
 
@@ -238,7 +306,7 @@ def load_release_spec(path: Path) -> ReleaseSpec:
             found=getattr(error, "strerror", None) or str(error),
             remedy="Check the path, its permissions and its encoding.",
         ) from error
-    return parse_release_spec(text, path.name)
+    return parse_release_spec(text, path.name, path.parent)
 
 
 def load_model_spec(releases_dir: Path, model: str) -> ReleaseSpec:

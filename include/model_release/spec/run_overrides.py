@@ -24,6 +24,17 @@ REVALIDATION_PARAMETERS = ("model",)
 FINDING_PARAMETERS = ("model", "finding", "reason")
 PIN_PARAMETERS = ("model", "version", "action", "reason")
 SYNC_PARAMETERS = ("model",)
+TUNING_PARAMETERS = (
+    "model",
+    "version",
+    "objective",
+    "quantile",
+    "request_rate_rps",
+    "latency_max_ms",
+    "trials",
+    "budget_s",
+    "seed",
+)
 
 
 def require_known(given: Iterable[str], known: Sequence[str]) -> None:

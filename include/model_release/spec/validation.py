@@ -7,11 +7,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from include.model_release.spec.parts import Count, Seconds, Share, SpecPart, Text
+from include.model_release.spec.parts import Count, FileName, Seconds, Share, SpecPart, Text
+from include.model_release.spec.suites.expectations import SUITE_LIMIT, Expectation
 
 NotNegative = Annotated[float, Field(ge=0)]
 TextMatch = Literal["exact", "normalized", "contains", "prefix", "token_f1"]
 Policy = Literal["fail", "warn", "off"]
+
+# A whole float is rounded to one of 256 steps, in layer after layer: probabilities then move by hundredths.
+_SCALED_BY_REQUEST = 0.05
 
 
 class OutputHealth(SpecPart):
@@ -38,6 +42,15 @@ class OutputHealth(SpecPart):
     """So many golden rows are asked again, for the last two."""
     abs_tolerance: NotNegative = 1e-3
     rel_tolerance: NotNegative = 1e-2
+    batch_abs_tolerance: NotNegative | None = None
+    """Instead of `abs_tolerance` for `batch_invariant`. Left out, as that one; 0.05 where `conversion` makes int8 of
+    the model and scales each request anew, for then a row's answer depends on its neighbours.
+    """
+
+    def of_scaled_requests(self) -> Self:
+        """Return it for a model whose rows are rounded by the request that they come in."""
+        said = self.batch_abs_tolerance is not None
+        return self if said else self.filled(batch_abs_tolerance=_SCALED_BY_REQUEST)
 
 
 class _Validation(SpecPart):
@@ -58,6 +71,16 @@ class _Validation(SpecPart):
     stage ends as `inconclusive`, and the release with it.
     """
     health: OutputHealth = OutputHealth()
+    slice_accuracy_min: Share | None = None
+    """Share of the rows of each slice (`golden.slices`) that must be answered right; a slice that is surely below it
+    fails the version. Left out: it is told alone.
+    """
+    slice_agreement_min: Share | None = None
+    """The same of the rows that must be answered as by the stable version."""
+    expectations: Annotated[tuple[Expectation, ...], Field(max_length=SUITE_LIMIT)] = ()
+    """What else is expected of the answers' table, as great-expectations writes it: one row for each golden row."""
+    suite: FileName | None = None
+    """A file beside the release file with more of them: a suite as great-expectations writes it to JSON."""
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -25,9 +25,8 @@ from typing import Literal
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError, TimedOutError
 from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.host.images import IMAGE_VARIABLES
 from include.sandbox.host.settings import LOOPBACK
-from include.sandbox.services.triton_install import FOREIGN_VARIABLES, TritonInstall
+from include.sandbox.services.triton_install import TritonInstall
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps shared memory
 
@@ -126,17 +125,7 @@ class TritonServer:
 
     def env(self) -> dict[str, str]:
         """Return the process's environment: the caller's, less what would disturb Triton's interpreter."""
-        inherited = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
-        path = os.pathsep.join([str(self.install.venv / "bin"), inherited.get("PATH", os.defpath)])
-        return {
-            **inherited,
-            **IMAGE_VARIABLES,
-            **self.environment,
-            "PATH": path,
-            "LD_LIBRARY_PATH": self.install.library_path,
-            "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ in a model's folder
-            "OMP_NUM_THREADS": "1",
-        }
+        return self.install.environment({**os.environ, **self.environment})
 
     def start(self) -> None:
         """Start the process; raises `ServerUnavailableError` if one of its ports is taken. See `wait_ready`.

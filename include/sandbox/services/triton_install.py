@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from include.model_release.errors import SlipwayError
-from include.sandbox.host.images import image_home
+from include.sandbox.host.images import IMAGE_VARIABLES, image_home
 from include.sandbox.host.settings import PROJECT_ROOT
 
 BACKENDS = Path(__file__).resolve().parent / "backends"
@@ -45,7 +45,31 @@ class TritonInstall:
         :raises SlipwayError: the environment, its libpython or a library is missing.
         """
         root = root or PROJECT_ROOT / ".sandbox" / "triton"
-        venv = venv or image_home("triton")
+        install, source, stub = cls._planned(root, venv or image_home("triton"))
+        with _locked(root / "lock"):
+            if not install.directory.is_dir():
+                _build(install.directory, source, stub)
+        install.check()
+        return install
+
+    @classmethod
+    def found(cls, venv: Path) -> TritonInstall:
+        """Return the folder that set-up has built; for a process that may write nowhere.
+
+        :raises SlipwayError: it is not there.
+        """
+        install, _, _ = cls._planned(PROJECT_ROOT / ".sandbox" / "triton", venv)
+        if not install.directory.is_dir():
+            raise SlipwayError(
+                "Triton's server folder is not built",
+                expected=f"the folder {install.directory}",
+                remedy="Build it: python -m include.sandbox.services.triton --check",
+            )
+        return install
+
+    @classmethod
+    def _planned(cls, root: Path, venv: Path) -> tuple[TritonInstall, Path, Path]:
+        """Return the folder as it is or will be, and from where the server and its Python stub come."""
         interpreter = _interpreter(venv)
         site = Path(interpreter["site"])
         source = site / "pytriton" / "tritonserver"
@@ -59,14 +83,20 @@ class TritonInstall:
         library_path = os.pathsep.join(
             [str(site / "nvidia_pytriton.libs"), _libpython_directory(interpreter)]
         )
-        digest = _digest(site, interpreter["version"])
-        directory = root / digest
-        with _locked(root / "lock"):
-            if not directory.is_dir():
-                _build(directory, source, stub)
-        install = cls(directory, venv, library_path, _wheel_version(site))
-        install.check()
-        return install
+        directory = root / _digest(site, interpreter["version"])
+        return cls(directory, venv, library_path, _wheel_version(site)), source, stub
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return a server's environment: what is given, less what would disturb Triton's interpreter."""
+        inherited = {name: value for name, value in given.items() if name not in FOREIGN_VARIABLES}
+        return {
+            **inherited,
+            **IMAGE_VARIABLES,
+            "PATH": os.pathsep.join([str(self.venv / "bin"), inherited.get("PATH", os.defpath)]),
+            "LD_LIBRARY_PATH": self.library_path,
+            "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ in a model's folder
+            "OMP_NUM_THREADS": "1",
+        }
 
     @property
     def stub(self) -> Path:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from include.airflow_api.errors import ConflictError, NotThereError
 from include.model_release.acts.requests import (
     COMMENT,
+    FIRST_TASK,
+    STOP_REASON,
     Answer,
     Asked,
     FailRun,
@@ -16,7 +19,7 @@ from include.model_release.acts.requests import (
     request_of,
 )
 from include.model_release.acts.table import ACTS, ActName
-from include.model_release.errors import TransientError
+from include.model_release.errors import SlipwayError, TransientError
 from include.model_release.operations.run_names import free_run_id, run_name
 from slipway.cli.failures import CommandError
 
@@ -172,14 +175,17 @@ def _open_run(desk: Desk, model: str) -> str:
 
 
 def _fail(desk: Desk, request: FailRun) -> Done:
-    from airflow_client.client import DAGRunPatchBody
+    from airflow_client.client import DAGRunPatchBody, XComCreateBody
     from airflow_client.client.models.dag_run_mutable_states import DagRunMutableStates
 
     airflow = desk.airflow
+    with suppress(SlipwayError):  # nobody goes on with a bad version for want of a reason
+        told = XComCreateBody(key=STOP_REASON, value=request.note[:_NOTE_LIMIT])
+        airflow.ask(airflow.xcoms.create_xcom_entry, request.dag_id, FIRST_TASK, request.run_id, told)
     body = DAGRunPatchBody(state=DagRunMutableStates.FAILED, note=f"Aborted: {request.note}"[:_NOTE_LIMIT])
     airflow.ask(airflow.dag_runs.patch_dag_run, request.dag_id, request.run_id, body)
-    told = f"The run {request.run_id} is stopped. Its last tasks take the users back and close the record."
-    return Done(request.dag_id, request.run_id, told)
+    done = f"The run {request.run_id} is stopped. Its last tasks take the users back and close the record."
+    return Done(request.dag_id, request.run_id, done)
 
 
 def _answer(desk: Desk, request: Answer) -> Done:

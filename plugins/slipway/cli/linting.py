@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from include.model_release.errors import SpecError
+from include.model_release.errors import SlipwayError, SpecError
 from include.model_release.spec.release_file import load_release_spec
 from include.model_release.spec.renamed_keys import renamed_keys_told
+
+if TYPE_CHECKING:
+    from slipway.cli.asking_lint import Askable
 
 
 @dataclass(frozen=True)
 class Linted:
-    """What a check of one file found: its model and steps, or the first fault; warnings are about old names."""
+    """What a check of one file found: its model and steps, or the first fault; warnings are about old names.
+
+    `askable` is there where a model or a golden set was looked at with it.
+    """
 
     path: Path
     model: str = ""
     steps: int = 0
     warnings: tuple[str, ...] = field(default=())
-    error: SpecError | None = None
+    error: SlipwayError | None = None
+    askable: Askable | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return it as values that JSON has."""
@@ -29,6 +36,7 @@ class Linted:
             "steps": self.steps,
             "warnings": list(self.warnings),
             "error": None if self.error is None else self.error.to_dict(),
+            "askable": None if self.askable is None else self.askable.as_json(),
         }
 
     def told(self) -> list[str]:
@@ -36,11 +44,16 @@ class Linted:
         lines = [f"{self.path}: warning: {warning}" for warning in self.warnings]
         if self.error is not None:
             return [*lines, f"{self.path}: {self.error.what}"]
-        return [*lines, f"{self.path}: fine: {self.model}, {self.steps} steps"]
+        lines.append(f"{self.path}: fine: {self.model}, {self.steps} steps")
+        return [*lines, *(f"{self.path}: {line}" for line in (self.askable.told() if self.askable else ()))]
 
 
-def lint_file(path: Path) -> Linted:
-    """Check one release file. A file named after another model than its own is at fault, too."""
+def lint_file(path: Path, model: Path | None = None, golden: Path | None = None) -> Linted:
+    """Check one release file. A file named after another model than its own is at fault, too.
+
+    :param model: the model's file, and
+    :param golden: the golden set: whether the model can be asked it.
+    """
     try:
         with renamed_keys_told() as told:
             spec = load_release_spec(path)
@@ -54,4 +67,12 @@ def lint_file(path: Path) -> Linted:
             remedy="Rename the file or correct the key: they must agree.",
         )
         return Linted(path, error=misnamed)
-    return Linted(path, spec.model, len(spec.rollout.steps), tuple(map(str, told)))
+    askable, warnings = None, tuple(map(str, told))
+    if model is not None or golden is not None:
+        from slipway.cli.asking_lint import lint_askable
+
+        try:
+            askable = lint_askable(spec, model, golden)
+        except SlipwayError as error:
+            return Linted(path, spec.model, warnings=warnings, error=error)
+    return Linted(path, spec.model, len(spec.rollout.steps), warnings, askable=askable)

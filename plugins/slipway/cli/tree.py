@@ -49,6 +49,8 @@ def tree_of(
 
 def _head(document: ModelDocument, now: datetime, shown: VersionDocuments | None) -> RenderableType:
     release = document.open_release
+    if release is not None and shown is not None and shown.view.line.release_id == release.release_id:
+        release = shown.view.open_now  # read from the record itself, the newer one
     watched = None if shown is None else _of_this(shown.live, release)
     if release is not None and watched is not None and watched.weight_observed is not None:
         # The watch's document is the newer one.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from include.model_release.errors import TransientError
+from include.model_release.operations.run_notes import own_words
 from slipway.cli.failures import CommandError, ExitCode
 from slipway.cli.plain import plain
 from slipway.cli.words import in_flight, moment
@@ -57,12 +58,12 @@ class Run:
 def read_run(desk: Desk, dag_id: str, run_id: str, *, asked: str = "") -> Run:
     """Return a run as it is now.
 
-    :param asked: the reason that it was started with; a note that says no more is none.
+    :param asked: the reason that it was started with, which is no word of the run's own.
     """
     path = f"/api/v2/dags/{quote(dag_id, safe='')}/dagRuns/{quote(run_id, safe='')}"
     document = json.loads(desk.session.get(path))
-    note = str(document.get("note") or "").strip()
-    return Run(str(document.get("state") or ""), "" if note == asked.strip() else plain(note))
+    note = own_words(str(document.get("note") or ""), asked)
+    return Run(str(document.get("state") or ""), plain(note))
 
 
 def looks(desk: Desk, deadline: Deadline, what: str, remedy: str) -> Iterator[None]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
 from include.model_release.bucket_layout import repository_paths
-from include.model_release.gates.benchmark import BenchmarkResult, judge_benchmark, require_benchmark
-from include.model_release.spec.release_file import TextGeneration
+from include.model_release.gates.benchmark.result import BenchmarkResult
+from include.model_release.gates.benchmark.verdict import judge_benchmark, require_benchmark
+from include.model_release.spec.release_file import Benchmark
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.hooks.triton import TritonHook
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
+from slipway.pods.benchmark_command import MeasuredModel, MeasuringPlace, benchmark_command
 from slipway.pods.description import ReleasePod
 from slipway.registry.registry import GOLDEN_FILE
 from slipway.release_run import ReleaseRun
@@ -23,12 +26,16 @@ from slipway.release_run import ReleaseRun
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+# No trigger may fire before Airflow has noticed the end of the task that deferred to it.
+_PART_PAUSE_S = 5
+
 
 class BenchmarkModelOperator(ReleasePodOperator):
     """Runs perf_analyzer, or genai-perf for a model that generates text, and holds the result to the limits.
 
-    Where it cannot be told, since the stable version misses the limits as well, it is measured again by a pod of its
-    own after a pause in the triggerer, as often as ``benchmark.attempts`` says. Then the stage is ``inconclusive``.
+    Where the rounds do not decide, another pod measures as many again, up to ``benchmark.max_rounds``. Where it cannot
+    be told then, or since the stable version misses the limits as well, it is measured anew after a pause in the
+    triggerer, as often as ``benchmark.attempts`` says. Then the stage is ``inconclusive``.
 
     :param staging: the `Staging` as JSON (templated).
     :param triton_conn_id: the staging server; the pod is given its gRPC address.
@@ -63,64 +70,75 @@ class BenchmarkModelOperator(ReleasePodOperator):
             stage="benchmark",
             settings=release_run.spec.benchmark,
             command=lambda: self._command(release_run),
-            result_key=f"{self._attempt_prefix(release_run)}result.json",
+            result_key=self._result_key(release_run, self._part(release_run.spec.benchmark)),
             manifest_sha256=self._staging.manifest_sha256,
             attempt=self._attempt,
         )
 
     def _command(self, release_run: ReleaseRun) -> list[str]:
-        """Return ``benchmark_GENERATOR.py`` with the server, both versions and the load."""
+        """Return the load generator's command with the server, both versions and the rounds of this part."""
         benchmark = release_run.spec.benchmark
         candidate, baseline = self._staging.candidate, self._staging.baseline
-        arguments = [
-            f"benchmark_{benchmark.generator}.py",
-            "--server",
-            TritonHook(self.triton_conn_id).grpc_address,
-            "--candidate",
-            candidate.name,
-            "--candidate-version",
-            str(candidate.version),
-            "--concurrency",
-            str(benchmark.concurrency),
-            "--requests",
-            str(benchmark.requests),
-            "--rounds",
-            str(benchmark.rounds),
-            "--timeout-s",
-            str(benchmark.timeout_s),
-            "--destination",
-            release_run.uri(self._attempt_prefix(release_run)),
-        ]
-        if baseline is not None:
-            arguments += ["--baseline", baseline.name, "--baseline-version", str(baseline.version)]
-        if benchmark.genai is not None:
-            server = TritonHook(self.triton_conn_id).http_address
-            return [*arguments, "--http-server", server, *_text_arguments(benchmark.genai)]
-        return [
-            *arguments,
-            "--golden",
-            release_run.uri(f"{repository_paths(release_run.model, release_run.version).root}{GOLDEN_FILE}"),
-            *release_run.spec.golden.arguments(),
-        ]
+        triton = TritonHook(self.triton_conn_id)
+        root = repository_paths(release_run.model, release_run.version).root
+        part = self._part(benchmark)
+        return benchmark_command(
+            benchmark,
+            MeasuringPlace(
+                grpc_address=triton.grpc_address,
+                http_address=triton.http_address,
+                golden_uri=release_run.uri(f"{root}{GOLDEN_FILE}"),
+                golden=release_run.spec.golden,
+                destination=release_run.uri(self._part_prefix(release_run, part)),
+            ),
+            MeasuredModel(candidate.name, candidate.version),
+            None if baseline is None else MeasuredModel(baseline.name, baseline.version),
+            rounds=part.rounds,
+            first_round=part.first_round,
+        )
 
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
-        """Holds the measurements against the release file's limits, or has them made again."""
+        """Hold the measurements against the release file's limits, or have more of them made."""
         benchmark = release_run.spec.benchmark
-        measured = BenchmarkResult.from_json(result)
+        part = self._part(benchmark)
+        measured = BenchmarkResult.together(
+            [*self._before(release_run, part), BenchmarkResult.from_json(result)]
+        )
         verdict = judge_benchmark(measured, benchmark, not_compared=self._staging.not_compared)
-        told = {**verdict.to_dict(), "attempt": self._attempt}
+        told = {**verdict.to_dict(), "attempt": part.attempt}
         self.store.write_json(f"{self._prefix(release_run)}verdict.json", told)
         if verdict.not_compared:
             self.log.warning("not compared with the stable version: %s", verdict.not_compared)
         for comparison in verdict.comparisons:
             self.log.info("%s", comparison.told)
-        if verdict.status == "inconclusive" and self._attempt < benchmark.attempts:
-            self.log.warning(
-                "measured again in %s s: %s", benchmark.attempt_pause_s, "; ".join(verdict.reasons)
-            )
-            pause = TimeDeltaTrigger(timedelta(seconds=benchmark.attempt_pause_s))
-            self.defer(trigger=pause, method_name="execute", kwargs={"attempt": self._attempt + 1})
-        require_benchmark(verdict, release_run.model, release_run.version, measured=self._attempt)
+        reasons = "; ".join(verdict.reasons)
+        if verdict.more_rounds:
+            self.log.warning("%s more rounds are measured: %s", verdict.more_rounds, reasons)
+            self._measure_again(self._attempt + 1, _PART_PAUSE_S)
+        if verdict.status == "inconclusive" and part.attempt < benchmark.attempts:
+            self.log.warning("measured again in %s s: %s", benchmark.attempt_pause_s, reasons)
+            self._measure_again(part.attempt * len(benchmark.looks) + 1, benchmark.attempt_pause_s)
+        for warning in verdict.warnings:
+            self.log.warning("%s", warning)
+        require_benchmark(verdict, release_run.model, release_run.version, measured=part.attempt)
+
+    def _measure_again(self, pod: int, pause_s: int) -> NoReturn:
+        """Come back with the pod of this number when a pause in the triggerer is over."""
+        pause = TimeDeltaTrigger(timedelta(seconds=pause_s))
+        self.defer(trigger=pause, method_name="execute", kwargs={"attempt": pod})
+        raise AssertionError("deferring raises")
+
+    def _before(self, release_run: ReleaseRun, part: _Part) -> list[BenchmarkResult]:
+        """Return what earlier pods of the same attempt have measured."""
+        looks = release_run.spec.benchmark.looks
+        keys = [
+            self._result_key(release_run, _Part.of(looks, part.attempt, look)) for look in range(part.look)
+        ]
+        return [BenchmarkResult.from_json(found) for key in keys if (found := self.store.read_json(key))]
+
+    def _part(self, benchmark: Benchmark) -> _Part:
+        attempt, look = divmod(self._attempt - 1, len(benchmark.looks))
+        return _Part.of(benchmark.looks, attempt + 1, look)
 
     @cached_property
     def _staging(self) -> Staging:
@@ -130,26 +148,26 @@ class BenchmarkModelOperator(ReleasePodOperator):
     def _prefix(release_run: ReleaseRun) -> str:
         return f"{release_run.evidence_prefix}benchmark/"
 
-    def _attempt_prefix(self, release_run: ReleaseRun) -> str:
-        """Where one measurement lies; the first one beside the verdict."""
-        again = f"attempt-{self._attempt}/" if self._attempt > 1 else ""
-        return f"{self._prefix(release_run)}{again}"
+    def _part_prefix(self, release_run: ReleaseRun, part: _Part) -> str:
+        """Where one pod's measurements lie; those of the first one beside the verdict."""
+        again = f"attempt-{part.attempt}/" if part.attempt > 1 else ""
+        more = f"rounds-from-{part.first_round}/" if part.look else ""
+        return f"{self._prefix(release_run)}{again}{more}"
+
+    def _result_key(self, release_run: ReleaseRun, part: _Part) -> str:
+        return f"{self._part_prefix(release_run, part)}result.json"
 
 
-def _text_arguments(genai: TextGeneration) -> list[str]:
-    """What genai-perf needs to know about a model that generates text."""
-    arguments = [
-        "--endpoint-type",
-        genai.endpoint_type,
-        "--backend",
-        genai.backend,
-        "--input-tokens-mean",
-        str(genai.input_tokens_mean),
-        "--output-tokens-mean",
-        str(genai.output_tokens_mean),
-    ]
-    if genai.tokenizer is not None:
-        arguments += ["--tokenizer", genai.tokenizer]
-    if genai.streaming:
-        arguments += ["--streaming"]
-    return arguments
+@dataclass(frozen=True)
+class _Part:
+    """What one pod measures: some rounds of one attempt. `look` counts the pods of the attempt, from 0."""
+
+    attempt: int
+    look: int
+    first_round: int
+    rounds: int
+
+    @classmethod
+    def of(cls, looks: Sequence[int], attempt: int, look: int) -> _Part:
+        before = looks[look - 1] if look else 0
+        return cls(attempt, look, before + 1, looks[look] - before)

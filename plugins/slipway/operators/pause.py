@@ -25,10 +25,10 @@ from include.model_release.rollout.pause import PauseOutcome, pause_outcome
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import PAUSE_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
-from slipway.failures import airflow_failures
 from slipway.hooks.inference_service import KServeHook
 from slipway.hooks.lease import LeaseHook
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.operations.told_failures import told_failures
 from slipway.release_context import make_lease, make_service, make_store
 from slipway.release_record.holds import HoldReader
 from slipway.release_record.record import ReleaseRecord
@@ -87,7 +87,7 @@ class PauseCanaryOperator(BaseOperator):
         :raises TimedOutError: nobody has said in time that it holds. The note stays.
         """
         params = context["params"]
-        with airflow_failures():
+        with told_failures(context):
             require_known(params, PAUSE_PARAMETERS)
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
             rollout = spec.rollout

@@ -73,7 +73,7 @@ class PublishModelOperator(ReleaseOperator):
 
     :param variants: the names of the conversion's variants to publish, as JSON (templated); ``null``: nothing was
         converted.
-    :return: nothing; the version's manifest is the result.
+    :returns: the SHA-256 of the version's manifest, by which later tasks know what they look at.
     """
 
     template_fields: Sequence[str] = (*ReleaseOperator.template_fields, "variants")
@@ -82,9 +82,14 @@ class PublishModelOperator(ReleaseOperator):
         super().__init__(**kwargs)
         self.variants = variants
 
-    def run(self, context: Context) -> None:
+    def run(self, context: Context) -> str:
         """Builds configuration and manifest, signs, and publishes; the manifest last."""
         release_run = self.release_run
+        self._publish(release_run)
+        _, digest = ModelRegistry(self.store).require_with_digest(release_run.model, release_run.version)
+        return digest
+
+    def _publish(self, release_run: ReleaseRun) -> None:
         with recorded_stage(self.record, "publish"):
             key = self.parts.signing_key  # before anything takes long
             if not self._chosen:

@@ -34,7 +34,7 @@ from include.model_release.rollout.lease_terms import require_lease_outlasts_tak
 from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
 from include.model_release.spec.renamed_keys import renamed_keys_told
 from include.model_release.spec.run_overrides import RELEASE_PARAMETERS, looser_than_file, require_known
-from slipway.airflow_run import model_lock, triggered_by
+from slipway.airflow_run import model_lock, stop_reason, triggered_by
 from slipway.airflow_stats import AIRFLOW_STATS
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.failures import PlainFailure, airflow_failures
@@ -317,7 +317,7 @@ class ConcludeReleaseOperator(ReleaseOperator):
         owner = LockOwner(release_run.release_id, release_run.version, context["dag"].dag_id)
         lock = model_lock(self.store, release_run.model, context)
         try:
-            state = self._concluded(triggered_by(context), context["dag"].dag_id)
+            state = self._concluded(context)
         except RecordError:
             lock.release(owner)  # nothing is mended by keeping other versions out
             raise
@@ -330,11 +330,10 @@ class ConcludeReleaseOperator(ReleaseOperator):
             raise PlainFailure(told, why=why, page=self.page())
         self.log.info("%s", f"{told} {why}".strip())
 
-    def _concluded(self, who: str | None, dag_id: str) -> ReleaseState:
+    def _concluded(self, context: Context) -> ReleaseState:
         """Return what became of the release, after its last event was written.
 
-        :param who: the person who started the run; its version is rejected under that name where that person had it
-            taken back.
+        The version is rejected under the name of who started the run, where that person had it taken back.
         """
         record = self.record
         try:
@@ -343,9 +342,9 @@ class ConcludeReleaseOperator(ReleaseOperator):
             record.append(ReleaseFinished(outcome="failed", reason=str(error)))
             raise
         if not isinstance(record.events()[-1].data, ReleaseFinished):
-            ended = concluded(state)
-            self._reject(ended, who)
-            self._tell(ended, dag_id)
+            ended = concluded(state, stop_reason=stop_reason(context))
+            self._reject(ended, triggered_by(context))
+            self._tell(ended, context["dag"].dag_id)
             record.append(
                 ReleaseFinished(outcome=ended.outcome, refused_by=ended.refused_by, reason=ended.reason)
             )

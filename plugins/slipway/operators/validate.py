@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from include.model_release.errors import SignatureRefusedError, VersionConflictError
 from include.model_release.gates.validation.answers import ANSWERS_FILE, pack_answers
-from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.health import HealthCheck, Probe, health_of, probe_of
-from include.model_release.gates.validation.request_options import (
-    gather_responses,
-    is_decoupled,
-    optional_inputs,
-)
+from include.model_release.gates.validation.health import HealthCheck, health_of
+from include.model_release.gates.validation.quality.slices import slice_figures
+from include.model_release.gates.validation.request_options import optional_inputs
 from include.model_release.gates.validation.scores import ValidationScores, require_output
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.reports.signature_report import (
@@ -28,11 +26,12 @@ from include.model_release.reports.signature_report import (
 )
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
-from include.model_release.spec.validation import TextValidation
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.hooks.triton import TritonHook
 from slipway.operators.base import ReleaseOperator, recorded_stage
-from slipway.operators.staging import StagedModel, Staging
+from slipway.operators.staging import Staging
+from slipway.operators.validation.asking import GoldenQuestions
+from slipway.operators.validation.suites import check_answers, check_golden_set
 from slipway.quality import run_expectations
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
@@ -69,8 +68,8 @@ class ValidateModelOperator(ReleaseOperator):
             self._check_signature(release_run, hook, staging)
             manifest = self._manifest(release_run, staging)
             golden = self._golden(release_run, staging, manifest)
-            numbers, health = self._score(release_run, hook, staging, golden)
-            report = self._report(release_run, staging, numbers, health, manifest, golden)
+            scored = self._score(release_run, hook, staging, golden)
+            report = self._report(release_run, staging, scored, manifest, golden)
             self._keep(release_run, report)
             require_validation(report)
 
@@ -163,83 +162,38 @@ class ValidateModelOperator(ReleaseOperator):
 
     def _score(
         self, release_run: ReleaseRun, hook: TritonHook, staging: Staging, golden: GoldenSet
-    ) -> tuple[ValidationScores, tuple[HealthCheck, ...]]:
+    ) -> _Scored:
         """Both versions answer the candidate's golden set; the candidate some rows of it again."""
         validation = release_run.spec.validation
-        answers = self._answers(release_run, hook, staging.candidate, golden)
-        self._keep_answers(release_run, answers)
-        stable = (
-            None if staging.baseline is None else self._answers(release_run, hook, staging.baseline, golden)
-        )
-        probe = self._probe(release_run, hook, staging.candidate, golden)
-        health = health_of(golden, answers, stable, validation, probe)
+        questions = GoldenQuestions(hook, validation, golden)
+        found = questions.ask(staging.candidate)
+        self._keep_answers(release_run, found.answers)
+        stable = None if staging.baseline is None else questions.ask(staging.baseline)
+        of_stable = None if stable is None else stable.answers
+        health = health_of(golden, found.answers, of_stable, validation, questions.probe(staging.candidate))
         for one in health:
             self.log.info("output health, %s: %s (%s)", one.name, one.told, one.status)
-        return score(golden, answers, stable, validation), health
-
-    def _probe(
-        self, release_run: ReleaseRun, hook: TritonHook, staged: StagedModel, golden: GoldenSet
-    ) -> Probe | None:
-        """Some golden rows asked again, alone and together; None where answers are texts or come in streams."""
-        validation, batch = release_run.spec.validation, self._batch_rows(release_run, staged)
-        configs = [staged.config, *(member.config for member in staged.members)]
-        if is_decoupled(configs) or isinstance(validation, TextValidation):
-            return None
-        rows = range(min(validation.health.probe_rows, golden.rows))
-
-        def ask(chosen: Sequence[int]) -> dict[str, np.ndarray]:
-            found = hook.infer(staged.name, staged.version, golden.take(chosen), validation.outputs)
-            return {name: golden.rows_first(name, one, len(chosen)) for name, one in found.items()}
-
-        return probe_of(ask, rows, golden.request_rows, batch)
-
-    @staticmethod
-    def _batch_rows(release_run: ReleaseRun, staged: StagedModel) -> int:
-        """How many golden rows a request has: the release file knows the limit only of a model whose configuration it
-        makes.
-        """
-        batch_size = release_run.spec.validation.batch_size
-        return min(int(staged.config.get("max_batch_size", 0)) or batch_size, batch_size)
-
-    def _answers(
-        self, release_run: ReleaseRun, hook: TritonHook, staged: StagedModel, golden: GoldenSet
-    ) -> np.ndarray:
-        """The answers of one version, a row for each golden row."""
-        validation = release_run.spec.validation
-        name, version, outputs = staged.name, staged.version, validation.outputs
-        configs = [staged.config, *(member.config for member in staged.members)]
-        if is_decoupled(configs):
-            # How the rows of a batch share its responses is each model's own affair.
-            requests = [inputs for _, inputs in golden.batches(1)]
-            output = validation.output
-            responses = hook.infer_stream(name, version, requests, [output])
-            answers = gather_responses([[one[output] for one in each] for each in responses], validation)
-        else:
-            batches = golden.batches(self._batch_rows(release_run, staged))
-            answers = joined(
-                [
-                    answer_of(
-                        golden, validation, hook.infer(name, version, inputs, outputs), rows.stop - rows.start
-                    )
-                    for rows, inputs in batches
-                ]
-            )
-        self.log.info("%s version %s answered %s golden rows", name, version, golden.rows)
-        return answers
+        numbers = score(golden, found.answers, of_stable, validation)
+        return _Scored(numbers, health, found.latency_ms, () if stable is None else stable.latency_ms)
 
     def _report(
         self,
         release_run: ReleaseRun,
         staging: Staging,
-        numbers: ValidationScores,
-        health: Sequence[HealthCheck],
+        scored: _Scored,
         manifest: Manifest,
         golden: GoldenSet,
     ) -> dict[str, Any]:
-        """Runs the suite over the answers' table."""
+        """Runs the suites: over the golden set, over the answers' table, and what the release file adds."""
         import pandas as pd  # a second, which only the task that validates shall pay
 
         stable = None if staging.baseline is None else staging.baseline.version
+        numbers, spec = scored.numbers, release_run.spec
+        keep = partial(self._keep_document, release_run)
+        suites = (
+            check_golden_set(golden, spec, keep),
+            check_answers(numbers, spec, scored.latency_ms, scored.stable_latency_ms, keep),
+        )
         results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), release_run.model)
         return validation_report(
             model=release_run.model,
@@ -250,9 +204,24 @@ class ValidateModelOperator(ReleaseOperator):
             numbers=numbers,
             results=results,
             signature=manifest.signature,
-            health=health,
+            health=scored.health,
             rows_taken=golden.axes.told(),
+            suites=[one for one in suites if one is not None],
+            slices=slice_figures(golden.slices, numbers),
         )
+
+    def _keep_document(self, release_run: ReleaseRun, place: str, document: Mapping[str, Any]) -> None:
+        self.store.write_json(f"{release_run.evidence_prefix}{place}", document)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """The scores, the output health, and by golden row how long each version's request took."""
+
+    numbers: ValidationScores
+    health: tuple[HealthCheck, ...]
+    latency_ms: tuple[float, ...]
+    stable_latency_ms: tuple[float, ...]
 
 
 def _now() -> str:

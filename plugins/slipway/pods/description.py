@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from include.model_release.errors import SlipwayError
 
 if TYPE_CHECKING:
-    from include.model_release.spec.release_file import Benchmark, Conversion, MirrorComparison
+    from include.model_release.spec.release_file import Benchmark, Conversion, MirrorComparison, SmokeTest
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ReleasePod:
 
     kind: str
     stage: str
-    settings: Conversion | Benchmark | MirrorComparison
+    settings: Conversion | SmokeTest | Benchmark | MirrorComparison
     command: Callable[[], Sequence[str]]
     result_key: str
     manifest_sha256: str | None = None

@@ -37,6 +37,7 @@ def load_golden_set(
         optional=optional_inputs(config),
         row_axis=spec.golden.row_axis,
         group=validation.group if isinstance(validation, RankingValidation) else None,
+        slices=spec.golden.slices,
     )
     log.info("%s golden rows of %s: %s", golden.rows, spec.model, golden.axes.told())
     return golden

@@ -196,10 +196,18 @@ class ModelRegistry:
         """
         there = [entry.key for prefix in staged_prefixes(name) for entry in self._store.entries(prefix)]
         each(self._store.delete, there, self._workers)
+        self.copy_models(manifest, lambda path: staged_key(path, name, manifest.model))
+
+    def copy_models(self, manifest: Manifest, key_of: Callable[[str], str]) -> None:
+        """Copy the version's model folders elsewhere in the bucket, checked against the manifest.
+
+        :param key_of: where a file of the version's repository goes.
+        :raises VersionConflictError: a published file is not the manifest's; its copy is removed.
+        """
 
         def copy(path: str) -> None:
             expected = manifest.files[path]
-            source, destination = _paths(manifest).repository + path, staged_key(path, name, manifest.model)
+            source, destination = _paths(manifest).repository + path, key_of(path)
             found = self._copied(source, destination)
             if found != expected:
                 self._store.delete(destination)

@@ -11,8 +11,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.model_release.errors import SlipwayError
 from slipway.hooks.triton import TritonHook
+from slipway.hooks.triton_client.waits import POLL_INTERVAL_S, drain, load_models, wait_ready
 from slipway.triggers.timing import Pace
-from slipway.triggers.triton_waits import POLL_INTERVAL_S, drain, load_models, wait_ready
 
 
 class TritonTrigger(BaseTrigger):
@@ -72,7 +72,7 @@ class TritonLoadModelTrigger(TritonTrigger):
 
     async def wait(self) -> None:
         """Load."""
-        await load_models(TritonHook(self.triton_conn_id, self.timeout_s), self.models)
+        await load_models(TritonHook(self.triton_conn_id, self.timeout_s).caller, self.models)
 
 
 class TritonReadyTrigger(TritonTrigger):
@@ -109,8 +109,8 @@ class TritonReadyTrigger(TritonTrigger):
 
     async def wait(self) -> list[int]:
         """Wait; return the versions that are ready."""
-        hook = TritonHook(self.triton_conn_id)
-        return await wait_ready(hook, self.model_name, self.versions, self.timeout_s, self.poll_interval_s)
+        caller = TritonHook(self.triton_conn_id).caller
+        return await wait_ready(caller, self.model_name, self.versions, self.timeout_s, self.poll_interval_s)
 
 
 class TritonDrainTrigger(TritonTrigger):
@@ -142,7 +142,7 @@ class TritonDrainTrigger(TritonTrigger):
     async def wait(self) -> dict[str, Any]:
         """Drain and unload; return how it went."""
         drained = await drain(
-            TritonHook(self.triton_conn_id),
+            TritonHook(self.triton_conn_id).caller,
             self.model_name,
             quiet_s=self.quiet_s,
             limit_s=self.timeout_s,

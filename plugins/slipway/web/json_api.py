@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.documents import ModelDocument, Unreadable
 from slipway.read_model.answers import Known
+from slipway.web.known_models import known_model, with_those_never_released
 from slipway.web.landed import landed_versions
 from slipway.web.sources import Read
 
@@ -17,11 +18,11 @@ router = APIRouter(prefix="/api")
 
 @router.get("/models")
 def models(sources: Read) -> dict[str, Any]:
-    """Return the document of every model, and the freezes of all models at once."""
+    """Return the document of every model, also of those never released, and the freezes of all models at once."""
     known = sources.read_model.known_models()
     return {
         **_read(known),
-        "models": [_document(one) for one in known.value.models.values()],
+        "models": [_document(one) for one in with_those_never_released(known.value.models).values()],
         "freezes": [one.model_dump(mode="json") for one in known.value.freezes],
     }
 
@@ -29,7 +30,7 @@ def models(sources: Read) -> dict[str, Any]:
 @router.get("/models/{model}")
 def model(sources: Read, model: str) -> dict[str, Any]:
     """Return the document of a model."""
-    known = sources.read_model.known_model(validate_model_name(model))
+    known = known_model(sources, model)
     return {**_read(known), **known.value.model_dump(mode="json")}
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 _STAGES = {
     "admit": "admission",
     "choose": "choice of a variant",
+    "smoke_test": "smoke test",
     "stage": "staging",
     "validate": "validation",
     "mirror": "mirror comparison",

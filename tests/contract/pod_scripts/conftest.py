@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from include.sandbox.host.images import build_image, is_built
 from include.sandbox.services.triton import TritonServer
 from tests.support.pods.servers import running_models, running_store
 from tests.support.pods.support import ObjectStore, Pod
+from tests.support.serving.triton_install import triton_install
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,6 +71,14 @@ def genai_pod(store: ObjectStore) -> Pod:
     if not is_built("genai-perf"):
         pytest.skip("NOT TESTED, image not built: python -m include.sandbox.host.images genai-perf")
     return Pod(build_image("genai-perf"), store)
+
+
+@pytest.fixture(scope="session")
+def smoke_pod(store: ObjectStore) -> Pod:
+    """The smoke test's pod, and beside its image the server that the image's base brings on a cluster."""
+    triton_install()
+    # Where a volume is mounted at /tmp, as in every pod of a release.
+    return Pod(build_image("smoke-test"), store, (Path("/tmp"),))
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from include.model_release.gates.benchmark import BenchmarkResult
+from include.model_release.gates.benchmark.result import BenchmarkResult
 from include.sandbox.services.triton import TritonServer
 from tests.support.pods.support import ObjectStore, Pod, PodRun
 from tests.support.pods.tokenizer import MAKE_TOKENIZER, TOKENIZER_CONFIG

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
-from include.model_release.gates.benchmark import BenchmarkResult
+from include.model_release.gates.benchmark.result import BenchmarkResult
 from include.sandbox.services.triton import TritonServer
 from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod, PodRun, closed_port
 
@@ -48,6 +48,23 @@ def test_candidate_and_baseline_take_turns(
         # perf_analyzer itself would say 60 requests a second, whatever the server does.
         assert measurement.throughput_rps > 100
     assert {"raw/candidate-1.json", "raw/baseline-2.json"} <= store.keys(prefix)
+
+
+def test_request_rates_are_swept(
+    perf_pod: Pod, triton: TritonServer, store: ObjectStore, golden: str, prefix: str
+) -> None:
+    """Of several request rates the first is measured in every round, at least a second long, the others once."""
+    more = ["--request-rate", "80", "50", "--rounds", "2", "--first-round", "1"]
+    run = measure(perf_pod, triton, golden, prefix, *more)
+    assert run.exit_code == 0, run.stderr
+    assert run.result is not None
+    result = BenchmarkResult.from_json(run.result)
+    assert result.generator == "perf_analyzer"
+    found = [(one.request_rate_rps, one.round, one.requests) for one in result.measurements]
+    assert found == [(80, 1, 80), (50, 1, 60), (80, 2, 80)]
+    # Sent by a schedule: never faster, however fast the server answers.
+    assert all(one.throughput_rps < 1.3 * (one.request_rate_rps or 0) for one in result.measurements)
+    assert store.keys(prefix) >= {"raw/candidate-1.json", "raw/candidate-1-rate-50.json"}
 
 
 def test_figures_follow_from_the_raw_time_stamps(

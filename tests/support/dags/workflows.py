@@ -18,6 +18,8 @@ GC, PIN = "repository_gc", "version_pin"
 REVALIDATION, FINDING = "model_revalidation", "finding_close"
 DELIVERY = "notification_delivery"
 SYNC = "registry_sync"
+TUNING = "model_tuning"
+FLEET = "fleet_release"
 # A form filled in as little as possible.
 MINIMAL = {"model": "digits", "version": 2}
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from include.model_release.publishing.conversion_result import parse_converted
+from include.sandbox.cluster.node.container_process import BASE_IMAGE
 from include.sandbox.host.images import IMAGE_VARIABLES
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
@@ -122,7 +123,7 @@ class Pod:
     def environment(self, endpoint: str | None = None) -> dict[str, str]:
         """What the container's processes see."""
         return {
-            "PATH": os.pathsep.join([str(POD_SCRIPTS), str(self.image / "bin"), os.defpath]),
+            "PATH": os.pathsep.join([str(POD_SCRIPTS), str(self.image / "bin"), str(BASE_IMAGE), os.defpath]),
             "HOME": os.environ.get("HOME", "/"),
             **IMAGE_VARIABLES,
             "AWS_ACCESS_KEY_ID": "testing",

@@ -32,9 +32,13 @@ def asks(
     *,
     who: str | None = "carol",
     run_id: str = "manual__1",
+    notes: list[str] | None = None,
     **params: Any,
 ) -> str:
-    """Let a person start `release_freeze`; a release file of `digits` is written where there is none."""
+    """Let a person start `release_freeze`; a release file of `digits` is written where there is none.
+
+    :param notes: gets what the run's note is told.
+    """
     path = releases / "digits.yaml"
     if not path.exists():
         path.write_text(RELEASE_FILE)
@@ -43,6 +47,7 @@ def asks(
         "params": form,
         "run_id": run_id,
         "dag_run": SimpleNamespace(triggering_user_name=who),
+        "ti": SimpleNamespace(xcom_push=lambda _key, note: None if notes is None else notes.append(note)),
     }
     operator = FreezeReleasesOperator(task_id="write", releases_dir=str(releases), bucket=store.bucket)
     return operator.execute(context)

@@ -9,7 +9,7 @@ VALIDATION: dict[str, Any] = {
     "version": 3,
     "stable_version": 2,
     "created_at": "2026-11-21T03:00:00+00:00",
-    "outcome": "refused",
+    "outcome": "fail",
     "reasons": ["accuracy is at least 90.0%"],
     "numbers": {
         "rows": 360,
@@ -44,7 +44,7 @@ SIGNATURE: dict[str, Any] = {
     "version": 3,
     "stable_version": 2,
     "created_at": "2026-11-21T03:00:00+00:00",
-    "outcome": "refused",
+    "outcome": "fail",
     "reasons": ["input `x` has another datatype"],
     "found": "FP64",
     "remedy": "Make them equal again.",

@@ -14,6 +14,7 @@ from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.convert import ConvertModelOperator
 from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
 from slipway.operators.pod import ReleasePodOperator
+from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.operators.staging import StagedModel, Staging
 from slipway.pods.manifest import labels_of
 from slipway.release_run import ReleaseRun
@@ -41,6 +42,7 @@ STAGING = Staging(
 )
 OPERATORS: list[ReleasePodOperator] = [
     ConvertModelOperator(task_id="convert", variant="half"),
+    RunSmokeTestOperator(task_id="smoke_test"),
     BenchmarkModelOperator(task_id="benchmark", staging=STAGING.model_dump_json()),
     RunMirrorComparisonOperator(task_id="run_mirror_comparison"),
 ]

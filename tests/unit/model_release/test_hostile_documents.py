@@ -18,7 +18,7 @@ from include.model_release.errors import (
     SpecError,
     UserError,
 )
-from include.model_release.gates.benchmark import BenchmarkResult
+from include.model_release.gates.benchmark.result import BenchmarkResult
 from include.model_release.gates.mirror_comparison import MirrorReport
 from include.model_release.gates.parity import parse_parity
 from include.model_release.identifiers import nearest

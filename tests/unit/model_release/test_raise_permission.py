@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from include.model_release.errors import CanaryEndedError, CanaryPausedError
 from include.model_release.raise_permission import (
     Raise,
+    fleet_refusal,
     lease_refusal,
     raise_refusal,
 )
@@ -20,8 +21,10 @@ from include.model_release.record.fold import fold
 from include.model_release.record.kinds import (
     ReleaseStarted,
 )
-from include.model_release.record.requirements import Requirements
+from include.model_release.record.requirements import Requirements, requirements_of
+from include.model_release.record.state import Rejection
 from include.model_release.rollout.lease import Lease
+from include.model_release.spec.release_file import parse_release_spec
 from tests.support.record.attempts import (
     DIGEST,
     GOOD,
@@ -123,6 +126,19 @@ def test_a_first_version_needs_gates_and_whom_the_file_asks() -> None:
     assert not allowed(record(*gates), 100)
     assert allowed(record(*gates, approved("canary", "alice")), 100)
     assert not allowed(record(*gates, approved("canary", "alice")), 5)
+
+
+def test_a_smoke_test_that_is_asked_for_must_have_passed_for_this_manifest() -> None:
+    """It is a gate unless the release file leaves it out; not run, or for other bytes, it is no pass."""
+    text = "model: digits\nsource: {format: onnx}\n"
+    asked = requirements_of(parse_release_spec(text, "digits.yaml"), first=False)
+    left_out = requirements_of(parse_release_spec(f"{text}smoke_test: null\n", "digits.yaml"), first=False)
+    assert asked.gates == ("smoke_test", *left_out.gates)
+    shown = (started(replace(REQUIRED, gates=asked.gates)), *GOOD[1:5])
+    assert not allowed(record(*shown), 0)
+    assert not allowed(record(*shown, finished("smoke_test", "failed")), 0)
+    assert not allowed(record(*shown, finished("smoke_test", digest=OTHER_DIGEST)), 0)
+    assert allowed(record(*shown, finished("smoke_test")), 5)
 
 
 def test_mirrored_requests_are_compared_between_the_preview_and_the_first_percent() -> None:
@@ -260,3 +276,51 @@ def test_the_lease_must_be_held_not_ended_and_not_paused() -> None:
     assert isinstance(lease_refusal(RUN, lease(holder=OTHER_RUN)), CanaryEndedError)
     assert isinstance(lease_refusal(RUN, lease(ended_by="guard")), CanaryEndedError)
     assert isinstance(lease_refusal(RUN, lease(paused="let me look")), CanaryPausedError)
+
+
+PROVED = (*GOOD[:5], GOOD[10])
+FLEET: dict[str, tuple[tuple[Write, ...], str, str]] = {
+    "gates passed": (PROVED, DIGEST, ""),
+    "promoted": ((*GOOD, promotion()), DIGEST, ""),
+    "a gate is missing": ((*GOOD[:2], *PROVED[3:]), DIGEST, "it was not run"),
+    "a gate refused": ((*PROVED, finished("benchmark", "refused")), DIGEST, "it is refused"),
+    "a gate looked at other bytes": (
+        (*PROVED, finished("benchmark", digest=OTHER_DIGEST)),
+        DIGEST,
+        "it looked at bbb",
+    ),
+    "nobody has approved": (GOOD[:4], DIGEST, "nobody has approved"),
+    "other bytes lie there": (PROVED, OTHER_DIGEST, OTHER_DIGEST),
+    "no requirements": ((started(None), *PROVED[1:]), DIGEST, "older Slipway"),
+}
+
+
+@pytest.mark.parametrize(("writes", "digest", "found"), FLEET.values(), ids=FLEET)
+def test_fleet_gets_what_has_passed_its_gates(writes: tuple[Write, ...], digest: str, found: str) -> None:
+    """The gates of the newest release, for the manifest that lies in the store; a canary is not asked for."""
+    refusal = fleet_refusal(fold(record(*writes)), manifest_sha256=digest)
+    if found:
+        assert refusal is not None
+        assert found in str(refusal)
+    else:
+        assert refusal is None
+
+
+def test_fleet_gets_nothing_without_a_record() -> None:
+    """A version of which nothing is known has proved nothing."""
+    refusal = fleet_refusal(None, manifest_sha256=DIGEST)
+    assert refusal is not None
+    assert "a record of the version's gates" in str(refusal)
+
+
+def test_fleet_gets_nothing_that_was_rejected_or_taken_back() -> None:
+    """A rejection, or a rollback, holds whatever was proved before."""
+    good = fold(record(*GOOD))
+    rejection = Rejection(9, START, "wrong labels", by="anna")
+    for state in (
+        replace(good, rejection=rejection),
+        replace(good, standing="rolled_back"),
+        replace(good, rolling_back=True),
+        replace(good, outcome="rolled_back"),
+    ):
+        assert fleet_refusal(state, manifest_sha256=DIGEST) is not None

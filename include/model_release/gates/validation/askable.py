@@ -42,12 +42,18 @@ def require_askable(
             optional=optional,
             row_axis=spec.golden.row_axis,
             group=group,
+            slices=spec.golden.slices,
         )
         return golden.axes.told()
     problems = [*_label_problems(spec, arrays), *_row_problems(spec, arrays)]
     if group and group not in arrays:
         problems.append(f"`{group}`, which `validation.group` names, is missing")
-    if not arrays.keys() - {validation.label, group}:
+    problems += [
+        f"`{name}`, which `golden.slices` names, is missing"
+        for name in spec.golden.slices
+        if name not in arrays
+    ]
+    if not arrays.keys() - {validation.label, group, *spec.golden.slices}:
         problems.append("there is no array of an input")
     if problems:
         raise GoldenSetError(

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from include.model_release.gates.validation.intervals import Interval, share_interval
+from include.model_release.gates.interval import Interval
+from include.model_release.gates.validation.intervals import share_interval
 from include.model_release.gates.validation.scores import Array
 
 CLASSES_SHOWN = 30

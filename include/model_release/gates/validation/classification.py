@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from include.model_release.gates.interval import Interval
 from include.model_release.gates.validation.class_recall import (
     CLASSES_SHOWN,
     ClassRecall,
@@ -14,7 +15,7 @@ from include.model_release.gates.validation.class_recall import (
     recall_by_class,
 )
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.intervals import Interval, mean_interval
+from include.model_release.gates.validation.intervals import mean_interval
 from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from include.model_release.errors import ValidationInconclusiveError, ValidationRefusedError
+from include.model_release.gates.outcome import gate_outcome
 from include.model_release.gates.validation.classification import score_classification
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.health import HealthCheck
@@ -17,6 +18,8 @@ from include.model_release.gates.validation.kinds.detections import score_detect
 from include.model_release.gates.validation.kinds.ranking import score_ranking
 from include.model_release.gates.validation.kinds.segmentation import score_segmentation
 from include.model_release.gates.validation.kinds.vectors import score_vectors
+from include.model_release.gates.validation.quality.slices import SLICES_SHOWN, SliceFigure
+from include.model_release.gates.validation.quality.suites import SuiteResult, judge_suites
 from include.model_release.gates.validation.regression import score_regression
 from include.model_release.gates.validation.scores import Array, ValidationScores
 from include.model_release.gates.validation.sureness import Sureness, sureness_of
@@ -69,6 +72,8 @@ def validation_report(
     not_compared: str = "",
     health: Sequence[HealthCheck] = (),
     rows_taken: str = "",
+    suites: Sequence[SuiteResult] = (),
+    slices: Sequence[SliceFigure] = (),
 ) -> dict[str, Any]:
     """Return the report, ready for JSON and for `report_html.render_report_html`.
 
@@ -76,10 +81,24 @@ def validation_report(
     :param results: the suite's expectations as they went:
         `{"type", "kwargs", "meaning", "success", "observed"}`.
     :param rows_taken: how each input's rows were taken, in words.
+    :param suites: what the release file expects besides, of the golden set and of the answers.
+    :param slices: accuracy and agreement by slice.
     """
     sureness = sureness_of(numbers, results)
-    refused = _refusals(numbers, results, health, sureness)
-    undecided = sureness.undecided if numbers.validation.on_inconclusive == "refuse" else ()
+    insists = numbers.validation.on_inconclusive == "refuse"
+    further = judge_suites(suites, numbers.validation.confidence, insists=insists)
+    failures = [
+        *_failures(numbers, results, health, sureness),
+        *further.failures,
+        *(one.told() for one in slices if one.decision == "not_met"),
+    ]
+    unsure = [
+        *sureness.undecided,
+        *further.undecided,
+        *(one.told() for one in slices if one.decision == "inconclusive"),
+    ]
+    undecided = unsure if insists else []
+    warnings = list(dict.fromkeys([*unsure, *further.warnings, *_warnings(health)]))
     found = numbers.words()
     if numbers.agreement is not None:
         found += f", agreement with version {stable_version} {numbers.agreement:.4f}"
@@ -90,13 +109,15 @@ def validation_report(
         "not_compared": not_compared or None,
         "created_at": created_at,
         "kind": numbers.kind,
-        "outcome": "refused" if refused else "inconclusive" if undecided else "pass",
-        "reasons": refused or list(undecided),
-        "warnings": [*sureness.undecided, *_warnings(health)],
+        "outcome": gate_outcome(failures, undecided, warnings),
+        "reasons": failures or undecided,
+        "warnings": warnings,
         "found": found,
         "numbers": numbers.figures(),
         "expectations": [dict(result) for result in sureness.expectations],
         "health": [one.to_dict() for one in health],
+        "suites": list(further.tables),
+        "slices": [one.to_dict() for one in slices[:SLICES_SHOWN]],
         **numbers.details(),
         "worst": list(numbers.worst),
         "rows_taken": rows_taken or None,
@@ -105,16 +126,16 @@ def validation_report(
     }
 
 
-def _refusals(
+def _failures(
     numbers: ValidationScores,
     results: Sequence[Mapping[str, Any]],
     health: Sequence[HealthCheck],
     sureness: Sureness,
 ) -> list[str]:
-    """Return why the version is refused, the expectations first; what is not decided refuses only by itself."""
+    """Return why the version fails, the expectations first; what is not decided fails only by itself."""
     if not results:
         return ["no expectation was checked"]
-    refused = [
+    failed = [
         str(one.get("meaning") or one.get("type"))
         for one in sureness.expectations
         if not one.get("success")
@@ -122,7 +143,7 @@ def _refusals(
     ]
     losses = numbers.losses()
     broken = [f"{one.name.replace('_', ' ')}: {one.told}" for one in health if one.status == "fail"]
-    return [*refused, *([losses] if losses else []), *broken]
+    return [*failed, *([losses] if losses else []), *broken]
 
 
 def _warnings(health: Sequence[HealthCheck]) -> list[str]:
@@ -130,12 +151,12 @@ def _warnings(health: Sequence[HealthCheck]) -> list[str]:
 
 
 def require_validation(report: Mapping[str, Any]) -> None:
-    """Return where the report's outcome is a pass.
+    """Return where the report's outcome is a pass, with or without warnings.
 
     :raises ValidationInconclusiveError: it cannot be told, and the release file asks to be sure.
     :raises ValidationRefusedError: it is anything else; both tell the numbers.
     """
-    if report["outcome"] == "pass":
+    if report["outcome"] in ("pass", "warn"):
         return
     if report["outcome"] == "inconclusive":
         raise ValidationInconclusiveError(

@@ -1,7 +1,8 @@
-"""The labels of a golden set, by kind of answer: their shapes and types, and what is wrong with them."""
+"""The labels of a golden set, by kind of answer, and its slices: shapes and types, and what is wrong with them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +27,9 @@ _PADDED: frozenset[Kind] = frozenset(("detections", "ranking"))
 OPTIONAL_LABELS: frozenset[Kind] = frozenset(("vectors", "detections", "segmentation", "ranking"))
 """Kinds that can be compared with the stable version's answers alone."""
 
+PARTS_LIMIT = 200
+"""Into so many parts slices may divide a golden set."""
+
 
 def labels_in_words(kind: Kind) -> str:
     """Say what the labels of a kind are."""
@@ -47,6 +51,19 @@ def label_problems(name: str, labels: Array, kind: Kind) -> list[str]:
     if labels.dtype.kind == "f" and kind not in _PADDED and not np.isfinite(labels).all():
         return [f"`{name}` holds values that are not finite"]
     return [] if labels.shape[0] else [f"`{name}` has no rows"]
+
+
+def slice_problems(slices: Mapping[str, Array], rows: int | None) -> list[str]:
+    """Return what is wrong with the arrays that say to which part of the data a row belongs, in words."""
+    problems = []
+    for name, values in slices.items():
+        if values.ndim != 1 or (rows is not None and values.shape[0] != rows):
+            problems.append(f"the slices `{name}` have shape {list(values.shape)}, not [rows]")
+        elif values.dtype.kind not in "biuSU":
+            problems.append(f"the slices `{name}` hold {values.dtype}, not whole numbers or texts")
+        elif len(np.unique(values)) > PARTS_LIMIT:
+            problems.append(f"the slices `{name}` have more than {PARTS_LIMIT} parts")
+    return problems
 
 
 def in_label_type(labels: Array, kind: Kind) -> Array:

@@ -16,6 +16,7 @@ from include.model_release.gates.validation.golden_labels import (
     in_label_type,
     label_problems,
     labels_in_words,
+    slice_problems,
 )
 from include.model_release.row_axes import (
     RowAxes,
@@ -44,7 +45,7 @@ class GoldenSet:
     `inputs` by name, in the model's datatype, optional ones only where the set has them; which axis of each counts the
     rows `axes` says, 0 for one that it does not name. `labels` have the rows first; they are empty where there are
     none, and then `unlabelled_rows` says how many rows there are. `groups` tells rows that belong to one question.
-    `shapes` are those of the model's tensors.
+    `shapes` are those of the model's tensors, `slices` say by name to which part of the data a row belongs.
     """
 
     inputs: dict[str, Array]
@@ -53,6 +54,7 @@ class GoldenSet:
     unlabelled_rows: int | None = None
     groups: Array | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    slices: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -121,6 +123,7 @@ class GoldenSet:
             None if self.has_labels else kept,
             None if self.groups is None else self.groups[:kept],
             self.shapes,
+            {name: values[:kept] for name, values in self.slices.items()},
         )
 
 
@@ -133,16 +136,18 @@ def golden_from_arrays(
     optional: Collection[str] = (),
     row_axis: Mapping[str, RowAxis] | None = None,
     group: str | None = None,
+    slices: Sequence[str] = (),
 ) -> GoldenSet:
     """Check the arrays of a golden set against the model's inputs and put them into its datatypes.
 
     :param optional: inputs that a request may leave out: the golden set need not have them.
     :param row_axis: `golden.row_axis` of the release file; what it leaves out follows from the shapes.
     :param group: the array that says which rows belong to one question.
+    :param slices: the arrays that say to which part of the data a row belongs.
     :raises GoldenSetError: names every column that is missing, unknown or of the wrong shape or type.
     """
     wanted = {tensor.name: tensor for tensor in signature.inputs}
-    said, beside = dict(row_axis or {}), {label, *([group] if group else [])}
+    said, beside = dict(row_axis or {}), {label, *([group] if group else []), *slices}
     needed = {*wanted, *beside} - (set(optional) - beside) - ({label} if kind in OPTIONAL_LABELS else set())
     problems = [f"`{name}` is missing" for name in sorted(needed - arrays.keys())]
     problems += [f"`{name}` is no input of the model" for name in sorted(arrays.keys() - {*wanted, *beside})]
@@ -172,6 +177,7 @@ def golden_from_arrays(
         problems.append(f"inputs with different first sizes ({sorted(sizes)}) have no rows in common")
     if group and group in arrays and arrays[group].shape != (rows,):
         problems.append(f"`{group}` has shape {list(arrays[group].shape)}, not [rows]")
+    problems += slice_problems({name: arrays[name] for name in slices if name in arrays}, rows)
     if rows is None and not problems:
         problems.append("no array says how many rows there are")
     if rows is None or problems or (labels is None and kind not in OPTIONAL_LABELS):
@@ -190,6 +196,7 @@ def golden_from_arrays(
         rows if labels is None else None,
         arrays[group] if group else None,
         {one.name: one.shape for one in (*signature.inputs, *signature.outputs)},
+        {name: arrays[name] for name in slices},
     )
 
 

@@ -107,7 +107,16 @@ def health_of(
     if probe is not None:
         found.append(_alike("deterministic", asked.deterministic, probe.alone, probe.again, asked))
         if probe.together is not None:
-            found.append(_alike("batch_invariant", asked.batch_invariant, probe.alone, probe.together, asked))
+            found.append(
+                _alike(
+                    "batch_invariant",
+                    asked.batch_invariant,
+                    probe.alone,
+                    probe.together,
+                    asked,
+                    asked.batch_abs_tolerance,
+                )
+            )
     return tuple(one for one in found if one is not None)
 
 
@@ -192,12 +201,15 @@ def _alike(
     one: Mapping[str, Sequence[Array]],
     other: Mapping[str, Sequence[Array]],
     asked: OutputHealth,
+    abs_tolerance: float | None = None,
 ) -> HealthCheck | None:
+    allowed = asked.abs_tolerance if abs_tolerance is None else abs_tolerance
     unlike = [
         output
         for output, rows in one.items()
         if not all(
-            _near(mine, theirs, asked) for mine, theirs in zip(rows, other.get(output, ()), strict=False)
+            _near(mine, theirs, allowed, asked.rel_tolerance)
+            for mine, theirs in zip(rows, other.get(output, ()), strict=False)
         )
     ]
     bad, good = _WORDS[name]
@@ -205,9 +217,9 @@ def _alike(
     return _check(name, policy, f"{bad}, in {outputs}" if unlike else "", good)
 
 
-def _near(one: Array, other: Array, asked: OutputHealth) -> bool:
+def _near(one: Array, other: Array, abs_tolerance: float, rel_tolerance: float) -> bool:
     if one.shape != other.shape:
         return False
     if one.dtype.kind != "f" or other.dtype.kind != "f":
         return bool(np.array_equal(one, other))
-    return bool(np.allclose(one, other, rtol=asked.rel_tolerance, atol=asked.abs_tolerance, equal_nan=True))
+    return bool(np.allclose(one, other, rtol=rel_tolerance, atol=abs_tolerance, equal_nan=True))

@@ -8,37 +8,19 @@ is fixed: the same answers have the same interval.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from include.model_release.gates.interval import Interval
+
 Array = NDArray[Any]
-Decision = Literal["met", "not_met", "inconclusive"]
 
 _RESAMPLES = 1000
 _SEED = 20_260_101
 # The acceleration looks at each row once more for each row.
 _LARGEST_ACCELERATED = 1000
-
-
-@dataclass(frozen=True)
-class Interval:
-    """From where to where, and by which method."""
-
-    low: float
-    high: float
-    method: str
-
-    def holds(self, *, least: float | None, most: float | None) -> Decision:
-        """Return what it says of a limit: inconclusive where the limit lies inside."""
-        above = least is None or self.low >= least
-        below = most is None or self.high <= most
-        if above and below:
-            return "met"
-        misses = (least is not None and self.high < least) or (most is not None and self.low > most)
-        return "not_met" if misses else "inconclusive"
 
 
 def mean_interval(values: Sequence[float | None], confidence: float) -> Interval | None:

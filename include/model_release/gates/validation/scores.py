@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from include.model_release.errors import SpecError, ValidationRefusedError
-from include.model_release.gates.validation.intervals import Interval
+from include.model_release.gates.interval import Interval
 from include.model_release.spec.validation import Validation
 from include.model_release.tensors import ModelSignature
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from include.model_release.gates.validation.intervals import Interval, mean_interval
+from include.model_release.gates.interval import Interval
+from include.model_release.gates.validation.intervals import mean_interval
 from include.model_release.gates.validation.scores import MEAN, ValidationScores
 
 # The least that a figure of that name can be: a limit there asks for nothing.
@@ -33,19 +34,20 @@ def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]])
             continue
         kwargs = result["kwargs"]
         column, least, most = str(kwargs["column"]), kwargs.get("min_value"), kwargs.get("max_value")
-        least = None if least is not None and least <= _LEAST_POSSIBLE and most == 1.0 else least
+        # A share cannot be above 1; of a figure without a lower limit, 1 is a limit.
+        is_share = least is not None and most == 1.0
+        least = None if is_share and least <= _LEAST_POSSIBLE else least
+        most = None if is_share else most
         interval = known.get(column) or mean_interval(
             numbers.columns.get(column, ()), numbers.validation.confidence
         )
-        if least is None and (most is None or most == 1.0):
+        if least is None and most is None:
             told.append({**result, **_with(interval), "decision": "no_limit"})
             if not result.get("observed"):
                 undecided.append(f"{_figure(result)}, and no limit is set for it")
             continue
         decided += 1
-        decision = (
-            None if interval is None else interval.holds(least=least, most=None if most == 1.0 else most)
-        )
+        decision = None if interval is None else interval.holds(least=least, most=most)
         told.append({**result, **_with(interval), "decision": decision})
         if decision == "inconclusive" and interval is not None:
             undecided.append(

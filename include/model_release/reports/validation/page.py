@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from include.model_release.document_form import form_of
+from include.model_release.gates.outcome import GateOutcome
 from include.model_release.reports.html_page import render_page
 from include.model_release.reports.validation.examples import Examples
 
@@ -32,7 +33,8 @@ def render_report_html(report: Mapping[str, Any]) -> str:
     return render_page(
         "validation/page.html.j2",
         report=report,
-        state=_state(report),
+        state=_state(report.get("outcome")),
+        suite_names={"golden": "The golden set itself", "answers": "What else is expected of the answers"},
         shares=_shares(report, numbers, stable),
         sizes=_sizes(report, numbers),
         rows=_Rows.of(numbers),
@@ -96,12 +98,9 @@ _COLUMNS = {
 }
 
 
-def _state(report: Mapping[str, Any]) -> str:
-    """Return how the page begins: a pass that something is not sure of is no plain pass."""
-    outcome = report.get("outcome")
-    if outcome == "pass":
-        return "unsure" if report.get("warnings") else "good"
-    return "unknown" if outcome == "inconclusive" else "bad"
+def _state(outcome: object) -> str:
+    """Return the gate's outcome; what is none of them is no pass."""
+    return outcome if isinstance(outcome, str) and outcome in get_args(GateOutcome) else "fail"
 
 
 def _shares(report: Mapping[str, Any], numbers: Mapping[str, Any], stable: object) -> list[_Share]:

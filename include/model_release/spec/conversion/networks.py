@@ -61,6 +61,11 @@ class NetworkSettings(MeasuredSettings):
             given += ["--per-channel"] if quantization.per_channel else []
         return given
 
+    @property
+    def scales_each_request(self) -> bool:
+        """Tell whether it is made int8 without calibration rows."""
+        return self.precision == "int8" and self.quantization.method == "dynamic"
+
     def files(self) -> tuple[str, ...]:
         """Return the calibration rows of static int8."""
         file = self.quantization.calibration_file

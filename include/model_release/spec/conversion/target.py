@@ -155,6 +155,11 @@ class TargetSettings(PodSettings):
         """Tell whether the converter reads what training left, and not a model from elsewhere."""
         return True
 
+    @property
+    def scales_each_request(self) -> bool:
+        """Tell whether numbers are rounded by the request that they come in: a row's answer depends on its batch."""
+        return False
+
 
 class MeasuredSettings(TargetSettings):
     """What the conversions to ONNX share: tolerances, and a limit on each tool's memory."""

@@ -14,11 +14,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from slipway_pod.benchmark.figures import Load, RoundFigures
 from slipway_pod.errors import PodError, first_line
 from slipway_pod.program.arguments import new_parser, positive, s3_url, whole
 from slipway_pod.program.progress import say
@@ -58,11 +59,16 @@ def load_parser(about: str | None) -> argparse.ArgumentParser:
     add("--candidate-version", required=True, metavar="V", help="its version")
     add("--baseline", metavar="NAME", help="the stable version's name on the server, if there is one")
     add("--baseline-version", metavar="V", help="its version")
-    add("--concurrency", type=whole, default=2, metavar="N", help="requests in flight (%(default)s)")
+    text = "requests in flight (2); of several the first is measured in all rounds, the others once"
+    add("--concurrency", type=whole, nargs="+", metavar="N", help=text)
+    text = "requests a second, sent by a schedule, instead of --concurrency; several as there"
+    add("--request-rate", type=positive, nargs="+", metavar="R", help=text)
     add("--requests", type=whole, default=200, metavar="N", help="measured requests a round (%(default)s)")
     text = "unmeasured requests before them (%(default)s)"
     add("--warmup-requests", type=whole, default=20, metavar="N", help=text)
     add("--rounds", type=whole, default=2, metavar="N", help="how often each model is measured (%(default)s)")
+    text = "what the first round is called: a later pod goes on counting (%(default)s)"
+    add("--first-round", type=whole, default=1, metavar="N", help=text)
     text = "limit for all rounds together (%(default)s)"
     add("--timeout-s", type=positive, default=300.0, metavar="S", help=text)
     add("--destination", required=True, type=s3_url, help="where to write, s3://BUCKET/PREFIX")
@@ -73,13 +79,21 @@ def checked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> arg
     """Return the options; exit with code 2 where they contradict each other."""
     if bool(options.baseline) != bool(options.baseline_version):
         parser.error("--baseline and --baseline-version belong together")
-    if options.requests < options.concurrency:
-        parser.error(
-            f"--requests must be at least --concurrency ({options.concurrency}), found {options.requests}"
-        )
+    if options.concurrency and options.request_rate:
+        parser.error("--concurrency and --request-rate exclude each other")
+    most = max(load.concurrency or 1 for load in loads_of(options))
+    if options.requests < most:
+        parser.error(f"--requests must be at least --concurrency ({most}), found {options.requests}")
     # The load generator wants at least one warm-up request for each that is in flight.
-    options.warmup_requests = max(options.warmup_requests, options.concurrency)
+    options.warmup_requests = max(options.warmup_requests, most)
     return options
+
+
+def loads_of(options: argparse.Namespace) -> list[Load]:
+    """Return the levels of load, the one first that all rounds are measured at."""
+    if options.request_rate:
+        return [Load(request_rate_rps=rate) for rate in options.request_rate]
+    return [Load(concurrency=number) for number in options.concurrency or [2]]
 
 
 # ---------------------------------------------------------------- what is measured
@@ -270,34 +284,51 @@ class BenchmarkRun:
 class Round:
     """What one round has measured of one model: its figures, and what they were computed from."""
 
-    figures: Mapping[str, Any]
+    figures: RoundFigures
     raw: Mapping[str, Any]
 
 
-def measure_in_turns(
-    run: BenchmarkRun, measure: Callable[[Subject, int], Round], result: dict[str, Any]
+Measure = Callable[[Subject, int, Load], Round]
+"""Measures one model in the round of a number, at a level of load."""
+
+
+def measure_in_turns(run: BenchmarkRun, measure: Measure, result: dict[str, Any]) -> None:
+    """Measure all rounds into the result's `measurements`, and keep what each was computed from.
+
+    All rounds are at the first level of load. The others are measured once, in the first pod's first round.
+    """
+    options, (load, *others) = run.options, loads_of(run.options)
+    for number in range(options.first_round, options.first_round + options.rounds):
+        measure_pair(run, measure, number, load, result["measurements"])
+        for other in others if number == 1 else ():
+            measure_pair(run, measure, number, other, result["measurements"], suffix=f"-{other.name}")
+
+
+def measure_pair(
+    run: BenchmarkRun,
+    measure: Measure,
+    number: int,
+    load: Load,
+    measurements: list[dict[str, Any]],
+    suffix: str = "",
 ) -> None:
-    """Measure all rounds into the result's `measurements`, and keep what each was computed from."""
-    options, subjects = run.options, run.subjects
-    measurements = result["measurements"]
-    for number in range(1, options.rounds + 1):
-        # The order changes from round to round: neither model is always measured on the warmer machine.
-        for subject in subjects if number % 2 else subjects[::-1]:
-            measured = measure(subject, number)
-            whose = {"role": subject.role, "round": number}
-            measurements.append({**whose, "concurrency": options.concurrency, **measured.figures})
-            say("measure", _line_about(measurements[-1], options.rounds))
-            raw = run.folder / f"{subject.role}-{number}.json"
-            named = {"model": subject.model, "version": subject.version}
-            raw.write_text(json.dumps({**whose, **named, **measured.raw}))
-            run.store.upload(raw, f"{options.destination}/raw/{raw.name}")
+    """Measure one round of each model, one after the other, at one level of load."""
+    # The order changes from round to round: neither model is always measured on the warmer machine.
+    for subject in run.subjects if number % 2 else run.subjects[::-1]:
+        measured = measure(subject, number, load)
+        whose = {"role": subject.role, "round": number, **asdict(load)}
+        measurements.append({**whose, **measured.figures.to_json()})
+        say("measure", f"round {number}, {subject.role}, {load}: {_line_about(measured.figures)}")
+        raw = run.folder / f"{subject.role}-{number}{suffix}.json"
+        named = {"model": subject.model, "version": subject.version}
+        raw.write_text(json.dumps({**whose, **named, **measured.raw}))
+        run.store.upload(raw, f"{run.options.destination}/raw/{raw.name}")
 
 
-def _line_about(measured: Mapping[str, Any], rounds: int) -> str:
+def _line_about(figures: RoundFigures) -> str:
     return (
-        f"round {measured['round']} of {rounds}, {measured['role']}: {measured['requests']} requests, "
-        f"{measured['throughput_rps']:.1f}/s, "
-        f"p50 {measured['p50_ms']:.2f} ms, p99 {measured['p99_ms']:.2f} ms"
+        f"{figures.requests} requests, {figures.throughput_rps:.1f}/s, "
+        f"p50 {figures.latency.p50_ms:.2f} ms, p99 {figures.latency.p99_ms:.2f} ms"
     )
 
 
@@ -305,12 +336,16 @@ def run_benchmark(
     options: argparse.Namespace,
     work: Callable[[argparse.Namespace, Store, Path, dict[str, Any]], None],
     packages: Iterable[str],
+    generator: str,
 ) -> int:
-    """Run `work` in a folder of its own; it fills in the result as it goes. Returns the exit code."""
+    """Run `work` in a folder of its own; it fills in the result as it goes. Returns the exit code.
+
+    :param generator: the tool that makes the load, as the result names it.
+    """
 
     def work_in_folder(store: Store, result: dict[str, Any]) -> None:
         # Written even when nothing was measured.
-        result["measurements"] = []
+        result |= {"generator": generator, "measurements": []}
         with scratch_folder("benchmark-") as folder:
             work(options, store, folder, result)
 

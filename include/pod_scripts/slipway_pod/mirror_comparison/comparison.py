@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway_pod.mirror_comparison.answers import Tensor
+from slipway_pod.models.protocol import Tensor
 from slipway_pod.parity.outputs import plain
 
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway_pod.mirror_comparison.answers import Answer
 from slipway_pod.mirror_comparison.comparison import Comparison, Difference
 from slipway_pod.mirror_comparison.requests import Request
 from slipway_pod.models.latency import nearest_rank
+from slipway_pod.models.protocol import Answer
 
 CLASS_CHANGES_TOLD = 20
 

@@ -24,7 +24,10 @@ _INIT = Path(__file__).with_name("container_init.py")
 _READ_ONLY = Path(__file__).with_name("read_only.py")
 # Shared memory is the host's own: libraries go there by its path.
 _SHM = "/dev/shm"  # noqa: S108 - the container's
+_TMP = "/tmp"  # noqa: S108 - the container's
 _REFERENCE = re.compile(r"\$\$|\$\(([^()\s]+)\)")
+# What an image's base brings that is no plain Python's: an environment of its requirements does not hold it.
+BASE_IMAGE = Path(__file__).with_name("base_image")
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 # How long the first process may take to end after everything below it was killed.
 _END_LIMIT_S = 5.0
@@ -67,7 +70,7 @@ def launch_plan(
     """
     mounts = _empty_folders(pod, container, folder.parent / "volumes")
     environment = {
-        "PATH": f"{scripts}:{image / 'bin'}:{_SYSTEM_PATH}",
+        "PATH": f"{scripts}:{image / 'bin'}:{BASE_IMAGE}:{_SYSTEM_PATH}",
         "HOME": str(folder),
         "TMPDIR": str(folder),
         "HOSTNAME": pod["metadata"]["name"],
@@ -89,7 +92,9 @@ def launch_plan(
     if program is None:
         raise CannotStartError(f'exec: "{argv[0]}": executable file not found in $PATH')
     read_only = (container.get("securityContext") or {}).get("readOnlyRootFilesystem")
-    writable = tuple(mounts.values()) if read_only else None
+    # Triton's Python backend writes to /tmp whatever TMPDIR says: where a volume is mounted there, it may.
+    own = tuple(mounts.values()) + tuple(Path(path) for path in mounts if path == _TMP)
+    writable = own if read_only else None
     return LaunchPlan((program, *argv[1:]), environment, folder, writable)
 
 

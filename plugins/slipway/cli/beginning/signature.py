@@ -39,11 +39,11 @@ def read_signature(path: Path) -> ModelSignature:
         import onnx
     except ImportError:
         raise CommandError(
-            "init reads the model with the library onnx, which is not installed",
+            "a model's file is read with the library onnx, which is not installed",
             code=ExitCode.USAGE,
             expected="onnx",
             found="none",
-            remedy="pip install onnx",
+            remedy="pip install onnx, or install this command with its extra `init`",
         ) from None
     try:
         # Data beside the file are weights: a signature has none.

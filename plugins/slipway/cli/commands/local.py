@@ -32,7 +32,11 @@ def add_to(app: typer.Typer) -> None:
         "lint",
         PANEL,
         online=False,
-        examples=("slipway lint include/releases/digits.yaml", "slipway lint *.yaml"),
+        examples=(
+            "slipway lint include/releases/digits.yaml",
+            "slipway lint *.yaml",
+            "slipway lint pets.yaml --model pets.onnx --golden pets-golden.npz",
+        ),
     )(lint)
     command(
         app, "verify", PANEL, examples=("slipway verify digits 3", "slipway verify digits 3 --bucket models")
@@ -42,15 +46,33 @@ def add_to(app: typer.Typer) -> None:
 def lint(
     desk: Desk,
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Release files.")],
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="The model's file, for one release file.", exists=True, dir_okay=False),
+    ] = None,
+    golden: Annotated[
+        Path | None,
+        typer.Option("--golden", help="The golden set, for one release file.", exists=True, dir_okay=False),
+    ] = None,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Check release files: each fault with its line, and for an unknown key the nearest one.
 
+    With --model and --golden also whether the model can be asked that golden set, before anything is uploaded. The
+    tensors of an ONNX file are read with the library onnx (the extra `init`); those of other formats cannot be told.
     Exit code: 0 all are well; 2 one is not.
     """
     from slipway.cli.linting import lint_file
 
-    found = [lint_file(path) for path in files]
+    if (model or golden) and len(files) != 1:
+        raise CommandError(
+            "a model and a golden set belong to one release file",
+            code=ExitCode.USAGE,
+            expected="one release file with --model or --golden",
+            found=f"{len(files)} files",
+            remedy="lint them one by one",
+        )
+    found = [lint_file(path, model, golden) for path in files]
     faults = [one for one in found if one.error is not None]
     if output is not Format.TABLE:
         desk.printer.show({"files": [one.as_json() for one in found]})

@@ -15,10 +15,10 @@ from include.model_release.record.shown import SHOWN_LIMIT
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.run_overrides import FREEZE_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
-from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
 from slipway.operators.operations.rejection import require_known_version
+from slipway.operators.operations.told_failures import told_failures
 from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_store
 from slipway.release_record.holds import HoldReader
@@ -50,7 +50,7 @@ class FreezeReleasesOperator(FormOperator):
         """
         params = context["params"]
         acts = {"freeze": self._freeze, "thaw": self._thaw, "override": self._override}
-        with airflow_failures():
+        with told_failures(context):
             require_known(params, FREEZE_PARAMETERS)
             told = acts[str(params["action"])](context, params)
             if (model := _model(params)) is not None:

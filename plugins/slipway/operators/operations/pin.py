@@ -15,8 +15,8 @@ from include.model_release.operations.pins import Pin, pin_key
 from include.model_release.spec.release_file import load_model_spec
 from include.model_release.spec.run_overrides import PIN_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
-from slipway.failures import airflow_failures
 from slipway.operators.operations.form import FormOperator
+from slipway.operators.operations.told_failures import told_failures
 from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import require_not_deleted
 from slipway.release_context import make_store
@@ -40,7 +40,7 @@ class PinVersionOperator(FormOperator):
         :raises AirflowFailException: the version was never published, or is deleted.
         """
         params, run_id = context["params"], context["run_id"]
-        with airflow_failures():
+        with told_failures(context):
             require_known(params, PIN_PARAMETERS)
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
             version = parse_version(params["version"])

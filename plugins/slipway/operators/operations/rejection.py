@@ -14,9 +14,9 @@ from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.spec.run_overrides import REJECTION_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
-from slipway.failures import airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.operations.form import FormOperator
+from slipway.operators.operations.told_failures import told_failures
 from slipway.read_model.keeper import keep_current
 from slipway.release_context import make_store
 from slipway.release_record.record import ReleaseRecord
@@ -47,7 +47,7 @@ class RejectVersionOperator(FormOperator):
         :raises AirflowFailException: there is no such version, nobody knows who asks, or another person must.
         """
         params = context["params"]
-        with airflow_failures():
+        with told_failures(context):
             require_known(params, REJECTION_PARAMETERS)
             spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
             version = parse_version(params["version"])

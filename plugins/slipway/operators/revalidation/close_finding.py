@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from include.model_release.operations.revalidation.findings import closed_by, told_of
 from include.model_release.spec.run_overrides import FINDING_PARAMETERS, require_known
 from slipway.airflow_run import triggered_by
+from slipway.operators.operations.told_failures import told_failures
 from slipway.operators.revalidation.base import RevalidationOperator
 from slipway.operators.revalidation.finding_book import FindingBook
 from slipway.read_model.keeper import keep_current
@@ -32,6 +33,13 @@ class CloseFindingOperator(RevalidationOperator):
         :raises InputMissingError: there is no such finding.
         :raises UserError: it is not open, or nobody knows who asks.
         """
+        with told_failures(context):
+            told = self._close(context)
+        self.log.info(told)
+        tell_act(context, context["params"]["model"], told)
+        return told
+
+    def _close(self, context: Context) -> str:
         params = context["params"]
         require_known(params, FINDING_PARAMETERS)
         spec = self.spec_of(str(params["model"]))
@@ -46,7 +54,4 @@ class CloseFindingOperator(RevalidationOperator):
             }
         )
         keep_current(self.store_of(spec).with_answer_limit, spec.model)
-        told = f"the finding {name} of {spec.model} is {told_of(after[name])}"
-        self.log.info(told)
-        tell_act(context, spec.model, told)
-        return told
+        return f"the finding {name} of {spec.model} is {told_of(after[name])}"

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
-from include.model_release.acts.requests import COMMENT, Answer, FailRun, Request, StartRun
+from include.model_release.acts.requests import (
+    COMMENT,
+    FIRST_TASK,
+    STOP_REASON,
+    Answer,
+    FailRun,
+    Request,
+    StartRun,
+)
 from include.model_release.acts.table import ACTS, ActName
 from include.model_release.operations.run_names import free_run_id, run_name
 from slipway.web.acts.airflow_api import AirflowApi, AirflowRefusedError
@@ -103,10 +112,14 @@ async def _fail(api: AirflowApi, request: FailRun, model: str | None) -> Done:
         raise AirflowRefusedError(404, f"The run {request.run_id} is no release of {model}")
     if run.get("state") not in _UNDER_WAY:
         raise AirflowRefusedError(409, f"The run {request.run_id} is over: it is {run.get('state')}")
+    with suppress(AirflowRefusedError):  # nobody goes on with a bad version for want of a reason
+        told = {"key": STOP_REASON, "value": request.note[:_NOTE_LIMIT]}
+        path = ("dags", request.dag_id, "dagRuns", request.run_id, "taskInstances", FIRST_TASK, "xcomEntries")
+        await api.post(*path, body=told)
     body = {"state": "failed", "note": f"Aborted: {request.note}"[:_NOTE_LIMIT]}
     await api.patch("dags", request.dag_id, "dagRuns", request.run_id, body=body)
-    told = f"The run {request.run_id} is stopped. Its last tasks take the users back and close the record."
-    return Done(request.dag_id, request.run_id, told)
+    done = f"The run {request.run_id} is stopped. Its last tasks take the users back and close the record."
+    return Done(request.dag_id, request.run_id, done)
 
 
 async def _answer(api: AirflowApi, request: Answer) -> Done:

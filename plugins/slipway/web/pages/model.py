@@ -9,12 +9,10 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from include.model_release.errors import UnknownModelError
-from include.model_release.identifiers import list_models, parse_version, validate_model_name
+from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.read_model.documents import ModelDocument, VersionLine
-from slipway.dag_header import releases_dir
-from slipway.read_model.answers import Known
 from slipway.web.access import SignedIn
+from slipway.web.known_models import known_model
 from slipway.web.pages.model_acts import closing_buttons, model_acts
 from slipway.web.pages.overview import live_documents
 from slipway.web.pages.overview_lines import OverviewLine, overview_lines
@@ -46,7 +44,7 @@ def model_page(
     before: Annotated[int | None, Query(ge=1)] = None,
 ) -> HTMLResponse:
     """Show a model, with the versions before a number."""
-    known = _known(sources, validate_model_name(model))
+    known = known_model(sources, model)
     document, line = known.value, _line(sources, known.value)
     return render(
         request,
@@ -73,17 +71,6 @@ def choose_diff(
         raise HTTPException(422, "Choose two versions.")
     one, other = sorted((parse_version(a), parse_version(b)))
     return RedirectResponse(f"{request.scope.get('root_path', '')}/models/{name}/diff/{one}/{other}", 303)
-
-
-def _known(sources: Sources, model: str) -> Known[ModelDocument]:
-    try:
-        return sources.read_model.known_model(model)
-    except UnknownModelError:
-        if model not in list_models(releases_dir()):
-            raise
-        # It has a release file, and was never released.
-        now = datetime.now(UTC)
-        return Known(ModelDocument(model=model, written_at=now), now)
 
 
 def _line(sources: Sources, document: ModelDocument) -> OverviewLine:

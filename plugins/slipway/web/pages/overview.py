@@ -11,11 +11,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from include.model_release.errors import SlipwayError
-from include.model_release.identifiers import list_models
 from include.model_release.read_model.documents import ModelDocument, Unreadable
 from include.model_release.read_model.live import LiveDocument
-from slipway.dag_header import releases_dir
 from slipway.read_model.reader import ReadModel
+from slipway.web.known_models import with_those_never_released
 from slipway.web.pages.overview_lines import SHOWS, Show, chosen, overview_lines
 from slipway.web.rendering import render
 from slipway.web.sources import Read
@@ -33,7 +32,7 @@ def overview(
 ) -> HTMLResponse:
     """Show every model, or those that are searched for."""
     known, now = sources.read_model.known_models(), datetime.now(UTC)
-    models = _with_those_never_released(known.value.models, now)
+    models = with_those_never_released(known.value.models)
     lines = overview_lines(models, known.value.lives, known.value.freezes, now)
     return render(
         request,
@@ -62,11 +61,3 @@ def live_documents(
         if live is not None:
             found[name] = live
     return found
-
-
-def _with_those_never_released(
-    models: Mapping[str, ModelDocument | Unreadable], now: datetime
-) -> dict[str, ModelDocument | Unreadable]:
-    """Return the models, and those that have a release file but no record yet."""
-    never = {name: ModelDocument(model=name, written_at=now) for name in list_models(releases_dir())}
-    return {**never, **models}

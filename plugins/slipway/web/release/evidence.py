@@ -9,6 +9,7 @@ from include.model_release.read_model.release_view import ReleaseView
 
 _PAGES = {
     "canary.html": "The canary, window by window",
+    "smoke_test.html": "Smoke test on a server of its own",
     "validation.html": "Validation on the golden set",
     "benchmark/verdict.json": "Benchmark",
     "mirror.html": "Comparison of mirrored requests",

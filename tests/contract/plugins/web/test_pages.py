@@ -51,6 +51,13 @@ def test_the_json_is_what_the_read_model_has(viewer: httpx.Client) -> None:
     assert viewer.get("/api/models/digits/versions/4").json()["live"] is None
 
 
+def test_a_model_that_was_never_released_is_known_to_programs(viewer: httpx.Client) -> None:
+    """It has a release file, and no version yet."""
+    listed = {one["model"]: one for one in viewer.get("/api/models").json()["models"]}
+    assert (listed["magika"]["versions"], listed["magika"]["live_version"]) == ([], None)
+    assert viewer.get("/api/models/magika").json()["versions"] == []
+
+
 def test_a_form_is_offered_what_has_landed(viewer: httpx.Client) -> None:
     """With what is live and under way; a version whose ready.json is missing is not complete."""
     landed = viewer.get("/api/landed/digits").json()

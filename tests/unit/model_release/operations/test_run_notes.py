@@ -9,6 +9,7 @@ from include.model_release.operations.run_notes import (
     merged,
     note_of,
     outcome_text,
+    own_words,
     release_note,
     started_text,
 )
@@ -75,3 +76,12 @@ def test_a_note_never_outgrows_its_place(length: int) -> None:
     note = merged(person, own)
     assert len(note) <= NOTE_LIMIT
     assert note.endswith(person)
+
+
+def test_a_terminal_is_told_what_the_run_itself_says() -> None:
+    """Neither a link, which a terminal does not follow, nor the reason that the person has just typed."""
+    note = (
+        "digits 2: paused at 20 % [Page](https://airflow.example.com/slipway/models/digits)\n\nlook at errors"
+    )
+    assert own_words(note, "look at errors") == "digits 2: paused at 20 %"
+    assert own_words("look at errors", "look at errors") == ""

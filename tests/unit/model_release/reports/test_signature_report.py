@@ -61,7 +61,7 @@ def test_every_tensor_is_shown_side_by_side() -> None:
         "output `y` (FP32[-1, 2]) is gone",
     ]
     page = render_report_html(report)
-    assert "refused in validation" in page
+    assert "✗ fail" in page
     assert "Expected (version 3)" in page
     assert "<td>FP32</td><td>[-1, 4]</td><td>FP16</td><td>[-1, 8]</td>" in page
     assert "&lt;z&gt;" in page

@@ -145,6 +145,25 @@ def test_a_small_batch_limit_shrinks_the_default_of_validation() -> None:
     assert spec.validation.batch_size == 8
 
 
+@pytest.mark.parametrize(
+    ("conversion", "tolerance"),
+    [
+        ("{precision: int8}", 0.05),
+        ("{variants: {whole: {}, quick: {precision: int8}}, choose: fastest}", 0.05),
+        ("{precision: int8, quantization: {method: static, calibration_file: rows.npz}}", None),
+        ("{precision: fp16}", None),
+    ],
+)
+def test_int8_with_scales_of_each_request_may_depend_on_the_batch(
+    conversion: str, tolerance: float | None
+) -> None:
+    """Where any variant is such a one, rows in a batch have a wider tolerance, unless the file gives one."""
+    health = parse_release_spec(f"{MINIMAL}conversion: {conversion}", "f.yaml").validation.health
+    assert health.batch_abs_tolerance == tolerance
+    said = f"{MINIMAL}conversion: {conversion}\nvalidation: {{health: {{batch_abs_tolerance: 0.2}}}}"
+    assert parse_release_spec(said, "f.yaml").validation.health.batch_abs_tolerance == 0.2
+
+
 def test_resources_become_those_of_kubernetes() -> None:
     """GPUs appear under nvidia.com/gpu only when asked for, and CPU is requested but not limited."""
     text = MINIMAL + "conversion: {resources: {cpu: 2, memory: 4Gi, gpu: 1}}"

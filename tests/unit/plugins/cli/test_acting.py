@@ -235,16 +235,21 @@ def test_who_started_a_release_cannot_approve_it_where_another_person_must(
 
 
 def test_an_abort_marks_the_run_as_failed(server: FakeSlipway, call: Call) -> None:
-    """Its teardowns take the users back; the reason is the run's note."""
+    """Its teardowns take the users back, and are told the reason, which is the run's note as well."""
     server.runs["digits-3"] = {**RUN, "dag_run_id": "digits-3", "state": "failed"}
     called = call("abort", "digits", "-m", "wrong data set")
     assert called.code == 0
     assert server.writes == [
         (
+            "POST",
+            "/api/v2/dags/model_release/dagRuns/digits-3/taskInstances/admit/xcomEntries",
+            {"key": "stop_reason", "map_index": -1, "value": "wrong data set"},
+        ),
+        (
             "PATCH",
             "/api/v2/dags/model_release/dagRuns/digits-3",
             {"state": "failed", "note": "Aborted: wrong data set"},
-        )
+        ),
     ]
 
 

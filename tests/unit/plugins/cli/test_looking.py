@@ -10,7 +10,7 @@ import yaml
 
 from include.model_release.read_model.documents import FindingLine, FreezeLine
 from tests.support.cli.calls import Call
-from tests.support.cli.documents import NOW, ago, document, line, live, refused_view, resting, view
+from tests.support.cli.documents import NOW, OPEN, ago, document, line, live, refused_view, resting, view
 from tests.support.cli.server import FakeClock, FakeSlipway
 
 LIST = """\
@@ -303,3 +303,12 @@ def test_a_wrong_command_line_is_code_2(call: Call, arguments: tuple[str, ...]) 
 def test_no_colours_in_a_pipe_or_where_they_are_not_wanted(busy: FakeSlipway, call: Call) -> None:
     """No escape sequence at all."""
     assert "\x1b" not in call("get", "digits", "--no-color").out
+
+
+def test_the_first_lines_say_what_the_record_says_and_not_an_older_document(
+    busy: FakeSlipway, call: Call
+) -> None:
+    """A model's document may be behind the record of its release by a moment."""
+    waits = OPEN.model_copy(update={"step": 0, "waits_for_approval": "canary"})
+    busy.models["digits"] = document(open_release=waits)
+    assert "In flight     version 3: step 2 of 3, 50 %" in call("get", "digits").out

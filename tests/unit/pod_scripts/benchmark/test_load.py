@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from slipway_pod.benchmark import load
+from slipway_pod.benchmark.figures import Load, Quantiles, RoundFigures
 from slipway_pod.benchmark.load import (
     BenchmarkRun,
     Deadline,
@@ -24,6 +25,7 @@ from slipway_pod.errors import PodError
 from slipway_pod.program.subprograms import Ended
 
 COMMAND = ["--server", "h:1", "--candidate", "new", "--candidate-version", "2", "--destination", "s3://b/out"]
+FIGURES = RoundFigures(5, 0, 2.0, Quantiles.of([1.0, 3.0]))
 BASELINE = ["--baseline", "old", "--baseline-version", "1"]
 
 
@@ -58,26 +60,38 @@ def run(folder: Path, *more: str, serves: bool = True) -> Any:
 
 def test_models_take_turns_and_who_is_first_changes(tmp_path: Path) -> None:
     """Each round measures both; figures go into the result, what they come from goes beside it."""
-    figures = {"requests": 5, "throughput_rps": 2.0, "p50_ms": 1.0, "p99_ms": 3.0}
     result: dict[str, Any] = {"measurements": []}
     one = run(tmp_path, *BASELINE, "--rounds", "2", "--concurrency", "3")
-    measure_in_turns(one, lambda subject, number: Round(figures, {"of": subject.model}), result)
+    measure_in_turns(one, lambda subject, number, load: Round(FIGURES, {"of": subject.model}), result)
     order = [(entry["role"], entry["round"]) for entry in result["measurements"]]
     assert order == [("candidate", 1), ("baseline", 1), ("baseline", 2), ("candidate", 2)]
-    first = {"role": "candidate", "round": 1, "concurrency": 3, **figures}
-    assert result["measurements"][0] == first
+    whose = {"round": 1, "concurrency": 3, "request_rate_rps": None}
+    assert result["measurements"][0] == {"role": "candidate", **whose, **FIGURES.to_json()}
     raw = one.store.uploaded["s3://b/out/raw/baseline-2.json"]
-    assert raw == {"role": "baseline", "round": 2, "model": "old", "version": "1", "of": "old"}
+    assert raw == {"role": "baseline", **whose, "round": 2, "model": "old", "version": "1", "of": "old"}
+
+
+def test_further_levels_of_a_sweep_are_measured_once(tmp_path: Path) -> None:
+    """All rounds are at the first level; a later pod, which goes on counting, measures that one alone."""
+
+    def levels(*more: str) -> list[tuple[int, float]]:
+        result: dict[str, Any] = {"measurements": []}
+        one = run(tmp_path, "--request-rate", "5", "10", "20", "--rounds", "2", *more)
+        measure_in_turns(one, lambda *_: Round(FIGURES, {}), result)
+        return [(entry["round"], entry["request_rate_rps"]) for entry in result["measurements"]]
+
+    assert levels() == [(1, 5), (1, 10), (1, 20), (2, 5)]
+    assert levels("--first-round", "3") == [(3, 5), (4, 5)]
 
 
 def test_a_failure_keeps_the_rounds_before_it(tmp_path: Path) -> None:
     """What was measured before a round failed is in the result."""
     result: dict[str, Any] = {"measurements": []}
 
-    def measure(_: Subject, number: int) -> Round:
+    def measure(_: Subject, number: int, load: Load) -> Round:
         if number == 2:
             raise PodError("TimedOutError", "late")
-        return Round({"requests": 5, "throughput_rps": 2.0, "p50_ms": 1.0, "p99_ms": 3.0}, {})
+        return Round(FIGURES, {})
 
     with pytest.raises(PodError, match="late"):
         measure_in_turns(run(tmp_path, "--rounds", "3"), measure, result)
@@ -153,7 +167,14 @@ def test_each_request_in_flight_is_warmed_up() -> None:
     assert options("--warmup-requests", "1", "--concurrency", "8").warmup_requests == 8
 
 
-@pytest.mark.parametrize("wrong", [["--baseline", "old"], ["--requests", "2", "--concurrency", "4"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--baseline", "old"],
+        ["--requests", "2", "--concurrency", "1", "4"],
+        ["--request-rate", "9", "--concurrency", "4"],
+    ],
+)
 def test_arguments_that_hang_together(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A baseline wants its version, and a round at least as many requests as are in flight."""
     with pytest.raises(SystemExit, match="2"):

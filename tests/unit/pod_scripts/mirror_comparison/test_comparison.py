@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from slipway_pod.mirror_comparison.answers import Answer, Tensor
 from slipway_pod.mirror_comparison.comparison import classes_of, compare
 from slipway_pod.mirror_comparison.report import ComparisonReport, quantiles
 from slipway_pod.mirror_comparison.requests import Request
+from slipway_pod.models.protocol import Answer, Tensor
 
 _FLOATS = st_numpy.arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 4)))
 _TOLERANCES = st.floats(0, 1)

@@ -76,6 +76,7 @@ def test_the_projects_images_are_known() -> None:
         "python",
         "pytorch",
         "sklearn",
+        "smoke-test",
         "tensorrt",
         "tensorrt-llm",
         "triton",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from include.model_release.gates.validation.intervals import Interval
+from include.model_release.gates.interval import Interval
 from include.model_release.gates.validation.scores import (
     ValidationScores,
     always,

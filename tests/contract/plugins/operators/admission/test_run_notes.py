@@ -67,6 +67,21 @@ def test_a_release_that_ends_says_how(landed: ModelStoreHook, admit: Admit) -> N
     assert notes == [f"digits 2: refused by validate. Too many wrong answers. {PAGE}"]
 
 
+def test_a_release_that_a_person_stopped_says_why(landed: ModelStoreHook, admit: Admit) -> None:
+    """In the words that the person gave with the abort; the record keeps them."""
+    release_run, notes = admit(), list[str]()
+    stopped = listening(notes)
+    stopped["ti"].xcom_pull = lambda task_ids, key: {("admit", "stop_reason"): "wrong data set"}[
+        task_ids, key
+    ]
+    operator = ConcludeReleaseOperator(task_id="conclude", release=release_run.model_dump_json())
+    with pytest.raises(AirflowFailException):
+        operator.execute(stopped)
+    why = "the run was stopped before the release had ended: wrong data set"
+    assert notes == [f"digits 2: cancelled. {why} {PAGE}"]
+    assert record(landed).state().reason == why
+
+
 def test_nothing_depends_on_whether_anybody_hears_it(
     landed: ModelStoreHook, admit: Admit, releases: Path
 ) -> None:

@@ -137,6 +137,6 @@ def test_an_encoder_of_one_row_a_request_is_validated_without_labels(
                 release.validate()
             continue
         report = release.validate()
-        assert (report["kind"], report["outcome"]) == ("vectors", "pass")
+        assert (report["kind"], report["outcome"]) == ("vectors", "warn")
         assert "nothing that the model answers" in report["warnings"][0] if stable is None else True
         assert "`words`: a request for each row (guessed)" in report["rows_taken"]

@@ -251,8 +251,12 @@ def test_what_cannot_be_read_is_waited_for_whatever_the_file_says(
 def test_an_override_needs_another_person(landed: ModelStoreHook, tmp_path: Path) -> None:
     """The freeze's author may not; another may, for that version, and the record keeps all of it."""
     frozen(landed, by="bob", reason="audit")
+    notes: list[str] = []
     with pytest.raises(AirflowFailException, match="another person"):
-        asks(landed, tmp_path, "override", who="bob", model="digits", version=2)
+        asks(landed, tmp_path, "override", who="bob", notes=notes, model="digits", version=2)
+    (note,) = notes
+    assert note.startswith("digits: not done: bob may not override this freeze: every model is frozen by bob")
+    assert "ask a colleague" in note
     for _ in range(2):
         asks(landed, tmp_path, "override", who="carol", model="digits", version=2, reason="users suffer")
     (event,) = record(landed).events()

@@ -1,4 +1,4 @@
-"""What an operator waits for on a Triton server: coroutines, run by a trigger, or by the operator itself.
+"""What is waited for on a Triton server: coroutines, run by a trigger, an operator or a fleet's release.
 
 Each looks at what the server says now and goes on from there, so each may be run again after it was killed.
 """
@@ -18,8 +18,8 @@ from include.model_release.errors import (
     TransientError,
     UserError,
 )
-from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client import calls
+from slipway.hooks.triton_client.caller import TritonCaller
 from slipway.hooks.triton_client.failures import NoAnswerError
 from slipway.hooks.triton_client.pending import pending_requests
 from slipway.hooks.triton_client.results import IndexEntry
@@ -63,18 +63,22 @@ class Deadline:
         return max(0.1, min(_QUESTION_LIMIT_S, self.left_s))
 
 
-async def load_models(hook: TritonHook, models: Sequence[tuple[str, dict[str, Any] | None]]) -> None:
+async def load_models(caller: TritonCaller, models: Sequence[tuple[str, dict[str, Any] | None]]) -> None:
     """Load models, one after the other; a load that is asked for again is harmless.
 
     :param models: name and whole configuration of each, None for the repository's.
     """
-    deadline = Deadline(hook.timeout_s)
+    deadline = Deadline(caller.timeout_s)
     for name, config in models:
-        await hook.ask_async(calls.load(name, config), max(1.0, deadline.left_s))
+        await caller.ask_async(calls.load(name, config), max(1.0, deadline.left_s))
 
 
 async def wait_ready(
-    hook: TritonHook, model: str, versions: Sequence[int], limit_s: float, interval_s: float = POLL_INTERVAL_S
+    caller: TritonCaller,
+    model: str,
+    versions: Sequence[int],
+    limit_s: float,
+    interval_s: float = POLL_INTERVAL_S,
 ) -> list[int]:
     """Wait until a model's versions are ready; return those that the server names, none without a model.
 
@@ -85,7 +89,7 @@ async def wait_ready(
     deadline, found = Deadline(limit_s), "no answer"
     while True:
         try:
-            ready = await _ready(hook, model, versions, deadline.question_s)
+            ready = await _ready(caller, model, versions, deadline.question_s)
             if ready is not None:
                 return ready
             found = "not ready"
@@ -94,9 +98,9 @@ async def wait_ready(
         if deadline.left_s <= interval_s:
             wanted = f"versions {sorted(versions)}" if versions else "a version" if model else "the server"
             raise TimedOutError(
-                f"{model!r} did not get ready on Triton at {hook.address}"
+                f"{model!r} did not get ready on Triton at {caller.settings.address}"
                 if model
-                else f"Triton at {hook.address} did not get ready",
+                else f"Triton at {caller.settings.address} did not get ready",
                 expected=f"{wanted} ready within {limit_s:g} s",
                 found=found,
                 remedy="read the server's log",
@@ -104,22 +108,24 @@ async def wait_ready(
         await asyncio.sleep(interval_s)
 
 
-async def _ready(hook: TritonHook, model: str, versions: Sequence[int], limit_s: float) -> list[int] | None:
+async def _ready(
+    caller: TritonCaller, model: str, versions: Sequence[int], limit_s: float
+) -> list[int] | None:
     """Return the versions that are ready, None where something that is waited for is not."""
     if not model:
-        return [] if await hook.ask_async(calls.ready(), limit_s) else None
+        return [] if await caller.ask_async(calls.ready(), limit_s) else None
     # One by one: a model that was loaded with files of the caller's is in no index.
     for version in versions or (None,):
-        if not await hook.ask_async(calls.model_ready(model, version), limit_s):
+        if not await caller.ask_async(calls.model_ready(model, version), limit_s):
             return None
     try:
-        return sorted((await hook.ask_async(calls.model_metadata(model), limit_s)).versions)
+        return sorted((await caller.ask_async(calls.model_metadata(model), limit_s)).versions)
     except ModelNotLoadedError:
         return None
 
 
 async def drain(
-    hook: TritonHook, model: str, *, quiet_s: float, limit_s: float, dependents: bool = False
+    caller: TritonCaller, model: str, *, quiet_s: float, limit_s: float, dependents: bool = False
 ) -> Drained:
     """Take a model out of service without cutting a request short.
 
@@ -132,24 +138,24 @@ async def drain(
     :raises UserError: the server does not list the model, so nobody could tell when its last request has ended.
     """
     deadline = Deadline(limit_s)
-    entries = await _entries(hook, model, deadline)
+    entries = await _entries(caller, model, deadline)
     answered, quiet_for_s = 0, 0.0
     if any(entry.is_ready for entry in entries):
-        answered, quiet_for_s = await _wait_quiet(hook, model, quiet_s, deadline)
-    elif not entries and await hook.ask_async(calls.model_ready(model), deadline.question_s):
+        answered, quiet_for_s = await _wait_quiet(caller, model, quiet_s, deadline)
+    elif not entries and await caller.ask_async(calls.model_ready(model), deadline.question_s):
         raise UserError(
-            f"Triton at {hook.address} serves {model!r}, and does not list it",
+            f"Triton at {caller.settings.address} serves {model!r}, and does not list it",
             expected="a model of its repository",
             found="one that was loaded with files of its own",
             remedy="unload it with TritonUnloadModelOperator when nobody asks it any more",
         )
     began = time.monotonic()
     # Again, too, where it is unloading already: harmless.
-    await hook.ask_async(calls.unload(model, dependents=dependents), deadline.question_s)
-    while not all(entry.state in _ENDED for entry in await _entries(hook, model, deadline)):
+    await caller.ask_async(calls.unload(model, dependents=dependents), deadline.question_s)
+    while not all(entry.state in _ENDED for entry in await _entries(caller, model, deadline)):
         if not deadline.left_s:
             raise TimedOutError(
-                f"{model!r} has not ended on Triton at {hook.address}",
+                f"{model!r} has not ended on Triton at {caller.settings.address}",
                 expected=f"its last request answered within {limit_s:g} s",
                 found="a request that has not ended",
                 remedy="look for requests that do not end; the model takes no new ones",
@@ -158,47 +164,49 @@ async def drain(
     return Drained(answered, round(quiet_for_s, 3), round(time.monotonic() - began, 3))
 
 
-async def _wait_quiet(hook: TritonHook, model: str, quiet_s: float, deadline: Deadline) -> tuple[int, float]:
+async def _wait_quiet(
+    caller: TritonCaller, model: str, quiet_s: float, deadline: Deadline
+) -> tuple[int, float]:
     """Wait until nobody asks; return how many requests were answered meanwhile, and for how long it has been quiet."""
-    first = last = await _answered(hook, model, deadline)
+    first = last = await _answered(caller, model, deadline)
     since = time.monotonic()
     while (quiet_for_s := time.monotonic() - since) < quiet_s:
         if not deadline.left_s:
             raise TimedOutError(
-                f"{model!r} is still asked on Triton at {hook.address}; it was left in service",
+                f"{model!r} is still asked on Triton at {caller.settings.address}; it was left in service",
                 expected=f"no request for {quiet_s:g} s, within {deadline.limit_s:g} s",
                 found=f"{last - first} requests answered while it was waited for",
                 remedy="send its users elsewhere first, then run the task again",
             )
         await asyncio.sleep(min(POLL_INTERVAL_S, max(0.05, quiet_s - quiet_for_s)))
-        now = await _answered(hook, model, deadline)
+        now = await _answered(caller, model, deadline)
         # Fewer: it was loaded anew, and its counts began again.
-        if now != last or await _pending(hook, model, deadline):
+        if now != last or await _pending(caller, model, deadline):
             since, first, last = time.monotonic(), min(first, now), now
     return last - first, quiet_for_s
 
 
-async def _answered(hook: TritonHook, model: str, deadline: Deadline) -> int:
+async def _answered(caller: TritonCaller, model: str, deadline: Deadline) -> int:
     try:
-        statistics = await hook.ask_async(calls.statistics(model), deadline.question_s)
+        statistics = await caller.ask_async(calls.statistics(model), deadline.question_s)
     except ModelNotLoadedError:
         return 0
     return sum(one.answered for one in statistics)
 
 
-async def _pending(hook: TritonHook, model: str, deadline: Deadline) -> int:
+async def _pending(caller: TritonCaller, model: str, deadline: Deadline) -> int:
     """Return how many requests are in the queue, as far as anybody can tell."""
     try:
-        return await pending_requests(hook.settings, model, deadline.question_s) or 0
+        return await pending_requests(caller.settings, model, deadline.question_s) or 0
     except NoAnswerError as error:
         raise ServerUnavailableError(
-            f"the metrics of Triton at {hook.address} cannot be read",
+            f"the metrics of Triton at {caller.settings.address} cannot be read",
             expected="how many requests wait in the queue",
             found=str(error),
-            remedy=f"correct `metrics_port` of the connection {hook.triton_conn_id!r}, or take it out",
+            remedy=f"correct `metrics_port` of the connection {caller.settings.conn_id!r}, or take it out",
         ) from error
 
 
-async def _entries(hook: TritonHook, model: str, deadline: Deadline) -> list[IndexEntry]:
-    index = await hook.ask_async(calls.index(), deadline.question_s)
+async def _entries(caller: TritonCaller, model: str, deadline: Deadline) -> list[IndexEntry]:
+    index = await caller.ask_async(calls.index(), deadline.question_s)
     return [entry for entry in index if entry.name == model]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 from tritonclient.grpc import service_pb2
 
-from slipway_pod.mirror_comparison.answers import from_raw, read_grpc_answer, read_http_answer
+from slipway_pod.models.protocol import from_raw, read_grpc_answer, read_http_answer
 
 _FLOATS = st_numpy.arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 4)))
 

@@ -1,0 +1,258 @@
+"""One tritonserver on loopback, in explicit mode: started, looked at, ended with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipway_pod.errors import PodError
+from slipway_pod.program.subprograms import LAUNCHER, require_program
+
+HOST = "127.0.0.1"
+SERVER = "tritonserver"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps it
+STARTS = 3
+LOOK_S = 0.02
+# Of a call that any living server answers at once.
+CALL_S = 10.0
+# How long a server that has closed a connection may take to end.
+END_S = 2.0
+LINES = 12
+LINE_CHARACTERS = 400
+# The rest of Triton's log lines is told by `LINES` of the end where no line has one of these.
+TELLING = re.compile(r"^[EF]\d{4} |error|fail|signal|terminat|abort|exception|assert", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server's HTTP endpoint answered."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def error(self) -> str:
+        """Return the error in it, or the beginning of what it is."""
+        with contextlib.suppress(ValueError, AttributeError):
+            return str(json.loads(self.body).get("error", ""))[:LINE_CHARACTERS]
+        return self.body[:LINE_CHARACTERS].decode(errors="replace")
+
+
+class OwnServer:
+    """A tritonserver over a folder of models. A context manager: at the end of the block nothing of it is left."""
+
+    def __init__(
+        self, repository: Path, log: Path, *, start_timeout_s: float, exit_timeout_s: int = 5
+    ) -> None:
+        """Keep where the models lie and where the server's log shall lie; nothing is started yet."""
+        self.repository = repository
+        self.log = log
+        self.http_port = self.grpc_port = self.metrics_port = 0
+        self._start_timeout_s = start_timeout_s
+        self._exit_timeout_s = exit_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._prefix = f"slipway-smoke-{uuid.uuid4().hex[:12]}-"
+
+    def __enter__(self) -> OwnServer:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Return the process's number, which is its session's as well."""
+        assert self._process is not None  # noqa: S101  it was started
+        return self._process.pid
+
+    def exit_code(self) -> int | None:
+        """Return how it ended, below 0 by a signal; None while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    def ended(self, within_s: float = 0.0) -> str:
+        """Return in words how it ended; empty while it runs.
+
+        :param within_s: how long to wait for the end of a server that has closed a connection.
+        """
+        if self._process is not None and within_s:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(within_s)
+        code = self.exit_code()
+        if code is None:
+            return ""
+        if code < 0:
+            return f"the server was ended by {signal.Signals(-code).name}"
+        return f"the server ended with exit code {code}"
+
+    def call(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None,
+        timeout_s: float = CALL_S,
+    ) -> Reply:  # fmt: skip
+        """Ask its HTTP endpoint on a connection of its own.
+
+        :raises OSError: no answer; TimeoutError after the limit.
+        """
+        connection = http.client.HTTPConnection(HOST, self.http_port, timeout=timeout_s)
+        try:
+            connection.request(method, path, body, dict(headers or {}))
+            answer = connection.getresponse()
+            return Reply(answer.status, answer.read(), dict(answer.getheaders()))
+        except http.client.HTTPException as error:
+            raise ConnectionError(type(error).__name__) from error
+        finally:
+            connection.close()
+
+    def is_live(self) -> bool:
+        """Tell whether the server answers."""
+        with contextlib.suppress(OSError):
+            return self.exit_code() is None and self.call("GET", "/v2/health/live").status == 200
+        return False
+
+    def config(self, model: str) -> dict[str, Any]:
+        """Return a model's configuration as the server has completed it.
+
+        :raises OSError: no answer.
+        """
+        reply = self.call("GET", f"/v2/models/{model}/config")
+        found = json.loads(reply.body) if reply.status == 200 else {}
+        return found if isinstance(found, dict) else {}
+
+    def gpu_bytes(self) -> int | None:
+        """Return the memory in use on all GPUs; None where the server sees none."""
+        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+            connection = http.client.HTTPConnection(HOST, self.metrics_port, timeout=CALL_S)
+            try:
+                connection.request("GET", "/metrics")
+                text = connection.getresponse().read().decode(errors="replace")
+            finally:
+                connection.close()
+            found = re.findall(r"^nv_gpu_memory_used_bytes\{[^}]*\} ([0-9.e+]+)$", text, re.MULTILINE)
+            return int(sum(map(float, found))) if found else None
+        return None
+
+    def log_size(self) -> int:
+        """Return how much it has logged, to read on from there."""
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    def log_text(self, since: int = 0) -> str:
+        """Return what it has logged since."""
+        if not self.log.exists():
+            return ""
+        with self.log.open("rb") as file:
+            file.seek(since)
+            return file.read().decode(errors="replace")
+
+    def telling_lines(self, since: int = 0) -> list[str]:
+        """Return the lines of its log that most likely name a failure's cause."""
+        lines = [line.strip()[:LINE_CHARACTERS] for line in self.log_text(since).splitlines() if line.strip()]
+        return ([line for line in lines if TELLING.search(line)] or lines)[-LINES:]
+
+    def stop(self) -> None:
+        """End it at once, with all that it started, and what it left in shared memory."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for region in SHARED_MEMORY.glob(f"{self._prefix}*"):
+            region.unlink(missing_ok=True)
+
+    def _start(self) -> None:
+        """Start it and wait until it answers; another program may take one of its ports meanwhile.
+
+        :raises PodError: the image has no such program, or it does not start.
+        """
+        program = require_program(SERVER, "use the image slipway/smoke-test, whose base is Triton's")
+        for attempt in range(1, STARTS + 1):
+            self.http_port, self.grpc_port, self.metrics_port = free_ports(3)
+            self._launch(program)
+            if self._answers():
+                return
+            told, lines = self.ended() or "it does not answer", self.telling_lines()
+            self.stop()
+            taken = any(
+                "address already in use" in line.lower() or "socket" in line.lower() for line in lines
+            )
+            if not taken or attempt == STARTS:
+                what = "A tritonserver without any model does not start in this pod"
+                remedy = "read the pod's log; give the pod the memory, and the GPU, that the server needs"
+                raise PodError("UserError", what, found="; ".join([told, *lines[-2:]])[:600], remedy=remedy)
+
+    def _launch(self, program: str) -> None:
+        options = {
+            "model-repository": self.repository,
+            "model-control-mode": "explicit",
+            "http-address": HOST,
+            "http-port": self.http_port,
+            "grpc-address": HOST,
+            "grpc-port": self.grpc_port,
+            "metrics-address": HOST,
+            "metrics-port": self.metrics_port,
+            "strict-readiness": "false",
+            "exit-timeout-secs": self._exit_timeout_s,
+            "backend-config": f"python,shm-region-prefix-name={self._prefix}",
+        }
+        launcher = [sys.executable, "-I", "-S", str(LAUNCHER), "0"]
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [*launcher, program, *(f"--{name}={value}" for name, value in options.items())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=server_environment(),
+                # A session of its own: by it the processes that it starts are found, for their memory and their end.
+                start_new_session=True,
+            )
+        # What it has started holds its connections open, so that nobody would learn of its death.
+        threading.Thread(target=_end_with, args=(self._process,), daemon=True).start()
+
+    def _answers(self) -> bool:
+        limit = time.monotonic() + self._start_timeout_s
+        while time.monotonic() < limit and self.exit_code() is None:
+            with contextlib.suppress(OSError):
+                if self.call("GET", "/v2/health/live", timeout_s=1.0).status == 200:
+                    return True
+            time.sleep(LOOK_S)
+        return False
+
+
+def server_environment() -> dict[str, str]:
+    """Return this program's environment without its own packages, which Triton's Python backend would take."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**inherited, "PYTHONDONTWRITEBYTECODE": "1"}  # no __pycache__ in a model's folder
+
+
+def _end_with(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a server, then end what it has started."""
+    process.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def free_ports(number: int) -> list[int]:
+    """Return ports of the loopback that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind((HOST, 0))
+        return [int(one.getsockname()[1]) for one in sockets]

@@ -1,0 +1,79 @@
+"""Can a model be asked its golden set? Told from the files alone, before anything is uploaded or runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from include.model_release.errors import GoldenSetError
+from include.model_release.gates.validation.askable import require_askable
+from include.model_release.gates.validation.npz import SIZE_LIMIT_BYTES, read_arrays
+from include.model_release.gates.validation.scores import require_output
+from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.tensors import ModelSignature
+
+
+@dataclass(frozen=True)
+class Askable:
+    """What was found: how each input's rows are taken, and what cannot be told from these files."""
+
+    rows_taken: str = ""
+    not_told: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as values that JSON has."""
+        return {"rows_taken": self.rows_taken or None, "not_told": self.not_told or None}
+
+    def told(self) -> list[str]:
+        """Return it in lines."""
+        lines = [f"the golden set can be asked: {self.rows_taken}"] if self.rows_taken else []
+        return [*lines, *([f"not told: {self.not_told}"] if self.not_told else [])]
+
+
+def lint_askable(spec: ReleaseSpec, model: Path | None, golden: Path | None) -> Askable:
+    """Return how the model is asked its golden set, as far as the files tell it.
+
+    :param model: the model's file; of ONNX its signature is read.
+    :param golden: the golden set.
+    :raises GoldenSetError: it cannot be asked; the reason is named.
+    :raises SpecError: the model has no output of the name that the release file gives.
+    :raises CommandError: the model's file cannot be read.
+    """
+    signature = _signature(spec, model)
+    if signature is not None:
+        for output in spec.validation.outputs:
+            require_output(signature, output)
+    rows_taken = "" if golden is None else require_askable(spec, _arrays(golden), signature)
+    return Askable(rows_taken, _not_told(spec, model, signature))
+
+
+def _signature(spec: ReleaseSpec, model: Path | None) -> ModelSignature | None:
+    if model is None or spec.source.format != "onnx":
+        return None
+    from slipway.cli.beginning.signature import read_signature
+
+    return read_signature(model)
+
+
+def _arrays(golden: Path) -> dict[str, Any]:
+    size = golden.stat().st_size
+    if size > SIZE_LIMIT_BYTES:
+        raise GoldenSetError(
+            f"{golden} is too large for a golden set",
+            expected=f"at most {SIZE_LIMIT_BYTES} bytes",
+            found=f"{size} bytes",
+            remedy="Take fewer rows: a gate needs hundreds of them, not all.",
+        )
+    return read_arrays(golden.read_bytes(), str(golden))
+
+
+def _not_told(spec: ReleaseSpec, model: Path | None, signature: ModelSignature | None) -> str:
+    if signature is not None:
+        return ""
+    if model is None:
+        return "whether the model's inputs fit, without --model"
+    return (
+        f"what a model of `source.format: {spec.source.format}` takes, which its file does not say; "
+        "the converter asks it first, and refuses it there"
+    )

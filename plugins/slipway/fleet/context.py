@@ -1,0 +1,146 @@
+"""From a fleet's file to the parts that a release of it works with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import include
+from include.model_release.fleet.alias import LoadedVersion, loaded_version
+from include.model_release.fleet.fleet_file import FleetFile, load_fleet_file
+from include.model_release.fleet.golden import GoldenRequest
+from include.model_release.gates.validation.request_options import is_decoupled
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.raise_permission import fleet_refusal
+from include.model_release.record.state import ReleaseState
+from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
+from include.model_release.triton_config.ensemble import Configs
+from slipway.fleet.members import Members, StaticMembers
+from slipway.fleet.placing import place
+from slipway.fleet.release import FleetRelease
+from slipway.fleet.service_members import ServicePods
+from slipway.fleet.store import FleetStore
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton import TritonHook
+from slipway.registry.golden import load_golden_set
+from slipway.registry.registry import ModelRegistry
+from slipway.release_context import make_store
+from slipway.release_record.holds import HoldReader
+from slipway.release_record.record import ReleaseRecord
+
+
+def fleets_dir() -> Path:
+    """Return the folder with the fleets' files: `SLIPWAY_FLEETS_DIR`, or the project's own."""
+    return Path(os.environ.get("SLIPWAY_FLEETS_DIR", Path(include.__path__[0]) / "fleets"))
+
+
+def members_of(file: FleetFile) -> Members:
+    """Return where the fleet's servers are known."""
+    if file.service is None:
+        return StaticMembers({conn_id: TritonHook(conn_id).settings for conn_id in file.connections})
+    return ServicePods(file.service)
+
+
+@dataclass(frozen=True)
+class FleetContext:
+    """The parts of a fleet, and of one release of it.
+
+    :param fleets: the folder with the fleets' files.
+    :param releases: the folder with the release files.
+    """
+
+    fleets: Path
+    releases: Path
+    fleet: str
+    bucket: str
+    aws_conn_id: str = "aws_default"
+
+    @cached_property
+    def file(self) -> FleetFile:
+        """The fleet's file."""
+        return load_fleet_file(self.fleets, self.fleet)
+
+    @cached_property
+    def spec(self) -> ReleaseSpec:
+        """The model's release file."""
+        return load_model_spec(self.releases, self.file.model)
+
+    @cached_property
+    def store(self) -> ModelStoreHook:
+        """The bucket."""
+        return make_store(self.bucket, self.spec, self.aws_conn_id)
+
+    def fleet_store(self) -> FleetStore:
+        """Return the fleet's document."""
+        return FleetStore(self.store, self.fleet, self.file.model)
+
+    def published(self, version: int) -> tuple[Manifest, Configs, LoadedVersion]:
+        """Return a published version, and how the servers load it.
+
+        :raises InputMissingError: it was never published.
+        :raises SigningRefusedError: the release file demands a signature, and it has none that holds.
+        """
+        registry = ModelRegistry(self.store)
+        manifest, digest = registry.require_with_digest(self.file.model, version)
+        configs = registry.configs(manifest)
+        return manifest, configs, loaded_version(self.file.model, version, configs, digest)
+
+    def place(self, version: int) -> bool:
+        """Lay a version in the fleet's model repository; return whether anything was copied."""
+        manifest, configs, wanted = self.published(version)
+        if not self.file.place_versions:
+            return False
+        return place(self.store, self.fleet, manifest, wanted, configs)
+
+    def require_permitted(self, version: int, triggered_by: str | None) -> None:
+        """Return where users may get a version now.
+
+        :raises RaiseRefusedError: its record does not show that it has passed its gates, or it was rejected since.
+        :raises ReleaseHeldError: a freeze or a closed release window holds it, or nobody knows whether one does.
+        :raises RecordError: the record cannot be right.
+        :raises StoreUnavailableError: it could not be read.
+        """
+        model = self.file.model
+        _, digest = ModelRegistry(self.store).require_with_digest(model, version)
+        record = ReleaseRecord(self.store, model, version, "")
+        state: ReleaseState | None = record.state() if record.started() else None
+        refusal = fleet_refusal(state, manifest_sha256=digest)
+        if refusal is not None:
+            raise refusal
+        overrides = () if state is None else state.overrides
+        hold = HoldReader(self.store, model, self.spec.rollout.release_windows).hold(overrides, triggered_by)
+        if hold is not None:
+            error = hold.error(f"version {version} of {model!r} on the fleet {self.fleet!r}", refuse=False)
+            raise error
+
+    def release(
+        self, version: int, run_id: str, triggered_by: str | None, is_running: Callable[[str], bool]
+    ) -> FleetRelease:
+        """Return the release of a version to this fleet."""
+        manifest, configs, wanted = self.published(version)
+        return FleetRelease(
+            fleet=self.fleet,
+            model=self.file.model,
+            version=version,
+            manifest_sha256=wanted.manifest_sha256,
+            configs=configs,
+            members=members_of(self.file),
+            store=self.fleet_store(),
+            run_id=run_id,
+            permit=lambda: self.require_permitted(version, triggered_by),
+            golden=self._golden(manifest, configs),
+            policy=self.file.policy,
+            is_running=is_running,
+        )
+
+    def _golden(self, manifest: Manifest, configs: Configs) -> GoldenRequest | None:
+        check, config = self.file.golden, configs[self.file.model]
+        if not check.rows or is_decoupled(configs.values()):  # such a model answers over a stream alone
+            return None
+        golden = load_golden_set(ModelRegistry(self.store), manifest, self.spec, config)
+        first = golden.first(check.rows)
+        outputs = tuple(tensor.name for tensor in manifest.signature.outputs)
+        return GoldenRequest(first.take(slice(0, first.rows)), outputs, check.relative, check.absolute)

@@ -1,0 +1,91 @@
+"""Which servers a fleet has: a list that never changes, or what stands behind a Kubernetes Service now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from slipway.hooks.triton_client.settings import (
+    CALL_LIMIT_S,
+    CONNECT_LIMIT_S,
+    TritonSettings,
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A server of a fleet.
+
+    :param name: by which it is known from one look to the next: a connection, a pod.
+    :param is_ready: whether the Service sends it requests; None: nobody knows.
+    """
+
+    name: str
+    settings: TritonSettings
+    is_ready: bool | None = None
+
+
+class Members(Protocol):
+    """Where a fleet's servers are known; asked anew at each step."""
+
+    @property
+    def can_fence(self) -> bool:
+        """Return whether a server can be taken out here."""
+        ...
+
+    async def current(self) -> Sequence[Member]:
+        """Return the servers that count or want to join.
+
+        :raises TransientError: nobody knows now.
+        """
+        ...
+
+    async def fence(self, name: str, reason: str) -> None:
+        """Take a server out, so that no request reaches it any more.
+
+        :raises SlipwayError: it could not be taken out.
+        """
+        ...
+
+
+class StaticMembers:
+    """A list of servers. Fencing leaves a server out of it; whoever sends it requests must be told by other means.
+
+    :param servers: by their names.
+    """
+
+    can_fence = True
+
+    def __init__(self, servers: Mapping[str, TritonSettings]) -> None:
+        self._servers = dict(servers)
+
+    async def current(self) -> Sequence[Member]:
+        """Return the servers that were not fenced."""
+        return [Member(name, settings) for name, settings in self._servers.items()]
+
+    async def fence(self, name: str, reason: str) -> None:
+        """Leave a server out from now on."""
+        self._servers.pop(name, None)
+
+
+def server_at(name: str, host: str, http_port: int, *, grpc_port: int | None = None) -> TritonSettings:
+    """Return how a server without TLS and token is reached, by its address.
+
+    :param grpc_port: for inference; None: that goes over HTTP too.
+    """
+    return TritonSettings(
+        conn_id=name,
+        control="http",
+        inference="http" if grpc_port is None else "grpc",
+        http_address=f"{host}:{http_port}",
+        grpc_address=f"{host}:{grpc_port or http_port}",
+        metrics_address=None,
+        tls=False,
+        ca=None,
+        client_cert=None,
+        client_key=None,
+        headers={},
+        timeout_s=CALL_LIMIT_S,
+        connect_timeout_s=CONNECT_LIMIT_S,
+    )

@@ -1,0 +1,60 @@
+"""A published version in the model repository of a fleet, whose servers read it from the bucket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from include.model_release.bucket_layout import CONFIG_FILE, staged_model
+from include.model_release.errors import UserError
+from include.model_release.fleet.alias import LoadedVersion
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.triton_config.options import Config
+from include.model_release.triton_config.pbtxt import to_pbtxt
+from include.model_release.triton_config.staged_paths import names_files
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.registry.registry import ModelRegistry
+
+_MARK_LIMIT_BYTES = 4096
+
+
+def repository_prefix(fleet: str) -> str:
+    """Return where the servers' model repository lies; they are started with it."""
+    return f"fleets/{fleet}/repository/"
+
+
+def place(
+    store: ModelStoreHook,
+    fleet: str,
+    manifest: Manifest,
+    wanted: LoadedVersion,
+    published: Mapping[str, Config],
+) -> bool:
+    """Copy a version to where the fleet's servers find it; return whether anything was copied.
+
+    What lies there already is left untouched: a server that sees newer files would load them again when its alias is
+    changed.
+
+    :raises UserError: its models name files by absolute paths, which are another server's.
+    """
+    if names_files(published):
+        raise UserError(
+            f"version {wanted.version} of {wanted.model!r} names its files by absolute paths",
+            expected="a model whose files its server finds by the model's folder",
+            remedy="lay it in the servers' own repositories, with the paths as they are there (place_versions: false)",
+        )
+    mark = f"fleets/{fleet}/placed/{wanted.name}.json"
+    content = json.dumps({"manifest_sha256": wanted.manifest_sha256}).encode()
+    if store.read(mark, most_bytes=_MARK_LIMIT_BYTES) == content:
+        return False
+    prefix = repository_prefix(fleet)
+
+    def key_of(path: str) -> str:
+        owner, _, rest = path.partition("/")
+        return f"{prefix}{staged_model(wanted.model, owner, wanted.name)}/{rest}"
+
+    ModelRegistry(store).copy_models(manifest, key_of)
+    for name, config in wanted.configs.items():
+        store.write(f"{prefix}{name}/{CONFIG_FILE}", to_pbtxt(config).encode())
+    store.write(mark, content)
+    return True

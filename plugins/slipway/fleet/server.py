@@ -1,0 +1,317 @@
+"""One server of a fleet: what it has of a model, and each thing that a release does there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from include.model_release.errors import (
+    LoadRefusedError,
+    ModelNotLoadedError,
+    ServerUnavailableError,
+    SlipwayError,
+    TransientError,
+)
+from include.model_release.fleet.alias import (
+    AliasTarget,
+    LoadedVersion,
+    alias_files,
+    alias_target,
+    next_name,
+    version_name,
+)
+from include.model_release.fleet.document import Before
+from include.model_release.fleet.golden import GoldenRequest
+from include.model_release.fleet.parity import ServerReport
+from include.model_release.fleet.policy import FleetPolicy
+from include.model_release.triton_config.build import pin_versions
+from include.model_release.triton_config.canonical import config_sha256
+from include.model_release.triton_config.ensemble import bundle_config_sha256, called_models, departures
+from slipway.fleet.members import Member
+from slipway.hooks.triton_client import calls
+from slipway.hooks.triton_client.caller import TritonCaller
+from slipway.hooks.triton_client.calls import Call
+from slipway.hooks.triton_client.waits import drain, wait_ready
+
+T = TypeVar("T")
+
+_POLL_INTERVAL_S = 0.1
+_LOOK_INTERVAL_S = 1.0
+_GOLDEN_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a server shows of a version before any user gets it.
+
+    :param answers: to the golden request; None without one.
+    """
+
+    config_sha256: str
+    manifest_sha256: str
+    answers: Mapping[str, np.ndarray] | None
+
+
+class FleetServer:
+    """One server.
+
+    Every call has a limit. What takes longer (a load, a drain) is watched: it is given up when the server has not
+    answered a question for `FleetPolicy.unreachable_s`.
+    """
+
+    def __init__(self, member: Member, model: str, policy: FleetPolicy) -> None:
+        self.name = member.name
+        self.member = member
+        self._model = model
+        self._policy = policy
+        self._caller = TritonCaller(member.settings, policy.call_limit_s)
+        self._away_since: float | None = None
+
+    @property
+    def away_s(self) -> float | None:
+        """Return for how long it has given no answer; None: it answered the last question."""
+        return None if self._away_since is None else time.monotonic() - self._away_since
+
+    async def answers(self) -> bool:
+        """Ask whether it lives, and remember since when it does not."""
+        try:
+            lives = await self._ask(calls.live())
+        except SlipwayError:
+            lives = False
+        if lives:
+            self._away_since = None
+        elif self._away_since is None:
+            self._away_since = time.monotonic()
+        return lives
+
+    # --- what it has ---
+
+    async def before(self) -> Before:
+        """Return what it serves under the model's name, as it can be led back to."""
+        try:
+            versions = (await self._ask(calls.model_metadata(self._model))).versions
+            if not versions:
+                return Before()
+            config = await self._ask(calls.config(self._model, max(versions)))
+        except ModelNotLoadedError:
+            return Before()
+        is_alias = alias_target(config) is not None
+        return Before(version=max(versions), is_alias=is_alias, config=pin_versions(config, sorted(versions)))
+
+    async def serving(self) -> int | None:
+        """Return the version that requests without one get; None: none."""
+        try:
+            versions = (await self._ask(calls.model_metadata(self._model))).versions
+        except ModelNotLoadedError:
+            return None
+        return max(versions, default=None)
+
+    async def leads_to(self, name: str) -> AliasTarget | None:
+        """Return where an alias leads; None: there is no alias of this name."""
+        try:
+            config = await self._ask(calls.config(name))
+        except ModelNotLoadedError:
+            return None
+        return alias_target(config)
+
+    async def is_prepared(self, wanted: LoadedVersion) -> bool:
+        """Return whether the version is loaded, and an alias leads to it: the users', or the one on trial."""
+        for name in wanted.configs:
+            if not await self._ask(calls.model_ready(name, wanted.version)):
+                return False
+        target = AliasTarget(wanted.name, wanted.version, wanted.manifest_sha256)
+        return target in (await self.leads_to(next_name(self._model)), await self.leads_to(self._model))
+
+    async def loaded(self, candidates: tuple[str, ...]) -> list[str]:
+        """Return which versions' models, and the next alias, are loaded; the outer before what they call.
+
+        :param candidates: names that are asked for one by one where the server cannot list its repository.
+        """
+        try:
+            names = {one.name for one in await self._ask(calls.index()) if one.is_ready}
+        except TransientError:
+            names = set()
+        mine = {one for one in names if one.startswith(f"{self._model}_v")}
+        for name in {*candidates, next_name(self._model)} - mine:
+            if await self._ask(calls.model_ready(name)):
+                mine.add(name)
+        return sorted(mine, key=lambda name: (name != next_name(self._model), len(name.split("__")), name))
+
+    async def report(self) -> ServerReport:
+        """Return what it serves, for people and for parity."""
+        ready = self.member.is_ready
+        if not await self.answers():
+            return ServerReport(server=self.name, is_ready=ready, problem="no answer")
+        try:
+            before = await self.before()
+            if before.version is None or before.config is None:
+                return ServerReport(server=self.name, is_ready=ready)
+            target = alias_target(before.config)
+            if target is None:
+                sha256 = config_sha256(before.config)
+                return ServerReport(
+                    server=self.name, version=before.version, config_sha256=sha256, is_ready=ready
+                )
+            sha256 = await self._config_sha256(target.name, target.version)
+        except SlipwayError as error:
+            return ServerReport(server=self.name, is_ready=ready, problem=error.in_short())
+        return ServerReport(
+            server=self.name,
+            version=before.version,
+            config_sha256=sha256,
+            manifest_sha256=target.manifest_sha256,
+            is_ready=ready,
+        )
+
+    # --- what is done there ---
+
+    async def prepare(self, wanted: LoadedVersion) -> None:
+        """Load the version beside what is served, and try an alias that leads to it.
+
+        :raises LoadRefusedError: the server refuses, or serves it otherwise than it was told to.
+        """
+        for name, config in wanted.configs.items():
+            if not await self._serves(name, wanted.version, config):
+                await self._watched(self._load(name, config))
+            if not await self._serves(name, wanted.version, config):
+                raise LoadRefusedError(
+                    f"{self.name} serves {name!r} otherwise than it was told to",
+                    expected="the configuration of the load",
+                    found="another one, or none",
+                    remedy="look for another that loads models on this server",
+                )
+        await self._point(next_name(self._model), wanted)
+
+    async def facts(self, wanted: LoadedVersion, golden: GoldenRequest | None) -> Facts:
+        """Return what the version is there, and how it answers through the alias that it is tried with."""
+        sha256 = await self._config_sha256(wanted.name, wanted.version)
+        name = next_name(self._model)
+        target = await self.leads_to(name)
+        if target is None:
+            name, target = self._model, await self.leads_to(self._model)
+        if target is None or target.name != wanted.name:
+            raise ModelNotLoadedError(f"{self.name} has no alias that leads to {wanted.name!r}")
+        if golden is None:
+            return Facts(sha256, target.manifest_sha256, None)
+        caller = TritonCaller(self.member.settings, _GOLDEN_LIMIT_S)
+        asked = caller.infer_async(name, wanted.version, golden.inputs, golden.outputs)
+        return Facts(sha256, target.manifest_sha256, await self._watched(asked))
+
+    async def commit(self, wanted: LoadedVersion) -> None:
+        """Give users the version: what counts is what the server shows afterwards, not its answer to the load."""
+        await self._point(self._model, wanted)
+
+    async def restore(self, before: Before) -> None:
+        """Give users again what they had; without its object store a server can still do that for an alias."""
+        if before.version is None or before.config is None:
+            await self._ask(calls.unload(self._model))
+            return
+        files = alias_files(before.version) if before.is_alias else None
+        load = calls.load(self._model, before.config, files)
+        if before.is_alias:
+            await self._ask(load)
+        else:  # the model itself is loaded again, which may take long
+            await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
+
+    async def drain(self, keep: int, candidates: tuple[str, ...]) -> None:
+        """Unload all versions but one, each when its last request has been answered."""
+        kept = version_name(self._model, keep)
+        for name in await self.loaded(candidates):
+            if name == kept or name.startswith(f"{kept}__"):
+                continue
+            if name == next_name(self._model):
+                await self._ask(calls.unload(name))
+                continue
+            await self._require_unused(name)
+            await self._watched(
+                drain(self._caller, name, quiet_s=self._policy.quiet_s, limit_s=self._policy.drain_limit_s)
+            )
+
+    async def clean(self, version: int, candidates: tuple[str, ...]) -> None:
+        """Unload a version that users did not get, or do not have any more."""
+        unwanted = version_name(self._model, version)
+        for name in await self.loaded(candidates):
+            if name == next_name(self._model):
+                await self._ask(calls.unload(name))
+            elif name == unwanted or name.startswith(f"{unwanted}__"):
+                await self._require_unused(name)
+                await self._ask(calls.unload(name))
+
+    async def _require_unused(self, name: str) -> None:
+        """Raise where users' alias leads to a model that is about to be unloaded: they would be without."""
+        target = await self.leads_to(self._model)
+        if target is not None and (name == target.name or name.startswith(f"{target.name}__")):
+            raise ServerUnavailableError(
+                f"{self.name} still serves {name!r}",
+                expected="an alias that leads to another version",
+                found=f"one that leads to version {target.version}",
+                remedy="look for another that loads models on this server",
+            )
+
+    # --- how ---
+
+    async def _point(self, name: str, wanted: LoadedVersion) -> None:
+        """Have an alias lead to a version."""
+        target = AliasTarget(wanted.name, wanted.version, wanted.manifest_sha256)
+        load = calls.load(name, wanted.alias(name), alias_files(wanted.version))
+        refused: SlipwayError | None = None
+        try:
+            await self._ask(load)
+        except SlipwayError as error:
+            # A server whose object store is away answers with an error and has changed the alias all the same.
+            refused = error
+        if await self.leads_to(name) == target and await self._ask(calls.model_ready(name, wanted.version)):
+            return
+        raise refused or ServerUnavailableError(
+            f"{self.name} does not show the alias {name!r} as it was loaded",
+            expected=f"one that leads to {wanted.name!r}",
+            found="another one, or none",
+            remedy="look for another that loads models on this server",
+        )
+
+    async def _load(self, name: str, config: Mapping[str, Any]) -> None:
+        version = config["version_policy"]["specific"]["versions"][0]
+        await self._caller.ask_async(calls.load(name, config), self._policy.load_limit_s)
+        await wait_ready(self._caller, name, [version], self._policy.load_limit_s, _POLL_INTERVAL_S)
+
+    async def _serves(self, name: str, version: int, config: Mapping[str, Any]) -> bool:
+        try:
+            served = await self._ask(calls.config(name, version))
+        except ModelNotLoadedError:
+            return False
+        return not departures(config, served)
+
+    async def _config_sha256(self, name: str, version: int) -> str:
+        """Return the digest of what the server uses for a model and all that it calls."""
+        found, names = dict[str, Any](), [name]
+        while names:
+            one = names.pop()
+            if one not in found:
+                found[one] = await self._ask(calls.config(one, version))
+                names += called_models(found[one], {})
+        return bundle_config_sha256(found)
+
+    async def _ask(self, call: Call[T]) -> T:
+        return await self._caller.ask_async(call, self._policy.call_limit_s)
+
+    async def _watched(self, work: Awaitable[T]) -> T:
+        """Wait for what takes long, while the server answers questions beside it."""
+        task, since = asyncio.ensure_future(work), time.monotonic()
+        try:
+            while True:
+                done, _ = await asyncio.wait({task}, timeout=_LOOK_INTERVAL_S)
+                if done:
+                    return task.result()
+                await self.answers()
+                away_s, took_s = self.away_s or 0.0, time.monotonic() - since
+                if away_s >= self._policy.unreachable_s:
+                    raise ServerUnavailableError(f"{self.name} has not answered for {away_s:.0f} s")
+                if took_s >= self._policy.load_limit_s:
+                    raise ServerUnavailableError(f"{self.name} has not ended within {took_s:.0f} s")
+        finally:
+            task.cancel()

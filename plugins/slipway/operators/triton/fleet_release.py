@@ -1,0 +1,166 @@
+"""The tasks of a release to a fleet: lay the version in place, release it, and settle what was left half done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowRuntimeError, AirflowSkipException
+
+from include.model_release.errors import LoadRefusedError, ServerUnavailableError
+from include.model_release.fleet.outcome import FleetOutcome
+from include.model_release.identifiers import parse_version
+from slipway.airflow_run import is_missing_run, triggered_by
+from slipway.failures import airflow_failures
+from slipway.fleet.context import FleetContext, fleets_dir
+from slipway.fleet.release import release_fleet, settle_fleet
+from slipway.hooks.triton_client.caller import run
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class FleetOperator(BaseOperator):
+    """What the tasks have in common: a fleet's name and a version, from the run's Params.
+
+    :param releases_dir: the folder with the release files.
+    :param bucket: the bucket (templated).
+    :param fleets: the folder with the fleets' files; None: `SLIPWAY_FLEETS_DIR`, or the project's own.
+    """
+
+    template_fields: Sequence[str] = ("bucket", "fleet", "version")
+
+    def __init__(
+        self,
+        *,
+        releases_dir: str,
+        bucket: str,
+        fleet: str = "{{ params.fleet }}",
+        version: str | int = "{{ params.version }}",
+        fleets: str | None = None,
+        aws_conn_id: str = "aws_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.releases_dir = releases_dir
+        self.bucket = bucket
+        self.fleet = fleet
+        self.version = version
+        self.fleets = fleets
+        self.aws_conn_id = aws_conn_id
+
+    @property
+    def parts(self) -> FleetContext:
+        """The parts of the fleet; only while the task runs, when the templates have been rendered."""
+        folder = fleets_dir() if self.fleets is None else Path(self.fleets)
+        return FleetContext(folder, Path(self.releases_dir), self.fleet, self.bucket, self.aws_conn_id)
+
+
+class PlaceFleetVersionOperator(FleetOperator):
+    """Lays a published version where the fleet's servers find it, when users may get it.
+
+    Run again it finds the version there, and leaves its files untouched.
+    """
+
+    def execute(self, context: Context) -> str:
+        """Check, and copy; return what was done."""
+        with airflow_failures():
+            version = parse_version(self.version)
+            parts = self.parts
+            parts.require_permitted(version, triggered_by(context))
+            copied = parts.place(version)
+        told = f"version {version} of {parts.file.model} {'was laid' if copied else 'lies'} in place"
+        self.log.info(told)
+        return told
+
+
+class ReleaseToFleetOperator(FleetOperator):
+    """Brings a version to all servers of a fleet, or leads all back to what they had.
+
+    Killed and run again it goes on from what is written in the bucket and from what the servers show.
+
+    :returns: the outcome as a mapping (`include.model_release.fleet.outcome.FleetOutcome`).
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Release.
+
+        :raises AirflowFailException: it is on no server; the log says why.
+        """
+        with airflow_failures():
+            release = self.parts.release(
+                parse_version(self.version),
+                str(context["run_id"]),
+                triggered_by(context),
+                lambda run_id: _is_running(context, run_id),
+            )
+            outcome = run(release_fleet(release))
+            self.log.info("%s", outcome.model_dump_json(indent=2))
+            require_committed(outcome)
+        return outcome.model_dump(mode="json")
+
+
+class SettleFleetOperator(FleetOperator):
+    """A teardown: leads the servers back where the task before was ended in the middle, or unloads what is left."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Settle; skipped where nothing was left half done."""
+        with airflow_failures():
+            release = self.parts.release(
+                parse_version(self.version),
+                str(context["run_id"]),
+                triggered_by(context),
+                lambda run_id: _is_running(context, run_id),
+            )
+            outcome = run(settle_fleet(release))
+            if outcome is None:
+                raise AirflowSkipException("nothing was left half done")
+            self.log.info("%s", outcome.model_dump_json(indent=2))
+            require_settled(outcome)
+        return outcome.model_dump(mode="json")
+
+
+def require_committed(outcome: FleetOutcome) -> None:
+    """Raise unless all servers have the version.
+
+    :raises ServerUnavailableError: one could not be led back; the next try goes on.
+    :raises LoadRefusedError: each has what it had.
+    """
+    if outcome.outcome == "committed":
+        return
+    require_settled(outcome)
+    raise LoadRefusedError(
+        f"version {outcome.version} of {outcome.model!r} is on no server of the fleet {outcome.fleet!r}",
+        expected="all servers with it, alike",
+        found="; ".join(outcome.reasons),
+        remedy="see to what is named, and release it again",
+    )
+
+
+def require_settled(outcome: FleetOutcome) -> None:
+    """Raise where a server may have something else than it should.
+
+    :raises ServerUnavailableError: it says which.
+    """
+    open_ones = [name for name, one in outcome.servers.items() if one.state in ("failed", "unreachable")]
+    if outcome.outcome == "committed" or not open_ones:
+        return
+    raise ServerUnavailableError(
+        f"the fleet {outcome.fleet!r} could not be led back on {', '.join(open_ones)}",
+        expected="all servers with what they had before",
+        found="; ".join(outcome.reasons),
+        remedy="see to the servers that are named; the next try of this task goes on",
+    )
+
+
+def _is_running(context: Context, run_id: str) -> bool:
+    """Return whether the DAG run of this id is under way."""
+    try:
+        dag_id = str(context["dag"].dag_id)
+        return context["ti"].get_dagrun_state(dag_id, run_id) in ("queued", "running")
+    except AirflowRuntimeError as error:
+        if is_missing_run(error):
+            return False
+        raise

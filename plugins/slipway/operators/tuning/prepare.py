@@ -1,0 +1,124 @@
+"""The first task of a tuning: what is searched, and the version in the staging server's repository."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from include.model_release.bucket_layout import tuning_id
+from include.model_release.errors import UserError
+from include.model_release.identifiers import parse_version
+from include.model_release.publishing.engine import require_loadable
+from include.model_release.spec.release_file import ReleaseSpec, apply_overrides, load_model_spec
+from include.model_release.spec.run_overrides import TUNING_PARAMETERS, require_known
+from include.model_release.spec.serving.sequences import require_no_sequences
+from include.model_release.triton_config.ensemble import pin_bundle
+from include.model_release.triton_config.staged_paths import SERVING_ROOT, names_files
+from include.model_release.tuning.settings import (
+    present_setting,
+    require_tunable,
+    space_of,
+    triton_defaults,
+)
+from include.model_release.tuning.trials import TuningPlan
+from slipway.failures import airflow_failures
+from slipway.hooks.triton import TritonHook
+from slipway.operators.operations.form import FormOperator
+from slipway.registry.registry import ModelRegistry
+from slipway.registry.signing import signing_key_of
+from slipway.release_context import make_store
+from slipway.release_run import ReleaseRun
+from slipway.tuning.evidence import TuningEvidence
+from slipway.tuning.staged import place_trials, trial_names, unload_models
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_OVERRIDES = (
+    "objective",
+    "quantile",
+    "request_rate_rps",
+    "latency_max_ms",
+    "trials",
+    "budget_s",
+    "seed",
+)
+
+
+class PrepareTuningOperator(FormOperator):
+    """Checks what was asked for, writes the run's plan, and copies the version to the staging server's repository.
+
+    What an earlier tuning of the model has left loaded there, because it was killed, is unloaded first. Run again, it
+    keeps the plan that the run has.
+
+    :param triton_conn_id: the staging server.
+    :returns: a release run whose id is the tuning's, for the tasks that follow.
+    """
+
+    template_fields: Sequence[str] = FormOperator.template_fields
+
+    def __init__(self, *, triton_conn_id: str = TritonHook.default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.triton_conn_id = triton_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Prepare; what a person must change is not tried again."""
+        with airflow_failures():
+            return self._prepare(context["params"], context["run_id"])
+
+    def _prepare(self, params: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+        require_known(params, TUNING_PARAMETERS)
+        spec = self._spec(params)
+        run = ReleaseRun(
+            release_id=tuning_id(run_id),
+            model=spec.model,
+            version=parse_version(params["version"]),
+            bucket=self.bucket,
+            spec=spec,
+            stable=None,
+        )
+        store = make_store(self.bucket, spec, self.aws_conn_id)
+        registry = ModelRegistry(store)
+        manifest, digest = registry.require_with_digest(run.model, run.version)
+        require_loadable(manifest.engines, spec.serving.hardware, where="the staging server")
+        key = signing_key_of(spec)
+        if key is not None:
+            registry.require_signed(manifest, key)
+        configs = pin_bundle(registry.configs(manifest), run.version)
+        require_no_sequences(configs)
+        config = require_tunable(configs, run.model)
+        if names_files({run.model: dict(config)}, {SERVING_ROOT}):
+            raise _unfit("its configuration names files by absolute paths", "a model that names none")
+        plan = TuningPlan(
+            model=run.model,
+            version=run.version,
+            run=run_id,
+            manifest_sha256=digest,
+            tuning=spec.tuning,
+            slo=spec.benchmark.slo,
+            space=space_of(spec.tuning.search, config),
+            defaults=triton_defaults(config),
+            present=present_setting(config),
+        )
+        kept = TuningEvidence(store, run.model, run.version, run.release_id).keep_plan(plan)
+        for what, why in kept.space.left_out.items():
+            self.log.info("not searched: %s: %s", what, why)
+        limit_s = float(spec.serving.load_timeout_s)
+        unload_models(TritonHook(self.triton_conn_id, limit_s), trial_names(run.model), limit_s)
+        place_trials(store, manifest, config)
+        return run.model_dump(mode="json")
+
+    def _spec(self, params: Mapping[str, Any]) -> ReleaseSpec:
+        spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+        asked = {name: params[name] for name in _OVERRIDES if params.get(name) is not None}
+        spec = apply_overrides(spec, {"tuning": asked}, "the run's parameters") if asked else spec
+        if spec.benchmark.generator != "perf_analyzer":
+            raise _unfit(f"`benchmark.generator` is {spec.benchmark.generator}", "`perf_analyzer`")
+        return spec
+
+
+def _unfit(found: str, expected: str) -> UserError:
+    return UserError(
+        "this model cannot be tuned here", expected=expected, found=found, remedy="tune its server by hand"
+    )

@@ -1,0 +1,38 @@
+"""The models that pages and the command show: those with a record, and those of which only a release file is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from include.model_release.errors import UnknownModelError
+from include.model_release.identifiers import list_models, validate_model_name
+from include.model_release.read_model.documents import ModelDocument, Unreadable
+from slipway.dag_header import releases_dir
+from slipway.read_model.answers import Known
+from slipway.web.sources import Sources
+
+
+def with_those_never_released(
+    models: Mapping[str, ModelDocument | Unreadable],
+) -> dict[str, ModelDocument | Unreadable]:
+    """Return the models, and those that have a release file but no record yet."""
+    now = datetime.now(UTC)
+    never = {name: ModelDocument(model=name, written_at=now) for name in list_models(releases_dir())}
+    return {**never, **models}
+
+
+def known_model(sources: Sources, name: str) -> Known[ModelDocument]:
+    """Return the document of a model; one without versions where it was never released.
+
+    :raises UnknownModelError: it has neither a record nor a release file.
+    :raises TransientError: its document is being made again.
+    """
+    model = validate_model_name(name)
+    try:
+        return sources.read_model.known_model(model)
+    except UnknownModelError:
+        if model not in list_models(releases_dir()):
+            raise
+        now = datetime.now(UTC)
+        return Known(ModelDocument(model=model, written_at=now), now)

@@ -1,0 +1,246 @@
+"""A version on several real tritonservers: all of them have it in the end, or none does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from slipway.fleet import FleetStore, release_fleet
+from slipway.fleet.server import FleetServer
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton_client import calls
+
+from include.model_release.errors import (
+    RaiseRefusedError,
+    ReleaseInProgressError,
+    StoreUnavailableError,
+    UserError,
+)
+from include.model_release.fleet.document import FleetDocument
+from include.model_release.triton_config.build import pin_versions
+from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, digest
+
+pytestmark = pytest.mark.timeout(180)
+
+ALL = ("s0", "s1", "s2")
+
+
+def on_all(version: int | None) -> dict[str, tuple[str, float] | None]:
+    """Return what each server answers where all serve one version."""
+    return dict.fromkeys(ALL, None if version is None else (str(version), FACTORS[version]))
+
+
+def document(store: ModelStoreHook) -> FleetDocument:
+    """Return what is kept of the fleet."""
+    return FleetDocument.from_bytes(store.read("fleets/pair/fleet.json") or b"", "the document")
+
+
+def before(step: str, act: Callable[[FleetServer], None]) -> Callable[..., Awaitable[None]]:
+    """Return a method of a server that does something of the test's before what it is there for."""
+    real = getattr(FleetServer, step)
+
+    async def disturbed(self: FleetServer, *arguments: Any) -> None:
+        act(self)
+        await real(self, *arguments)
+
+    return disturbed
+
+
+def test_all_servers_get_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """Each serves it under the model's name and with its true number; what was before is unloaded."""
+    first = fleet.bring(store, 1, "one")
+    assert (first.outcome, first.from_version, first.reasons) == ("committed", None, ())
+    assert fleet.served() == on_all(1)
+    second = fleet.bring(store, 2, "two")
+    assert (second.outcome, second.from_version, second.reasons) == ("committed", 1, ())
+    assert fleet.served() == on_all(2)
+    assert {name: fleet.loaded(name) - {MODEL} for name in ALL} == {name: {"table_v2"} for name in ALL}
+    assert second.prepare_s is not None
+    assert second.commit_ms is not None
+    kept = document(store)
+    assert (kept.version, kept.manifest_sha256, kept.run) == (2, digest(2), None)
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"), [(3, "refuses to load"), (4, "answers the golden request otherwise")]
+)
+def test_one_that_differs_takes_all_back(
+    fleet: TritonFleet, store: ModelStoreHook, version: int, reason: str
+) -> None:
+    """A server that cannot load it, or answers otherwise, keeps it from all; each has what it had."""
+    fleet.bring(store, 1, "one")
+    outcome = fleet.bring(store, version, "two")
+    assert outcome.outcome == "taken_back"
+    assert any(one.startswith("s2: ") and reason in one for one in outcome.reasons), outcome.reasons
+    assert fleet.served() == on_all(1)
+    assert {name: fleet.loaded(name) - {MODEL} for name in ALL} == {name: {"table_v1"} for name in ALL}
+    assert document(store).run is None
+
+
+def test_version_that_users_may_not_get_is_on_no_server(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """Who refuses the permission is asked before any user meets the version, and keeps it from all."""
+    fleet.bring(store, 1, "one")
+
+    def refused() -> None:
+        assert fleet.served() == on_all(1)
+        raise RaiseRefusedError("version 2 may not get users", found="no gate has passed")
+
+    outcome = fleet.bring(store, 2, "two", permit=refused)
+    assert outcome.outcome == "taken_back"
+    assert "no gate has passed" in outcome.reasons[0]
+    assert outcome.commit_ms is None
+    assert fleet.served() == on_all(1)
+
+
+def test_one_that_hangs_takes_all_back(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that stops during the commit: the others are led back within limits. When it goes on, the same run
+    leads it back too, or brings all."""
+    fleet.bring(store, 1, "one")
+
+    def stop(server: FleetServer) -> None:
+        if server.name == "s1":
+            fleet.signal("s1", signal.SIGSTOP)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FleetServer, "commit", before("commit", stop))
+        try:
+            outcome = fleet.bring(store, 2, "two")
+        finally:
+            fleet.signal("s1", signal.SIGCONT)
+    assert outcome.outcome == "taken_back"
+    assert outcome.servers["s1"].state == "unreachable"
+    left = document(store).run
+    assert left is not None
+    assert left.phase == "back"
+    again = fleet.bring(store, 2, "three", is_running=lambda run_id: False)
+    assert again.outcome == "committed"
+    assert fleet.served() == on_all(2)
+
+
+def test_one_that_hangs_is_fenced_where_the_policy_says_so(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """The others go on without it, and it is said; at the next release it is asked again."""
+    fleet.bring(store, 1, "one")
+    policy = POLICY.model_copy(update={"on_unreachable": "fence"})
+    with fleet.stopped("s0"):
+        outcome = fleet.bring(store, 2, "two", policy=policy)
+    assert outcome.outcome == "committed"
+    assert outcome.servers["s0"].state == "fenced"
+    assert "s0" in document(store).fenced
+    assert fleet.served(["s1", "s2"]) == dict.fromkeys(("s1", "s2"), ("2", FACTORS[2]))
+    whole = TritonFleet(fleet.servers)
+    assert whole.bring(store, 2, "three").outcome == "committed"
+    assert whole.served() == on_all(2)
+    assert document(store).fenced == {}
+
+
+def test_server_that_joins_is_brought_to_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """One that comes while others have the version already gets it before the release ends."""
+    fleet.bring(store, 1, "one")
+    late = fleet.settings["s2"]
+    fleet.ask("s2", calls.unload(MODEL))
+
+    class Joining:
+        can_fence = False
+        looks = 0
+
+        async def current(self) -> Any:
+            self.looks += 1
+            everyone = await fleet.members.current()
+            return [one for one in everyone if one.settings != late or self.looks > 4]
+
+        async def fence(self, name: str, reason: str) -> None:
+            raise AssertionError(name)
+
+    assert fleet.bring(store, 2, "two", members=Joining()).outcome == "committed"
+    assert fleet.served() == on_all(2)
+
+
+@pytest.mark.parametrize("phase", ["prepare", "commit", "drain"])
+def test_release_that_was_killed_goes_on(fleet: TritonFleet, store: ModelStoreHook, phase: str) -> None:
+    """Killed after any phase was written down, the same run brings all servers to the version."""
+    fleet.bring(store, 1, "one")
+
+    class Killed(BaseException):
+        pass
+
+    class KillingStore(FleetStore):
+        async def write(self, document: FleetDocument) -> None:
+            await super().write(document)
+            if document.run is not None and document.run.phase == phase and document.run.before:
+                raise Killed
+
+    with pytest.raises(Killed):
+        fleet.bring(store, 2, "two", store=KillingStore(store, "pair", MODEL))
+    assert fleet.bring(store, 2, "two").outcome == "committed"
+    assert fleet.served() == on_all(2)
+    assert document(store).run is None
+
+
+@pytest.mark.parametrize("phase", ["prepare", "commit"])
+def test_object_store_that_goes_away_keeps_the_version_from_all(
+    fleet: TritonFleet, store: ModelStoreHook, phase: str
+) -> None:
+    """What cannot be written down is not done, and the way back needs the servers alone."""
+    fleet.bring(store, 1, "one")
+
+    class Gone(FleetStore):
+        is_gone = False
+
+        async def write(self, document: FleetDocument) -> None:
+            has_begun = document.run is not None and document.run.before
+            self.is_gone |= bool(has_begun and document.run is not None and document.run.phase == phase)
+            if self.is_gone:
+                raise StoreUnavailableError("the object store is away")
+            await super().write(document)
+
+    outcome = fleet.bring(store, 2, "two", store=Gone(store, "pair", MODEL))
+    assert outcome.outcome == "taken_back"
+    assert fleet.served() == on_all(1)
+    assert fleet.bring(store, 2, "two").outcome == "committed"
+
+
+def test_two_releases_of_one_fleet_exclude_each_other(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """The second is refused while the first is under way, and so is an older process of the same run."""
+    fleet.bring(store, 1, "one")
+    refused: list[Exception] = []
+
+    def other() -> None:
+        with pytest.raises(ReleaseInProgressError) as caught:
+            fleet.bring(store, 3, "other")
+        refused.append(caught.value)
+
+    assert fleet.bring(store, 2, "two", permit=other).outcome == "committed"
+    assert "two" in str(refused[0])
+
+    def later() -> None:
+        assert fleet.bring(store, 1, "same").outcome == "committed"
+
+    with pytest.raises(ReleaseInProgressError):
+        fleet.bring(store, 1, "same", permit=later)
+    assert fleet.served() == on_all(1)
+
+
+def test_model_that_was_loaded_without_an_alias_is_adopted(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """The first release replaces a plain model by the alias; where it fails the plain model is served again."""
+    plain = pin_versions(fleet.config(1), [1])
+    for name in ALL:
+        fleet.ask(name, calls.load(MODEL, plain))
+    assert fleet.bring(store, 4, "one").outcome == "taken_back"
+    assert fleet.served() == on_all(1)
+    outcome = fleet.bring(store, 2, "two")
+    assert (outcome.outcome, outcome.from_version) == ("committed", 1)
+    assert fleet.served() == on_all(2)
+
+
+def test_fleet_of_another_model_is_refused(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """A fleet's name belongs to one model."""
+    kept = {"fleet": "pair", "model": "other"}
+    store.write("fleets/pair/fleet.json", json.dumps(kept).encode())
+    with pytest.raises(UserError, match="serves another model"):
+        asyncio.run(release_fleet(fleet.release(store, 1, "one")))

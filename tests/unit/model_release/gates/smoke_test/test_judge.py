@@ -1,0 +1,147 @@
+"""The smoke test's verdict: what refuses a version, what is only told, and what cannot be told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from include.model_release.errors import SmokeTestInconclusiveError, SmokeTestRefusedError
+from include.model_release.gates.smoke_test.judge import (
+    SmokeTestVerdict,
+    judge_smoke_test,
+    require_smoke_test,
+)
+from include.model_release.gates.smoke_test.report import SmokeTestReport
+from include.model_release.spec.smoke_test import SmokeTest
+from tests.support.smoke_reports import LOADED, growing, probe, report
+
+ABOVE = {"requests": 40, "answered": 39, "p50_ms": 0.7, "p90_ms": 0.9, "differ": 0}
+CRASHED = {
+    "status": "crashed",
+    "seconds": 0.2,
+    "reason": "the server was ended by SIGSEGV",
+    "log": ["Signal (11)"],
+}
+SLOW = {**LOADED, "first_request_ms": 900.0}
+
+
+def judged(limits: SmokeTest | None = None, **changes: Any) -> SmokeTestVerdict:
+    """The verdict about a sound model's report with these changes."""
+    return judge_smoke_test(SmokeTestReport.from_json(report(**changes)), limits or SmokeTest())
+
+
+def statuses(verdict: SmokeTestVerdict) -> dict[str, str]:
+    """Each check's status by its name."""
+    return {one.name: one.status for one in verdict.checks}
+
+
+def memory(**changes: Any) -> dict[str, Any]:
+    """The memory part of a sound report, changed."""
+    return {**report()["memory"], **changes}
+
+
+def robustness(*probes: dict[str, Any], left_out: int = 0) -> dict[str, Any]:
+    """A part with these boundary inputs."""
+    return {"probes": list(probes), "left_out": left_out, "reason": "the time was up", "seconds": 0.1}
+
+
+def instances(**changes: Any) -> dict[str, Any]:
+    """The instances' part of a sound report, changed."""
+    return {**report()["instances"], **changes}
+
+
+def test_a_sound_version_passes_every_check() -> None:
+    """Nothing is inconclusive, and the check without a limit is said to be off."""
+    verdict = judged()
+    assert verdict.status == "pass"
+    assert statuses(verdict).pop("gpu_memory") == "off"
+    assert {status for name, status in statuses(verdict).items() if name != "gpu_memory"} == {"pass"}
+    assert verdict.reasons == ()
+    require_smoke_test(verdict, SmokeTest(), "digits", 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "told"),
+    [
+        ({"loads": [LOADED, CRASHED]}, "loads", "load 2 of 3 crashed: the server was ended by SIGSEGV"),
+        ({"loads": [{**CRASHED, "status": "timed out"}]}, "loads", "load 1 of 3 timed out"),
+        ({"broken": {"told": "gRPC INTERNAL"}}, "answers", "got no answer: gRPC INTERNAL"),
+        ({"steady": ABOVE}, "answers", "1 of 1040 golden requests"),
+        ({"memory": memory(failed=3)}, "answers", "3 of 1040 golden requests"),
+        ({"memory": memory(ended="the server was ended by SIGKILL")}, "answers", "SIGKILL"),
+        ({"memory": growing(64.0)}, "memory_growth", "+64.00 MiB per 1000 requests"),
+        ({"instances": instances(differ=8, differences=["output y: off by 1"])}, "instances", "off by 1"),
+        (
+            {"robustness": robustness(probe("NaN", died="ended by SIGSEGV"))},
+            "robustness",
+            "NaN (grpc): ended",
+        ),
+        ({"robustness": robustness(probe("NaN", outcome="silent"))}, "robustness", "neither an answer"),
+        ({"robustness": robustness(probe("NaN", golden="off by 2"))}, "robustness", "answered otherwise"),
+    ],
+)
+def test_what_harms_the_server_refuses_the_version(changes: dict[str, Any], check: str, told: str) -> None:
+    """One bad check is enough, and it is the reason."""
+    verdict = judged(**changes)
+    assert verdict.status == "fail"
+    assert statuses(verdict)[check] == "fail"
+    assert told in "; ".join(verdict.reasons)
+    with pytest.raises(SmokeTestRefusedError, match=r"smoke_test\.html"):
+        require_smoke_test(verdict, SmokeTest(), "digits", 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "check"),
+    [
+        ({"not_asked": "the model answers in streams", "memory": None, "steady": None}, "answers"),
+        ({"loads": [LOADED]}, "loads"),
+        ({"memory": memory(requests=60, samples=[[0, 60.0], [60, 61.0]])}, "memory_growth"),
+        ({"instances": instances(expected={"digits": 3})}, "instances"),
+        ({"steady": {**ABOVE, "answered": 40, "differ": 4}, "instances": instances(differ=3)}, "instances"),
+        ({"robustness": robustness(probe("NaN"), left_out=7)}, "robustness"),
+        ({"robustness": None}, "robustness"),
+    ],
+)
+def test_what_was_not_asked_is_no_pass(changes: dict[str, Any], check: str) -> None:
+    """The verdict is inconclusive; whether that refuses the version is the release file's policy."""
+    verdict = judged(**changes)
+    assert verdict.status == "inconclusive"
+    assert statuses(verdict)[check] == "inconclusive"
+    require_smoke_test(verdict, SmokeTest(), "digits", 2)
+    with pytest.raises(SmokeTestInconclusiveError):
+        require_smoke_test(verdict, SmokeTest(on_inconclusive="refuse"), "digits", 2)
+
+
+@pytest.mark.parametrize(("policy", "status"), [("fail", "fail"), ("warn", "warn"), ("off", "pass")])
+def test_a_policy_says_what_a_bad_check_does(policy: Any, status: str) -> None:
+    """`warn` is a pass that says so; `off` is no part of the verdict."""
+    assert judged(SmokeTest(memory_growth=policy), memory=growing(64.0)).status == status
+    assert judged(SmokeTest(first_request=policy), loads=[SLOW] * 3).status == status
+
+
+def test_a_first_answer_below_the_floor_is_fast_enough() -> None:
+    """90 ms after 0.7 ms is no warning, 900 ms is one."""
+    assert judged(loads=[{**LOADED, "first_request_ms": 90.0}] * 3).status == "pass"
+    assert statuses(judged(loads=[SLOW, LOADED, LOADED]))["first_request"] == "warn"
+
+
+def test_a_share_of_the_gpu_is_held_to_its_limit() -> None:
+    """Asked where a limit is given; a pod without a GPU cannot tell."""
+    limits = SmokeTest(gpu_memory_mib_max=100)
+    used = {"before_bytes": 50 * 2**20, "after_bytes": 250 * 2**20}
+    assert statuses(judged(limits, gpu=used))["gpu_memory"] == "fail"
+    assert statuses(judged(SmokeTest(gpu_memory_mib_max=200), gpu=used))["gpu_memory"] == "pass"
+    assert statuses(judged(limits))["gpu_memory"] == "inconclusive"
+
+
+def test_growth_is_told_apart_from_what_fills_with_the_first_requests() -> None:
+    """A cache that fills, and one outlier, are no growth; a slope that noise may explain is not decided."""
+    filling = [[number * 40, 66.0 + (30.0 if number >= 5 else 6.0 * number)] for number in range(26)]
+    filling[20][1] += 40
+    verdict = judged(memory=memory(samples=filling))
+    assert verdict.status == "pass"
+    assert verdict.growth is not None
+    assert verdict.growth.mib == pytest.approx(0.0)
+    noisy = [[number * 40, 66.0 + 3 * (number * 7 % 11) + 0.3 * number] for number in range(26)]
+    assert statuses(judged(memory=memory(samples=noisy)))["memory_growth"] == "inconclusive"

@@ -1,0 +1,114 @@
+"""What follows from further expectations and from slices, by the policy of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from include.model_release.errors import ValidationInconclusiveError, ValidationRefusedError
+from include.model_release.gates.validation.gate import require_validation, score, validation_report
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.quality.slices import slice_figures
+from include.model_release.gates.validation.quality.suites import SuiteResult
+from include.model_release.gates.validation.scores import MEAN
+from include.model_release.reports.validation.page import render_report_html
+from include.model_release.spec.validation import ClassificationValidation
+
+LABELS = np.arange(400) % 2
+SITE = np.where(np.arange(400) < 100, "north", "south")
+
+
+def report(
+    wrong: int = 0, suites: tuple[SuiteResult, ...] = (), rows: int = 400, **asked: Any
+) -> dict[str, Any]:
+    """Return the report of a classifier that answers the first rows wrongly."""
+    validation = ClassificationValidation(accuracy_min=0.5, **asked)
+    predicted = LABELS[:rows].copy()
+    predicted[:wrong] = 1 - predicted[:wrong]
+    golden = GoldenSet({}, LABELS[:rows], slices={"site": SITE[:rows]})
+    numbers = score(golden, predicted, None, validation)
+    results = [{**one, "success": True, "observed": 1.0} for one in numbers.suite()]
+    return validation_report(
+        model="m",
+        version=2,
+        stable_version=None,
+        created_at="2026-11-22T00:00:00+00:00",
+        numbers=numbers,
+        results=results,
+        suites=suites,
+        slices=slice_figures(golden.slices, numbers),
+    )
+
+
+def suite(policy: str, success: bool, about: Any = "golden", **more: Any) -> SuiteResult:
+    """Return a suite of one expectation as it went."""
+    result = {
+        "type": "expect_column_max_to_be_between",
+        "kwargs": {"column": "duplicate", "max_value": 0},
+        "meaning": "no row twice",
+        "policy": policy,
+        "success": success,
+        "observed": 1.0,
+        "unexpected": "",
+        **more,
+    }
+    return SuiteResult(about, 400, [result], "great_expectations/golden.json")
+
+
+@pytest.mark.parametrize(
+    ("policy", "success", "outcome"),
+    [("fail", True, "pass"), ("fail", False, "fail"), ("warn", False, "warn"), ("warn", True, "pass")],
+)
+def test_the_policy_says_what_follows(policy: str, success: bool, outcome: str) -> None:
+    """An expectation that is not met fails the version or warns; the page tells it, and where the document lies."""
+    found = report(suites=(suite(policy, success),))
+    assert found["outcome"] == outcome
+    told = ["golden set: no row twice (found 1)"]
+    assert found["reasons"] == (told if outcome == "fail" else [])
+    assert found["warnings"] == (told if outcome == "warn" else [])
+    page = render_report_html(found)
+    assert "great_expectations/golden.json" in page
+    assert {"pass": "✓ pass", "warn": "! warn", "fail": "✗ fail"}[outcome] in page.split("</h1>")[0]
+
+
+def test_a_mean_of_the_answers_is_held_against_its_interval() -> None:
+    """Rows of the answers are a sample: a mean near its limit is not decided, and only `refuse` insists."""
+    values = [0.0, 1.0] * 10
+    result = {
+        "type": MEAN,
+        "kwargs": {"column": "margin", "min_value": 0.6},
+        "meaning": "the margin is wide",
+        "policy": "fail",
+        "success": False,
+        "observed": 0.5,
+    }
+    answers = SuiteResult("answers", 20, [result], "x.json", {"margin": values})
+    assert report(suites=(answers,))["outcome"] == "fail"
+    unsure = report(suites=(answers,), on_inconclusive="refuse")
+    assert unsure["outcome"] == "inconclusive"
+    with pytest.raises(ValidationInconclusiveError, match="answers: the margin is wide"):
+        require_validation(unsure)
+
+
+def test_a_slice_that_is_surely_lost_fails_the_version() -> None:
+    """90 % on the whole, and 60 % in one part: without a limit that is told, with one it fails."""
+    told = report(wrong=40)
+    assert told["outcome"] == "pass"
+    worst = told["slices"][0]
+    assert (worst["slice"], worst["part"], worst["rows"], worst["value"]) == ("site", "north", 100, 0.6)
+    lost = report(wrong=40, slice_accuracy_min=0.8)
+    assert lost["outcome"] == "fail"
+    assert lost["reasons"] == [
+        "accuracy where `site` is north: 60.0% of 100 rows (50.2% to 69.1%), at least 80.0%"
+    ]
+    with pytest.raises(ValidationRefusedError, match="`site` is north"):
+        require_validation(lost)
+    assert "Accuracy and agreement by slice" in render_report_html(lost)
+
+
+def test_a_slice_that_few_rows_do_not_decide_warns() -> None:
+    """A limit inside the interval of a part is not decided; `refuse` asks to be sure of each part."""
+    assert report(wrong=15, slice_accuracy_min=0.8)["outcome"] == "warn"
+    assert report(wrong=15, slice_accuracy_min=0.8, on_inconclusive="refuse")["outcome"] == "inconclusive"
