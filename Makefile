@@ -107,7 +107,7 @@ ci: ## What CI runs: lint, every test, and the fuzzer with 30,000 inputs
 
 nightly: setup ## What takes hours: an hour of the fuzzer, each property ten times as often, the judge, chaos, figures
 	@failed=; \
-	SLIPWAY_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/unit tests/contract -m hypothesis -n auto --dist loadgroup \
+	SLIPWAY_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/unit tests/contract -m hypothesis -n auto --dist loadfile \
 		--timeout 3600 || failed+=' properties'; \
 	$(MAKE) fuzz ARGS="--seconds 3600 --seed $$(date -u +%Y%m%d)" || failed+=' fuzz'; \
 	$(MAKE) bench-judge ARGS= || failed+=' bench-judge'; \

@@ -1,4 +1,4 @@
-"""What holds for every contract test: which of them measure time, and in which order they are begun."""
+"""What holds for every contract test: which measure time, which share servers, and in which order they are begun."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ import botocore.session
 import botocore.utils
 import pytest
 from airflow.providers.amazon.aws.hooks.base_aws import AwsGenericHook
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+from tests.support.web.fixtures import client_of, house, site
+
+__all__ = ["client_of", "house", "site"]
 
 # A client of boto's reads its service's description, 100 ms of computing for S3, and a test makes several clients. The
 # descriptions are files of the installed package: read once, they serve all sessions of a process.
@@ -40,13 +46,26 @@ MEASURING = tuple(
         "sandbox/test_lifecycle.py",
     )
 )
-# Files that take longest, the longest first: workers that share the files then end at about the same time. The rest
-# follows as it was found.
+# Folders whose tests share servers that take long to start, Airflow's API server above all: one worker runs all of a
+# group. Any other file is a group of its own.
+SHARING = {
+    _HERE / name: group
+    for group, names in {
+        "airflow-site": ("monitoring", "plugins/cli", "plugins/web"),
+        "mlflow": ("plugins/registry_bridge",),
+    }.items()
+    for name in names
+}
+# Files and folders that take longest, the longest first: workers that share them then end at about the same time. The
+# rest follows as it was found.
 LONGEST = tuple(
     _HERE / name
     for name in (
         "benchmarks/chaos/test_chaos.py",
         "sandbox/test_lifecycle.py",
+        "monitoring",
+        "plugins/cli",
+        "plugins/web",
         "plugins/hooks/test_transfer.py",
         "plugins/operators/operations/test_gc.py",
         "plugins/operators/test_converted_models_served.py",
@@ -73,19 +92,50 @@ LONGEST = tuple(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the mark, and fail where a path of the list above leads nowhere any more."""
+    """Name the mark, and fail where a path of the lists above leads nowhere any more."""
     config.addinivalue_line(
         "markers", "measures: measures time or judges live traffic; few others run beside it"
     )
-    gone = [path for path in (*MEASURING, *LONGEST) if not path.exists()]
+    gone = [path for path in (*MEASURING, *SHARING, *LONGEST) if not path.exists()]
     if gone:
         raise pytest.UsageError(f"{__file__} names what is not there: {', '.join(map(str, gone))}")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a file unread of which the mark asked for wants no test: reading all takes each worker ten seconds."""
+    if collection_path.suffix != ".py" or config.option.markexpr not in ("measures", "not measures"):
+        return None
+    return True if _measures(collection_path) != (config.option.markexpr == "measures") else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what measures, and put what takes longest first."""
     for item in items:
-        if any(item.path == path or path in item.path.parents for path in MEASURING):
+        if _measures(item.path):
             item.add_marker(pytest.mark.measures)
-    rank = {path: number for number, path in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+    items.sort(key=lambda item: _rank(item.path))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """With `--dist loadfile` a worker takes a whole file, or all files of a group."""
+    return _Groups(config, log) if config.option.dist == "loadfile" else None
+
+
+class _Groups(LoadFileScheduling):
+    """Gives each group of files to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        path = self.config.rootpath / file
+        return next((SHARING[one] for one in path.parents if one in SHARING), file)
+
+
+def _measures(path: Path) -> bool:
+    return any(path == one or one in path.parents for one in MEASURING)
+
+
+def _rank(path: Path) -> int:
+    """Return which place a file has in the list of those that take longest; one that it does not name comes last."""
+    return next(
+        (number for number, one in enumerate(LONGEST) if path == one or one in path.parents), len(LONGEST)
+    )

@@ -20,6 +20,7 @@ from rich.console import Console
 from include.sandbox import lifecycle
 from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
+from include.sandbox.services import airflow
 from tests.support.e2e.drift_story import DriftStory
 from tests.support.e2e.operations_stories import FourEyesStory, FrozenStory
 from tests.support.e2e.outage_stories import OutageStory
@@ -64,6 +65,8 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[RunningSandbox]:
         environment.setenv("SLIPWAY_GC_CRON", NEVER)
         environment.setenv("SLIPWAY_REVALIDATION_CRON", NEVER)
         environment.delenv(ROOT_VARIABLE, raising=False)
+        # Nothing that a DAG file reads changes here.
+        environment.setattr(airflow, "DAG_FILES_READ_AGAIN_S", 3600)
         quiet = Steps(Console(quiet=True))
         try:
             running = RunningSandbox(lifecycle.up(root, quiet))

@@ -65,6 +65,9 @@ NEEDED_OPTIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+# A DAG file that has changed is read at once, one that has not after this time: what it reads may have changed.
+DAG_FILES_READ_AGAIN_S = 60
+
 LOCAL_SETTINGS = Path(__file__).with_name("airflow_local_settings.py")
 
 
@@ -158,7 +161,7 @@ def configuration(settings: SandboxSettings, dags_folder: Path) -> dict[str, dic
         "triggerer": {"capacity": "100"},
         "dag_processor": {
             "refresh_interval": "10",
-            "min_file_process_interval": "60",
+            "min_file_process_interval": str(DAG_FILES_READ_AGAIN_S),
             "parsing_processes": "1",
             "print_stats_interval": "300",
         },

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from tests.support.monitoring.prometheus import prometheus_program, promtool, start_prometheus
-from tests.support.web.fixtures import house
 
-__all__ = ["house", "prometheus_program", "promtool", "start_prometheus"]
+__all__ = ["prometheus_program", "promtool", "start_prometheus"]

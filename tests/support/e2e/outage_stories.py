@@ -61,25 +61,21 @@ class OutageStory:
 
 
 def outage_story(sandbox: RunningSandbox) -> OutageStory:
-    """Two models; their releases wait for a person until nobody else needs Airflow."""
-    with (
-        sandbox.traffic(SURVIVING, RATE_RPS) as of_survivor,
-        sandbox.traffic(ORPHANED, RATE_RPS) as of_orphan,
-    ):
-        first = [(model, _started(sandbox, model, 1)) for model in (SURVIVING, ORPHANED)]
-        for (model, run_id), clients in zip(first, (of_survivor, of_orphan), strict=True):
-            sandbox.ended(model, 1, run_id)
-            sandbox.await_answers(clients)
-        surviving_id = _started(sandbox, SURVIVING, 2, wait_for_approval=True)
-        orphaned_id = _started(sandbox, ORPHANED, 3, wait_for_approval=True)
-        for run_id in (surviving_id, orphaned_id):
-            sandbox.await_question(run_id)
-        sandbox.wait(lambda: sandbox.alone.is_set() or None, "the other stories end", _OTHERS_LIMIT_S)
-        airflow = AirflowProcesses(sandbox.settings)
-        return OutageStory(
-            _survives(sandbox, airflow, surviving_id, of_survivor),
-            _is_orphaned(sandbox, airflow, orphaned_id, of_orphan),
-        )
+    """Two models; their releases wait for a person until nobody else needs Airflow, and have no clients before."""
+    for model, run_id in [(model, _started(sandbox, model, 1)) for model in (SURVIVING, ORPHANED)]:
+        sandbox.ended(model, 1, run_id)
+    surviving_id = _started(sandbox, SURVIVING, 2, wait_for_approval=True)
+    orphaned_id = _started(sandbox, ORPHANED, 3, wait_for_approval=True)
+    for run_id in (surviving_id, orphaned_id):
+        sandbox.await_question(run_id)
+    sandbox.wait(lambda: sandbox.alone.is_set() or None, "the other stories end", _OTHERS_LIMIT_S)
+    airflow = AirflowProcesses(sandbox.settings)
+    with sandbox.traffic(SURVIVING, RATE_RPS) as clients:
+        sandbox.await_answers(clients)
+        surviving = _survives(sandbox, airflow, surviving_id, clients)
+    with sandbox.traffic(ORPHANED, RATE_RPS) as clients:
+        sandbox.await_answers(clients)
+        return OutageStory(surviving, _is_orphaned(sandbox, airflow, orphaned_id, clients))
 
 
 def _started(sandbox: RunningSandbox, model: str, version: int, **form: Any) -> str:

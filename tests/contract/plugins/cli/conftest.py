@@ -7,10 +7,7 @@ import pytest
 
 from tests.support.cluster.emulator import wait_until
 from tests.support.web.airflow_site import AirflowSite
-from tests.support.web.fixtures import house
 from tests.support.web.workflows import write_workflows
-
-__all__ = ["house"]
 
 
 @pytest.fixture(scope="session")
