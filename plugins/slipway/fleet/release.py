@@ -195,8 +195,8 @@ class _Carrier:
 
     async def _commit(self, servers: tuple[str, ...]) -> None:
         began = time.monotonic()
-        good = await self._servers.act("commit", servers, self._note.before, None)
-        self._commit_s = (self._commit_s[0] if self._commit_s else began, time.monotonic())
+        good, answered = await self._servers.commit(servers)
+        self._commit_s = (self._commit_s[0] if self._commit_s else began, answered)
         if not good:
             await asyncio.sleep(_WAIT_S)
 

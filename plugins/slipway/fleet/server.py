@@ -32,6 +32,7 @@ from include.model_release.fleet.policy import FleetPolicy
 from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.ensemble import bundle_config_sha256, called_models, departures
+from slipway.fleet.each import outcomes_of
 from slipway.fleet.members import Member
 from slipway.hooks.triton_client import calls
 from slipway.hooks.triton_client.caller import TritonCaller
@@ -203,8 +204,15 @@ class FleetServer:
         return Facts(sha256, target.manifest_sha256, await self._watched(asked))
 
     async def commit(self, wanted: LoadedVersion) -> None:
-        """Give users the version: what counts is what the server shows afterwards, not its answer to the load."""
-        await self._point(self._model, wanted)
+        """Give users the version. `require_committed` says whether they have it, whatever came of this."""
+        await self._load_alias(self._model, wanted)
+
+    async def require_committed(self, wanted: LoadedVersion, error: SlipwayError | None) -> None:
+        """Raise unless the server shows that users have the version.
+
+        :param error: what it answered to the load.
+        """
+        await self._require_alias(self._model, wanted, error)
 
     async def restore(self, before: Before) -> None:
         """Give users again what they had; without its object store a server can still do that for an alias."""
@@ -255,18 +263,24 @@ class FleetServer:
 
     async def _point(self, name: str, wanted: LoadedVersion) -> None:
         """Have an alias lead to a version."""
-        target = AliasTarget(wanted.name, wanted.version, wanted.manifest_sha256)
+        [(_, error)] = await outcomes_of([self._load_alias(name, wanted)])
+        await self._require_alias(name, wanted, error)
+
+    async def _load_alias(self, name: str, wanted: LoadedVersion) -> None:
         load = calls.load(name, wanted.alias(name), alias_files(wanted.version))
-        refused: SlipwayError | None = None
-        try:
-            # Watched, not cut short: one whose object store is slow to be looked at would do it later, out of turn.
-            await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
-        except SlipwayError as error:
-            # A server whose object store is away answers with an error and has changed the alias all the same.
-            refused = error
+        # Watched, not cut short: one whose object store is slow to be looked at would do it later, out of turn.
+        await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
+
+    async def _require_alias(self, name: str, wanted: LoadedVersion, error: SlipwayError | None) -> None:
+        """Raise unless an alias leads to a version.
+
+        What counts is what the server shows, not its answer: one whose object store is away answers with an error, and
+        has changed the alias all the same.
+        """
+        target = AliasTarget(wanted.name, wanted.version, wanted.manifest_sha256)
         if await self.leads_to(name) == target and await self._ask(calls.model_ready(name, wanted.version)):
             return
-        raise refused or ServerUnavailableError(
+        raise error or ServerUnavailableError(
             f"{self.name} does not show the alias {name!r} as it was loaded",
             expected=f"one that leads to {wanted.name!r}",
             found="another one, or none",
