@@ -205,7 +205,8 @@ class FleetServer:
 
     async def commit(self, wanted: LoadedVersion) -> None:
         """Give users the version. `require_committed` says whether they have it, whatever came of this."""
-        await self._load_alias(self._model, wanted)
+        # Whoever hangs now is not waited for: others may have to be led back.
+        await self._load_alias(self._model, wanted, patience_s=0.0)
 
     async def require_committed(self, wanted: LoadedVersion, error: SlipwayError | None) -> None:
         """Raise unless the server shows that users have the version.
@@ -263,13 +264,13 @@ class FleetServer:
 
     async def _point(self, name: str, wanted: LoadedVersion) -> None:
         """Have an alias lead to a version."""
-        [(_, error)] = await outcomes_of([self._load_alias(name, wanted)])
+        [(_, error)] = await outcomes_of([self._load_alias(name, wanted, self._policy.unreachable_s)])
         await self._require_alias(name, wanted, error)
 
-    async def _load_alias(self, name: str, wanted: LoadedVersion) -> None:
+    async def _load_alias(self, name: str, wanted: LoadedVersion, patience_s: float) -> None:
         load = calls.load(name, wanted.alias(name), alias_files(wanted.version))
         # Watched, not cut short: one whose object store is slow to be looked at would do it later, out of turn.
-        await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
+        await self._watched(self._caller.ask_async(load, self._policy.load_limit_s), patience_s)
 
     async def _require_alias(self, name: str, wanted: LoadedVersion, error: SlipwayError | None) -> None:
         """Raise unless an alias leads to a version.
@@ -312,17 +313,20 @@ class FleetServer:
     async def _ask(self, call: Call[T]) -> T:
         return await self._caller.ask_async(call, self._policy.call_limit_s)
 
-    async def _watched(self, work: Awaitable[T]) -> T:
-        """Wait for what takes long, while the server answers questions beside it."""
+    async def _watched(self, work: Awaitable[T], patience_s: float | None = None) -> T:
+        """Wait for what takes long, while the server answers questions beside it.
+
+        :param patience_s: for how long it may give no answer; None: as the policy says.
+        """
+        patience_s = self._policy.unreachable_s if patience_s is None else patience_s
         task, since = asyncio.ensure_future(work), time.monotonic()
         try:
             while True:
                 done, _ = await asyncio.wait({task}, timeout=_LOOK_INTERVAL_S)
                 if done:
                     return task.result()
-                await self.answers()
-                away_s, took_s = self.away_s or 0.0, time.monotonic() - since
-                if away_s >= self._policy.unreachable_s:
+                took_s = time.monotonic() - since
+                if not await self.answers() and (away_s := self.away_s or 0.0) >= patience_s:
                     raise ServerUnavailableError(f"{self.name} has not answered for {away_s:.0f} s")
                 if took_s >= self._policy.load_limit_s:
                     raise ServerUnavailableError(f"{self.name} has not ended within {took_s:.0f} s")
