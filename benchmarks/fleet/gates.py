@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import aiohttp
 from aiohttp import web
@@ -119,7 +120,8 @@ class StoreGate:
         response = web.StreamResponse(status=answer.status, headers=kept)
         if "Content-Length" in answer.headers:
             response.content_length = int(answer.headers["Content-Length"])
-        await response.prepare(request)
+        with suppress(aiohttp.ClientConnectionResetError):  # whoever asked is gone
+            await response.prepare(request)
         return response
 
     @staticmethod
