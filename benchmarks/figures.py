@@ -36,8 +36,8 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "weight_change_failed_requests": weight_changes.measure,
     "dashboard_p95_ms": measure_dashboard,
     "gate_mutation_score": measure_gates,
-    "tuning_p95_reduction_percent": measure_tuning,
     "metrics_p95_ms": measure_metrics,
+    "tuning_p95_reduction_percent": measure_tuning,
     "demo_s": demo.measure,
     "setup_s": setup.measure,
 }
