@@ -190,6 +190,7 @@ def model_release() -> None:
         smoke_test = RunSmokeTestOperator(
             task_id="smoke_test",
             deferrable=True,
+            poll_interval=1,
             # What the release file may ask for, and an hour for queues and the last word.
             execution_timeout=timedelta(seconds=LONGEST_SMOKE_TEST_S + LONGEST_STARTUP_S, hours=1),
             doc_md="A pod loads the version on a Triton of its own first: what crashes there crashes nobody else. "
