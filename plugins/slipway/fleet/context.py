@@ -25,6 +25,7 @@ from slipway.fleet.service_members import ServicePods
 from slipway.fleet.store import FleetStore
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
+from slipway.hooks.triton_client.caller import run
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_context import make_store
@@ -111,6 +112,8 @@ class FleetContext:
         refusal = fleet_refusal(state, manifest_sha256=digest)
         if refusal is not None:
             raise refusal
+        if run(self.fleet_store().read()).version == version:
+            return  # the fleet has it already: a server that joins gives it no more users
         overrides = () if state is None else state.overrides
         hold = HoldReader(self.store, model, self.spec.rollout.release_windows).hold(overrides, triggered_by)
         if hold is not None:
