@@ -18,13 +18,14 @@ from include.model_release.raise_permission import fleet_refusal
 from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.triton_config.ensemble import Configs
-from slipway.fleet.members import Members, StaticMembers
+from slipway.fleet.members import Members, StaticMembers, with_control_over_grpc
 from slipway.fleet.placing import place
 from slipway.fleet.release import FleetRelease
 from slipway.fleet.service_members import ServicePods
 from slipway.fleet.store import FleetStore
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
+from slipway.hooks.triton_client.caller import run
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
 from slipway.release_context import make_store
@@ -40,7 +41,8 @@ def fleets_dir() -> Path:
 def members_of(file: FleetFile) -> Members:
     """Return where the fleet's servers are known."""
     if file.service is None:
-        return StaticMembers({conn_id: TritonHook(conn_id).settings for conn_id in file.connections})
+        servers = {conn_id: TritonHook(conn_id).settings for conn_id in file.connections}
+        return StaticMembers({name: with_control_over_grpc(one) for name, one in servers.items()})
     return ServicePods(file.service)
 
 
@@ -110,6 +112,8 @@ class FleetContext:
         refusal = fleet_refusal(state, manifest_sha256=digest)
         if refusal is not None:
             raise refusal
+        if run(self.fleet_store().read()).version == version:
+            return  # the fleet has it already: a server that joins gives it no more users
         overrides = () if state is None else state.overrides
         hold = HoldReader(self.store, model, self.spec.rollout.release_windows).hold(overrides, triggered_by)
         if hold is not None:
