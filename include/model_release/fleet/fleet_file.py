@@ -92,9 +92,9 @@ def load_fleet_file(folder: Path, fleet: str) -> FleetFile:
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(
             f"the fleet {fleet!r} has no file that can be read",
-            expected=f"{path.name}; there is {', '.join(list_fleets(folder)) or 'none'}",
+            expected=path.name,
             found=getattr(error, "strerror", None) or str(error),
-            remedy=f"write {path.name}, or correct the name",
+            remedy=f"name one of {', '.join(list_fleets(folder)) or 'none that there is yet'}, or write {path.name}",
         ) from error
     parsed = parse_yaml_mapping(text, path.name)
     try:

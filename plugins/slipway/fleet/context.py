@@ -18,7 +18,7 @@ from include.model_release.raise_permission import fleet_refusal
 from include.model_release.record.state import ReleaseState
 from include.model_release.spec.release_file import ReleaseSpec, load_model_spec
 from include.model_release.triton_config.ensemble import Configs
-from slipway.fleet.members import Members, StaticMembers
+from slipway.fleet.members import Members, StaticMembers, with_control_over_grpc
 from slipway.fleet.placing import place
 from slipway.fleet.release import FleetRelease
 from slipway.fleet.service_members import ServicePods
@@ -40,7 +40,8 @@ def fleets_dir() -> Path:
 def members_of(file: FleetFile) -> Members:
     """Return where the fleet's servers are known."""
     if file.service is None:
-        return StaticMembers({conn_id: TritonHook(conn_id).settings for conn_id in file.connections})
+        servers = {conn_id: TritonHook(conn_id).settings for conn_id in file.connections}
+        return StaticMembers({name: with_control_over_grpc(one) for name, one in servers.items()})
     return ServicePods(file.service)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from slipway.hooks.triton_client.settings import (
@@ -69,14 +69,22 @@ class StaticMembers:
         self._servers.pop(name, None)
 
 
+def with_control_over_grpc(settings: TritonSettings) -> TritonSettings:
+    """Return the settings so that loads go over gRPC, unless the connection is for HTTP alone.
+
+    A load over HTTP keeps one of the server's few HTTP threads busy, and with it all users whose connections it has.
+    """
+    return replace(settings, control="grpc") if settings.inference == "grpc" else settings
+
+
 def server_at(name: str, host: str, http_port: int, *, grpc_port: int | None = None) -> TritonSettings:
     """Return how a server without TLS and token is reached, by its address.
 
-    :param grpc_port: for inference; None: that goes over HTTP too.
+    :param grpc_port: None: everything goes over HTTP.
     """
     return TritonSettings(
         conn_id=name,
-        control="http",
+        control="http" if grpc_port is None else "grpc",
         inference="http" if grpc_port is None else "grpc",
         http_address=f"{host}:{http_port}",
         grpc_address=f"{host}:{grpc_port or http_port}",

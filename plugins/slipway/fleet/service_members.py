@@ -10,7 +10,7 @@ from include.kubernetes_objects import ObjectKind
 from include.model_release.errors import UserError
 from include.model_release.fleet.fleet_file import ServiceMembers
 from slipway.blocking_calls import BlockingCalls
-from slipway.fleet.members import Member
+from slipway.fleet.members import Member, with_control_over_grpc
 from slipway.hooks.kubernetes_object import ClusterObjectHook
 from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client.settings import TritonSettings
@@ -83,7 +83,7 @@ class ServicePods:
 
     def _settings(self) -> TritonSettings:
         if self._base is None:
-            self._base = TritonHook(self._service.triton_conn_id).settings
+            self._base = with_control_over_grpc(TritonHook(self._service.triton_conn_id).settings)
         return self._base
 
     def _at(self, base: TritonSettings, name: str, address: str) -> TritonSettings:

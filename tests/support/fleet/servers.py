@@ -63,7 +63,9 @@ class TritonFleet:
     def __init__(self, servers: Mapping[str, TritonServer]) -> None:
         self.servers = dict(servers)
         self.settings: dict[str, TritonSettings] = {
-            name: server_at(name, LOOPBACK, one.ports.http) for name, one in servers.items()
+            # The first one over HTTP alone, the others with control over gRPC.
+            name: server_at(name, LOOPBACK, one.ports.http, grpc_port=None if number == 0 else one.ports.grpc)
+            for number, (name, one) in enumerate(servers.items())
         }
         self.members = StaticMembers(self.settings)
 

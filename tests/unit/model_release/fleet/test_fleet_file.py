@@ -63,7 +63,7 @@ def test_wrong_file_is_explained(tmp_path: Path, text: str, said: str) -> None:
 
 def test_fleet_without_a_file(tmp_path: Path) -> None:
     """The error names the fleets that there are."""
-    with pytest.raises(SpecError, match="there is edge"):
+    with pytest.raises(SpecError, match="name one of edge"):
         load_fleet_file(written(tmp_path, LEAST), "eddge")
 
 

@@ -87,6 +87,7 @@ def test_each_pod_is_asked_at_its_own_address(pods: ServicePods) -> None:
     members = {one.name: one for one in asyncio.run(pods.current())}
     first, last = members["pod-a"].settings, members["fd00::4"].settings
     assert (first.http_address, first.grpc_address) == ("10.0.0.1:9000", "10.0.0.1:9001")
+    assert (first.control, first.inference) == ("grpc", "grpc")
     assert first.metrics_address == "10.0.0.1:8002"
     assert first.headers == {"Authorization": "Bearer secret"}
     assert last.http_address == "[fd00::4]:9000"
