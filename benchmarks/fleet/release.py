@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +84,9 @@ def release(job: Job, steps: Path) -> dict[str, Any]:
 
 
 def _members(job: Job) -> StaticMembers:
-    # A load over HTTP keeps one of the server's few HTTP threads busy, and with it all users whose connections it has.
     return StaticMembers(
         {
-            name: replace(server_at(name, LOOPBACK, http, grpc_port=grpc_port), control="grpc")
+            name: server_at(name, LOOPBACK, http, grpc_port=grpc_port)
             for name, (http, grpc_port) in job.ports.items()
         }
     )

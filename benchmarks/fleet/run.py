@@ -122,7 +122,7 @@ class FleetRun:
         outcome = controller.outcome
         if outcome is None:
             was_killed = self.plan.kind == "controller_killed" and not seen.outcomes
-            seen.outcomes.append("killed" if was_killed else "crashed" if finished else "hung")
+            seen.outcomes.append("killed" if was_killed else "raised" if finished else "hung")
             seen.reasons = [*seen.reasons, "" if was_killed else controller.log_end()]
         else:
             seen.outcomes.append(outcome["outcome"])
