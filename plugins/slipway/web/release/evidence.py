@@ -10,7 +10,7 @@ from include.model_release.read_model.release_view import ReleaseView
 _PAGES = {
     "canary.html": "The canary, window by window",
     "validation.html": "Validation on the golden set",
-    "benchmark/verdict.json": "Benchmark",
+    "benchmark.html": "Benchmark",
     "mirror.html": "Comparison of mirrored requests",
     "variants.json": "Choice of the variant",
     "convert.json": "Conversion",
