@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,7 +12,8 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.gates.benchmark.result import BenchmarkResult
-from include.model_release.gates.benchmark.verdict import judge_benchmark, require_benchmark
+from include.model_release.gates.benchmark.verdict import BenchmarkVerdict, judge_benchmark, require_benchmark
+from include.model_release.reports.benchmark.page import BenchmarkedVersion, render_benchmark_html
 from include.model_release.spec.release_file import Benchmark
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.hooks.triton import TritonHook
@@ -42,7 +43,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
     """
 
     template_fields: Sequence[str] = ("staging", *ReleasePodOperator.template_fields)
-    evidence_file = "benchmark/verdict.json"
+    evidence_file = "benchmark.html"
     operator_extra_links = EVIDENCE_LINKS
 
     def __init__(
@@ -107,6 +108,7 @@ class BenchmarkModelOperator(ReleasePodOperator):
         verdict = judge_benchmark(measured, benchmark, not_compared=self._staging.not_compared)
         told = {**verdict.to_dict(), "attempt": part.attempt}
         self.store.write_json(f"{self._prefix(release_run)}verdict.json", told)
+        self._write_page(release_run, measured, verdict)
         if verdict.not_compared:
             self.log.warning("not compared with the stable version: %s", verdict.not_compared)
         for comparison in verdict.comparisons:
@@ -121,6 +123,15 @@ class BenchmarkModelOperator(ReleasePodOperator):
         for warning in verdict.warnings:
             self.log.warning("%s", warning)
         require_benchmark(verdict, release_run.model, release_run.version, measured=part.attempt)
+
+    def _write_page(
+        self, release_run: ReleaseRun, measured: BenchmarkResult, verdict: BenchmarkVerdict
+    ) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        subject = BenchmarkedVersion(release_run.model, release_run.version, release_run.release_id, now)
+        page = render_benchmark_html(subject, release_run.spec.benchmark, measured, verdict).encode()
+        key = f"{release_run.evidence_prefix}{self.evidence_file}"
+        self.store.write(key, page, content_type="text/html; charset=utf-8")
 
     def _measure_again(self, pod: int, pause_s: int) -> NoReturn:
         """Come back with the pod of this number when a pause in the triggerer is over."""

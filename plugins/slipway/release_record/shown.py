@@ -17,7 +17,7 @@ from slipway.release_record.record_reader import RecordReader
 log = logging.getLogger(__name__)
 
 # Of a release's evidence what a person reads, in the order of the stages.
-_PAGES = ("smoke_test.html", "validation.html", "benchmark/verdict.json", "mirror.html", "canary.html")
+_PAGES = ("smoke_test.html", "validation.html", "benchmark.html", "mirror.html", "canary.html")
 # The newest release of a version, and the one before: a rollback by hand counts as one.
 _RELEASES = 2
 _MODELS = SHOWN_LIMIT - 1

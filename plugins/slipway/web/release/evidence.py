@@ -11,7 +11,7 @@ _PAGES = {
     "canary.html": "The canary, window by window",
     "smoke_test.html": "Smoke test on a server of its own",
     "validation.html": "Validation on the golden set",
-    "benchmark/verdict.json": "Benchmark",
+    "benchmark.html": "Benchmark",
     "mirror.html": "Comparison of mirrored requests",
     "variants.json": "Choice of the variant",
     "convert.json": "Conversion",
