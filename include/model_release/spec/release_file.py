@@ -233,7 +233,7 @@ def parse_release_spec(
     from include.model_release.yaml_source import parse_yaml_mapping
 
     parsed = with_new_names(parse_yaml_mapping(text, source))
-    if "files" in parsed.data:
+    if parsed.data.get("files"):
         raise SpecError(
             f"{source}, line {parsed.line_of(('files',))}: `files` is not to be written",
             remedy="Remove the key: the files that a release file names are read with it.",
