@@ -120,6 +120,9 @@ def model_rollback() -> None:
             task_id="validate",
             release=TRIED,
             staging=f"{{{{ {PREPARED} | tojson }}}}",
+            # The scorer's pod of `kind: custom` is waited for in the triggerer.
+            deferrable=True,
+            execution_timeout=timedelta(hours=2),
             doc_md="Golden requests: right answers, as when the version was released.",
         )
         unload = TritonUnloadModelOperator(

@@ -19,6 +19,7 @@ from benchmarks.fuzz.targets import (
     registry,
     release_files,
     retention,
+    scoring,
     services,
 )
 
@@ -38,5 +39,6 @@ TARGETS: tuple[Target, ...] = (
     *registry.TARGETS,
     *release_files.TARGETS,
     *retention.TARGETS,
+    *scoring.TARGETS,
     *services.TARGETS,
 )

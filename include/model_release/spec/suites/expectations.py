@@ -6,7 +6,6 @@ Left out of the library are those that evaluate a text: regular expressions (one
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -17,6 +16,7 @@ from include.model_release.spec.parts import SpecPart, Text
 SUITE_LIMIT = 100
 _VALUES_LIMIT = 1000
 _TEXT_LIMIT = 500
+_LARGEST = 1e300
 
 _BETWEEN = frozenset({"min_value", "max_value", "strict_min", "strict_max"})
 _COLUMN = frozenset({"column"})
@@ -138,7 +138,7 @@ def _argument_problem(name: str, value: Any) -> str:
         return (
             "" if _are_quantiles(value) else 'must be {"quantiles": […], "value_ranges": [[LEAST, MOST], …]}'
         )
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not _is_number(value):
         return "must be a number"
     return "must be from 0 to 1" if name == "mostly" and not 0 <= value <= 1 else ""
 
@@ -146,7 +146,13 @@ def _argument_problem(name: str, value: Any) -> str:
 def _is_plain(value: Any) -> bool:
     if isinstance(value, str):
         return len(value) <= _TEXT_LIMIT
-    return isinstance(value, bool | int | float) and math.isfinite(value)
+    return isinstance(value, bool) or _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether it is a finite number; a whole one of hundreds of digits is none that a column could hold."""
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and -_LARGEST <= value <= _LARGEST
 
 
 def _are_quantiles(value: Any) -> bool:
@@ -155,11 +161,9 @@ def _are_quantiles(value: Any) -> bool:
     quantiles, ranges = value["quantiles"], value["value_ranges"]
     if not isinstance(quantiles, list) or not isinstance(ranges, list) or len(quantiles) != len(ranges):
         return False
-    shares = all(isinstance(one, int | float) and 0 <= one <= 1 for one in quantiles)
+    shares = all(_is_number(one) and 0 <= one <= 1 for one in quantiles)
     pairs = all(
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(end is None or (isinstance(end, int | float) and not isinstance(end, bool)) for end in pair)
+        isinstance(pair, list) and len(pair) == 2 and all(end is None or _is_number(end) for end in pair)
         for pair in ranges
     )
     return 0 < len(quantiles) <= 20 and shares and pairs

@@ -23,6 +23,7 @@ MEAN: dict[str, Any] = {
     "type": "expect_column_mean_to_be_between",
     "kwargs": {"column": "duplicate", "max_value": 0.1},
 }
+SETS = {"type": "expect_column_values_to_be_in_set"}
 FILE = "model: digits\nsource: {format: onnx}\ngolden: {suite: suite.json}\n"
 
 
@@ -91,6 +92,9 @@ def test_words_are_made_of_type_and_arguments() -> None:
         (suite({**MEAN, "kwargs": {"column": "x", "max_value": {"$PARAMETER": "x"}}}), "must be a number"),
         (suite({**MEAN, "kwargs": {"column": "x", "max_value": float("nan")}}), "must be a number"),
         (suite({**MEAN, "kwargs": {"column": ["x"], "max_value": 1}}), "must be a column's name"),
+        (suite({**MEAN, "kwargs": {"column": "x", "max_value": 10**400}}), "must be a number"),
+        (suite({**SETS, "kwargs": {"column": "x", "value_set": [10**400]}}), "1 to 1000 numbers or texts"),
+        (suite({**SETS, "kwargs": {"column": "x", "value_set": [1], "mostly": 2}}), "must be from 0 to 1"),
         (suite({**MEAN, "windows": []}), "extra"),
         (suite({**MEAN, "meta": {"policy": "ignore"}}), "must be fail or warn"),
     ],
