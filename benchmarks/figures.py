@@ -10,10 +10,12 @@ from benchmarks.benchmark_gate.measure import measure_false_refusals, measure_fo
 from benchmarks.dashboard.measure import measure as measure_dashboard
 from benchmarks.dashboard.scrape import measure as measure_metrics
 from benchmarks.figure import Figure
+from benchmarks.fleet import measure as fleet
 from benchmarks.gates.suite import measure as measure_gates
 from benchmarks.intake.measure import measure as measure_intake
 from benchmarks.live import rollback, weight_changes
 from benchmarks.publishing.measure import measure_1_file, measure_200_files, measure_peak
+from benchmarks.tuning.measure import measure as measure_tuning
 
 FIGURES: Mapping[str, Callable[[], Figure]] = {
     "dag_parse_s": dag_parse.measure,
@@ -38,7 +40,13 @@ FIGURES: Mapping[str, Callable[[], Figure]] = {
     "gate_mutation_score": measure_gates,
     "benchmark_false_refusals": measure_false_refusals,
     "benchmark_found_percent": measure_found,
+    "tuning_p95_reduction_percent": measure_tuning,
     "metrics_p95_ms": measure_metrics,
+    "fleet_mixed_version_window_ms": fleet.measure_window,
+    "fleet_failed_requests": fleet.measure_failed,
+    "fleet_prepare_s": fleet.measure_prepare,
+    "fleet_commit_ms": fleet.measure_commit,
+    "fleet_faults": fleet.measure_faults,
     "demo_s": demo.measure,
     "setup_s": setup.measure,
 }

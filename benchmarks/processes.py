@@ -63,8 +63,11 @@ def server(command: list[str]) -> Iterator[str]:
         program.communicate()
 
 
-def s3_client(endpoint: str) -> Any:
-    """Return a client of the server at this address."""
+def s3_client(endpoint: str, config: Any = None) -> Any:
+    """Return a client of the server at this address.
+
+    :param config: botocore's; None: its defaults.
+    """
     import boto3
 
     return boto3.client(
@@ -73,6 +76,7 @@ def s3_client(endpoint: str) -> Any:
         region_name=CREDENTIALS["AWS_DEFAULT_REGION"],
         aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        config=config,
     )
 
 

@@ -190,6 +190,7 @@ def model_release() -> None:
         smoke_test = RunSmokeTestOperator(
             task_id="smoke_test",
             deferrable=True,
+            poll_interval=1,
             # What the release file may ask for, and an hour for queues and the last word.
             execution_timeout=timedelta(seconds=LONGEST_SMOKE_TEST_S + LONGEST_STARTUP_S, hours=1),
             doc_md="A pod loads the version on a Triton of its own first: what crashes there crashes nobody else. "
@@ -222,6 +223,8 @@ def model_release() -> None:
         validate = ValidateModelOperator(
             task_id="validate",
             staging=STAGING,
+            # The scorer's pod of `kind: custom` is waited for in the triggerer.
+            deferrable=True,
             trigger_rule="none_failed_min_one_success",
             execution_timeout=timedelta(hours=2),
             doc_md="Golden requests: signature, right answers, agreement with the stable version.",

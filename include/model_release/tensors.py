@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from include.model_release.errors import ModelInvalidError, SignatureRefusedError
+from include.model_release.errors import ModelInvalidError
 
 Datatype = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
@@ -83,20 +83,6 @@ def differences(stable: ModelSignature, candidate: ModelSignature) -> list[str]:
         *_tensor_differences("input", stable.inputs, candidate.inputs),
         *_tensor_differences("output", stable.outputs, candidate.outputs),
     ]
-
-
-def require_equal(
-    stable: ModelSignature, candidate: ModelSignature, *, stable_name: str = "the stable version"
-) -> None:
-    """Raise SignatureRefusedError, which lists the differences, unless both signatures are equal."""
-    found = differences(stable, candidate)
-    if found:
-        raise SignatureRefusedError(
-            f"the candidate's signature differs from that of {stable_name}",
-            expected="the same inputs and outputs, since clients do not change with the model",
-            found="; ".join(found),
-            remedy="Export the model with the same tensors, or release it as a new model under another name.",
-        )
 
 
 def _tensor_differences(

@@ -101,7 +101,6 @@ def run(store: Store, result: dict[str, Any], options: argparse.Namespace) -> No
         say("download", f"{version}, checked against its manifest")
         plan = Plan(
             model=version.model,
-            version=version.number,
             repository=repository,
             log=folder / "server.log",
             loads=options.loads,

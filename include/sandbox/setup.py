@@ -19,6 +19,7 @@ SANDBOX_IMAGES = ("triton", "onnx", "smoke-test", "perf-analyzer")
 TEST_IMAGES = (
     "genai-perf",
     "mirror-comparison",
+    "score",
     "verify",
     "python",
     "ensemble",

@@ -96,8 +96,16 @@ def _value(observed: Any) -> Any:
     if observed is None or isinstance(observed, bool | int):
         return observed
     if isinstance(observed, float):
-        return observed if observed - observed == 0 else None
+        return observed if math.isfinite(observed) else None
+    if isinstance(observed, dict) and observed.keys() == {"quantiles", "values"}:
+        each = zip(observed["quantiles"], observed["values"], strict=False)
+        return _short(", ".join(f"{quantile:g}: {_shown(value)}" for quantile, value in each))
     return _short(str(observed))
+
+
+def _shown(value: Any) -> str:
+    """Return a value as people read it."""
+    return f"{value:.6g}" if isinstance(value, float) else _short(str(value))
 
 
 def _unexpected(result: Any, kwargs: Mapping[str, Any], columns: Sequence[str]) -> str:
@@ -109,9 +117,7 @@ def _unexpected(result: Any, kwargs: Mapping[str, Any], columns: Sequence[str]) 
         return f"there is no column `{_short(absent[0])}`; there are {known}"
     found = result.result
     if found.get("unexpected_count"):
-        examples = ", ".join(
-            _short(str(one)) for one in (found.get("partial_unexpected_list") or [])[:_EXAMPLES]
-        )
+        examples = ", ".join(_shown(one) for one in (found.get("partial_unexpected_list") or [])[:_EXAMPLES])
         of = f"of {found['element_count']} rows" if found.get("element_count") else "values"
         return f"{found['unexpected_count']} {of}, such as {examples}"
     raised = [str(one.get("exception_message")) for one in _exceptions(result.exception_info) if one]

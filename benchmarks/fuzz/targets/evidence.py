@@ -15,14 +15,19 @@ from include.model_release.gates.mirror_comparison import (
     judge_mirror,
     mirror_evidence,
 )
+from include.model_release.gates.smoke_test.evidence import smoke_test_evidence
+from include.model_release.gates.smoke_test.judge import judge_smoke_test
+from include.model_release.gates.smoke_test.report import SmokeTestReport
 from include.model_release.record.events import Event
 from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.canary.recording import recordings
 from include.model_release.reports.mirror_page import render_mirror_html
+from include.model_release.reports.smoke_test_page import render_smoke_test_html
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.spec.smoke_test import SmokeTest
 
 _LIMITS = MirrorLimits(
     requests=200,
@@ -74,6 +79,37 @@ _REPORT: dict[str, Any] = {
     "worst": [{"row": 7, "label": 1, "predicted": -1, "confidence": None, "stable": 1}],
     "signature": {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 64]}], "outputs": []},
 }
+_PROBE = {
+    "name": "NaN",
+    "via": "grpc",
+    "outcome": "silent",
+    "told": "t",
+    "ms": 1.0,
+    "died": "d",
+    "golden": "",
+    "log": ["l"],
+}
+SMOKE: dict[str, Any] = {
+    "loads": [{"status": "loaded", "seconds": 0.4, "reason": "", "log": [], "first_request_ms": 2.0}] * 3,
+    "server": {"name": "triton", "version": "2.51.0"},
+    "steady": {"requests": 40, "answered": 40, "p50_ms": 0.7, "p90_ms": 0.9, "differ": 0},
+    "instances": {
+        "expected": {"m": 1},
+        "seen": {"m": {"m_0": 9}},
+        "requests": 16,
+        "differ": 1,
+        "differences": ["d"],
+    },
+    "memory": {
+        "wanted": 1000,
+        "requests": 1000,
+        "failed": 0,
+        "samples": [[40 * number, 66.0 + number] for number in range(26)],
+        "ended": "",
+    },
+    "robustness": {"probes": [_PROBE, {**_PROBE, "via": "http"}], "left_out": 3, "reason": "r"},
+    "gpu": {"before_bytes": 1, "after_bytes": 2},
+}
 _TEXTS = {**_REPORT, "kind": "text", "worst": [{"row": 7, "expected": "a", "answer": None, "score": 0.5}]}
 
 
@@ -112,8 +148,25 @@ def _read_comparison(value: Any) -> None:
     render_mirror_html(evidence)
 
 
+def _read_smoke_test(value: Any) -> None:
+    report, limits = SmokeTestReport.from_json(value), SmokeTest(gpu_memory_mib_max=10)
+    evidence = smoke_test_evidence(
+        model="digits",
+        version=3,
+        release_id="r",
+        manifest_sha256="ab",
+        created_at="2026-01-02T03:04:05+00:00",
+        verdict=judge_smoke_test(report, limits),
+        limits=limits,
+        report=report,
+    )
+    json.dumps(evidence, allow_nan=False)
+    render_smoke_test_html(evidence)
+
+
 TARGETS = (
     Target("canary_document", lambda: list(_documents()), mutate.tree, _read_document, share=0.1),
     Target("mirror_report", lambda: [COMPARISON], mutate.tree, _read_comparison),
+    Target("smoke_test_report", lambda: [SMOKE], mutate.tree, _read_smoke_test),
     Target("validation_report", lambda: [_REPORT, _TEXTS], mutate.tree, render_report_html),
 )

@@ -312,6 +312,12 @@ def _close_finding(now: Situation) -> Availability:
     return Available()
 
 
+def _tune(now: Situation) -> Availability:
+    if now.line is not None and now.line.files_gone:
+        return Refused(f"The files of version {now.version} were deleted.", _look(now))
+    return Available()
+
+
 def has_users(release: OpenRelease) -> bool:
     """Return whether a canary of the release has users, or shall have some."""
     return bool(release.weight_intended or release.weight_observed)
@@ -341,4 +347,5 @@ _RULES: dict[ActName, Callable[[Situation], Availability]] = {
     "pin": _pin,
     "unpin": _unpin,
     "close_finding": _close_finding,
+    "tune": _tune,
 }

@@ -21,6 +21,7 @@ ActName = Literal[
     "pin",
     "unpin",
     "close_finding",
+    "tune",
 ]
 Field = Literal[
     "model",
@@ -218,6 +219,14 @@ _ACTS = (
         "finding_close",
         "start_run",
         ("model", "finding", "reason"),
+    ),
+    Act(
+        "tune",
+        "Tune",
+        "Looks for a faster setting of a published version on staging, and proposes a change of its release file.",
+        "model_tuning",
+        "start_run",
+        ("model", "version"),
     ),
 )
 ACTS: dict[ActName, Act] = {act.name: act for act in _ACTS}

@@ -87,14 +87,16 @@ def alias_config(config: Mapping[str, Any], name: str, version: int, manifest_sh
     """Return the configuration of an ensemble that passes all to one version of one model.
 
     :param config: that model's, under its name on the servers.
-    :raises ModelInvalidError: it names no inputs or outputs, or an input may be left out, which no ensemble allows.
+    :raises ModelInvalidError: it names no inputs or no outputs.
     """
     inputs, outputs = list(config.get("input") or ()), list(config.get("output") or ())
     if not inputs or not outputs:
-        raise _no_alias(name, "inputs and outputs in its configuration", "none")
-    optional = [str(one.get("name")) for one in inputs if one.get("optional")]
-    if optional:
-        raise _no_alias(name, "inputs that each request has", f"optional: {', '.join(optional)}")
+        raise ModelInvalidError(
+            f"no alias can lead to a version of {name!r}",
+            expected="inputs and outputs in its configuration",
+            found="none of one kind",
+            remedy="write both into its config.pbtxt",
+        )
     step = {
         "model_name": config["name"],
         "model_version": version,
@@ -146,13 +148,5 @@ def alias_files(version: int) -> dict[str, bytes]:
 
 def _tensor(tensor: Mapping[str, Any]) -> Config:
     """Return a tensor as clients see it; reshapes and the like are the model's own."""
-    return {field: tensor[field] for field in ("name", "data_type", "dims")}
-
-
-def _no_alias(name: str, expected: str, found: str) -> ModelInvalidError:
-    return ModelInvalidError(
-        f"no alias can lead to a version of {name!r}",
-        expected=expected,
-        found=found,
-        remedy="release it without a fleet, or change the model's inputs",
-    )
+    seen = {field: tensor[field] for field in ("name", "data_type", "dims")}
+    return {**seen, "optional": True} if tensor.get("optional") else seen

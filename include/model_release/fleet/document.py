@@ -37,13 +37,13 @@ class Before(BaseModel):
 class RunNote(BaseModel):
     """A release that is under way, written before each phase begins.
 
-    :param attempt: of the run: a later one takes over, and the one before it can write nothing any more.
+    :param holder: the process that carries it out: a later one takes over, and the one before can write nothing more.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     run_id: str
-    attempt: int
+    holder: str
     version: int
     manifest_sha256: Sha256
     phase: Phase

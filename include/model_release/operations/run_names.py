@@ -79,6 +79,8 @@ def _name(dag_id: str, conf: Mapping[str, Any]) -> str | None:
             return f"{_model(conf)}-close-{finding}"
         case "model_revalidation":
             return f"{_model_or_all(conf)}-revalidation"
+        case "model_tuning":
+            return f"{_version(conf)}-tuning"
         case "registry_sync":
             return f"{_model_or_all(conf)}-sync"
         case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from include.model_release.document_form import form_of
@@ -26,6 +27,7 @@ def render_smoke_test_html(evidence: Mapping[str, Any]) -> str:
         "smoke_test/page.html.j2",
         evidence=evidence,
         report=report,
+        first_ms=_first_ms(report["loads"]),
         loads=list(enumerate(report["loads"], 1)),
         growth=evidence["verdict"]["growth"],
         inputs=[] if robustness is None else _inputs(robustness["probes"]),
@@ -34,6 +36,11 @@ def render_smoke_test_html(evidence: Mapping[str, Any]) -> str:
         width=_WIDTH,
         height=_HEIGHT,
     )
+
+
+def _first_ms(loads: Sequence[Mapping[str, Any]]) -> float | None:
+    times = [load["first_request_ms"] for load in loads if load["first_request_ms"] is not None]
+    return median(times) if times else None
 
 
 @dataclass(frozen=True)

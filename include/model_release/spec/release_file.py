@@ -119,6 +119,10 @@ class ReleaseSpec(SpecPart):
     """A bad version does serious harm: unless `rollout.approval` says otherwise, another person than who started the
     run agrees before the promotion.
     """
+    breaking: bool = False
+    """It takes the place of a model of another name, whose clients it would break: they change to this name one by one.
+    Under the same name a version that breaks clients is refused, whatever is said here.
+    """
     source: Source
     golden: Golden = Golden()
     conversion: Conversion = OnnxConversion()
@@ -250,11 +254,14 @@ def _where_it_runs(test: SmokeTest, conversion: Conversion, serving: Serving) ->
     return test.filled(**unsaid) if unsaid else test
 
 
-def parse_release_spec(text: str, source: str, folder: Path | None = None) -> ReleaseSpec:
+def parse_release_spec(
+    text: str, source: str, folder: Path | None = None, *, insists: bool = True
+) -> ReleaseSpec:
     """Read a release file's text.
 
     :param source: what an error calls it.
     :param folder: where it lies, with the files that it names; None: they are not read.
+    :param insists: whether a file that it names and that cannot be used is an error already here.
     :raises SpecError: it cannot be used; names file, line and key, and for an unknown key the nearest valid one.
     """
     from include.model_release.spec.complaints import explain
@@ -262,14 +269,14 @@ def parse_release_spec(text: str, source: str, folder: Path | None = None) -> Re
     from include.model_release.yaml_source import parse_yaml_mapping
 
     parsed = with_new_names(parse_yaml_mapping(text, source))
-    if "files" in parsed.data:
+    if parsed.data.get("files"):
         raise SpecError(
             f"{source}, line {parsed.line_of(('files',))}: `files` is not to be written",
             remedy="Remove the key: the files that a release file names are read with it.",
         )
     try:
         spec = _validate(parsed.data)
-        files = {} if folder is None else read_beside(parsed.data, folder, source)
+        files = {} if folder is None else read_beside(parsed.data, folder, source, insists=insists)
         return _validate({**parsed.data, "files": files}) if files else spec
     except ValidationError as error:
         raise explain(error, ReleaseSpec, parsed) from error
@@ -292,9 +299,10 @@ def release_spec_of(data: Mapping[str, Any], source: str) -> ReleaseSpec:
         raise explain(error, ReleaseSpec, parsed) from error
 
 
-def load_release_spec(path: Path) -> ReleaseSpec:
-    """Read a release file from disk.
+def load_release_spec(path: Path, *, insists: bool = True) -> ReleaseSpec:
+    """Read a release file from disk, with the files beside it that it names.
 
+    :param insists: whether one of these that cannot be used is an error already here.
     :raises SpecError: as `parse_release_spec` does, and when the file cannot be read.
     """
     try:
@@ -306,17 +314,19 @@ def load_release_spec(path: Path) -> ReleaseSpec:
             found=getattr(error, "strerror", None) or str(error),
             remedy="Check the path, its permissions and its encoding.",
         ) from error
-    return parse_release_spec(text, path.name, path.parent)
+    return parse_release_spec(text, path.name, path.parent, insists=insists)
 
 
-def load_model_spec(releases_dir: Path, model: str) -> ReleaseSpec:
+def load_model_spec(releases_dir: Path, model: str, *, insists: bool = False) -> ReleaseSpec:
     """Read the release file of `model`.
 
+    :param insists: whether a file beside it that it names and that cannot be used is an error already here, as it is
+        where a release begins; a way back, a freeze or a page needs none of them.
     :raises UnknownModelError: there is none; it lists the known models.
     :raises SpecError: the file is wrong, or is about another model.
     """
     path = release_file(releases_dir, model)
-    spec = load_release_spec(path)
+    spec = load_release_spec(path, insists=insists)
     if spec.model != model:
         raise SpecError(
             f"{path.name} is about another model",

@@ -34,10 +34,10 @@ class SmokeTest(PodSettings):
     memory_timeout_s: Seconds = 60
     """The requests end then, whatever their number."""
     first_request: Policy = "warn"
-    """The first answer after a load takes no longer than steady ones: a warm-up that fits the traffic."""
+    """The first answer after a load, in the median of the loads, takes no longer than steady ones do."""
     first_request_ratio_max: Annotated[float, Field(ge=1)] = 10.0
     """How many times the median of steady answers it may take."""
-    first_request_floor_ms: Milliseconds = 100.0
+    first_request_floor_ms: Milliseconds = 200.0
     """A first answer below this is fast enough, whatever the ratio."""
     instances: Policy = "fail"
     """Every instance answers a golden row alike, within the tolerances of `validation.health`."""

@@ -7,12 +7,22 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from include.model_release.spec.parts import Count, FileName, Seconds, Share, SpecPart, Text
+from include.model_release.spec.parts import (
+    Count,
+    FileName,
+    ImageReference,
+    PodSettings,
+    Seconds,
+    Share,
+    SpecPart,
+    Text,
+)
 from include.model_release.spec.suites.expectations import SUITE_LIMIT, Expectation
 
 NotNegative = Annotated[float, Field(ge=0)]
 TextMatch = Literal["exact", "normalized", "contains", "prefix", "token_f1"]
 Policy = Literal["fail", "warn", "off"]
+FigureName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 
 # A whole float is rounded to one of 256 steps, in layer after layer: probabilities then move by hundredths.
 _SCALED_BY_REQUEST = 0.05
@@ -229,6 +239,54 @@ class RankingValidation(_Validation):
     """Mean normalised discounted cumulative gain of the first `top_k` documents."""
 
 
+class FigureLimit(SpecPart):
+    """What a figure of the scorer must be: at least `min`, at most `max`, or both."""
+
+    min: float | None = None
+    max: float | None = None
+    against_stable: bool = False
+    """The figure compares with the stable version: it is asked only where one is live."""
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> Self:
+        if self.min is None and self.max is None:
+            raise ValueError("a figure needs `min` or `max`")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"`min: {self.min:g}` is above `max: {self.max:g}`")
+        return self
+
+
+class Scoring(PodSettings):
+    """The pod in which the scorer runs."""
+
+    image: ImageReference = "slipway/score:0.1.0"
+    """NumPy and the S3 client; an image of your own, built on it, may hold more."""
+    timeout_s: Annotated[int, Field(ge=1, le=3600)] = 300
+    """How long the scorer may take, its bootstrap included."""
+
+
+class CustomValidation(_Validation):
+    """The model's answers are scored by a program of the user's own, in a pod. Labels may be left out."""
+
+    kind: Literal["custom"] = "custom"
+    label: Text = "label"
+    """What the scorer is given as labels: any array with the rows first. It may be missing."""
+    output: Text
+    """The output that the scorer is given, and that output health looks at."""
+    more_outputs: tuple[Text, ...] = ()
+    """Further outputs that the scorer is given."""
+    scorer: FileName
+    """A Python file beside the release file, with a function `score(inputs, labels, answers, stable)`."""
+    figures: dict[FigureName, FigureLimit] = Field(min_length=1, max_length=64)
+    """By name: the limits of the means of the scores by row, and of what the scorer's `figures(scores)` returns."""
+    scoring: Scoring = Scoring()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Return the outputs that are asked for."""
+        return (self.output, *self.more_outputs)
+
+
 def _kind_of(value: Any) -> Any:
     """Tell the classes apart by `kind`; a file that names none means classification."""
     if isinstance(value, Mapping):
@@ -243,7 +301,8 @@ Validation = Annotated[
     | Annotated[VectorsValidation, Tag("vectors")]
     | Annotated[DetectionsValidation, Tag("detections")]
     | Annotated[SegmentationValidation, Tag("segmentation")]
-    | Annotated[RankingValidation, Tag("ranking")],
+    | Annotated[RankingValidation, Tag("ranking")]
+    | Annotated[CustomValidation, Tag("custom")],
     Discriminator(_kind_of),
 ]
 """What the golden set must show, by kind."""

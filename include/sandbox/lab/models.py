@@ -6,6 +6,7 @@ the router sees HTTP 500 or a gRPC status.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,13 @@ def publish(
     s3: Any, bucket: str, name: str, version: int, *, error_percent: float = 0.0, seed: int = 0
 ) -> str:
     """Put a version where releases put theirs, its manifest last, and return its storageUri."""
-    paths = repository_paths(name, version)
     files = repository_files(name, version, error_percent=error_percent, seed=seed)
+    return publish_files(s3, bucket, name, version, files)
+
+
+def publish_files(s3: Any, bucket: str, name: str, version: int, files: Mapping[str, bytes]) -> str:
+    """Put the repository of a version where releases put theirs, its manifest last, and return its storageUri."""
+    paths = repository_paths(name, version)
     for path, content in files.items():
         s3.put_object(
             Bucket=bucket, Key=f"{paths.repository}{path}", Body=content, ChecksumAlgorithm="SHA256"

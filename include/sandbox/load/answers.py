@@ -81,14 +81,31 @@ class AnswerFile:
     """What clients write to `path`, read while they write."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
+        self._lines = GrowingFile(path)
 
     def new_answers(self) -> list[Answer]:
         """Return what was written since the last call; none where there is no file yet.
 
         A line that is not whole is left for the next call, and one that a killed client has cut short is left out.
         """
+        found = []
+        for line in self._lines.new_lines():
+            try:
+                found.append(Answer(**json.loads(line)))
+            except (TypeError, ValueError):
+                continue
+        return found
+
+
+class GrowingFile:
+    """A file that another process appends lines to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def new_lines(self) -> list[bytes]:
+        """Return the whole lines since the last call; none where there is no file yet."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -97,10 +114,4 @@ class AnswerFile:
             return []
         whole = content[: content.rfind(b"\n") + 1]
         self._offset += len(whole)
-        found = []
-        for line in whole.splitlines():
-            try:
-                found.append(Answer(**json.loads(line)))
-            except (TypeError, ValueError):
-                continue
-        return found
+        return whole.splitlines()

@@ -28,6 +28,17 @@ REQUEST_TIMEOUT_S = 10.0
 RECONNECT_S = 0.5
 """How long after a router is back every connection of the clients is, at the latest."""
 
+CHANNEL_OPTIONS = (
+    # gRPC would send some requests a second time by itself; then a failure would go unseen.
+    ("grpc.enable_retries", 0),
+    # Channels of one process share a connection otherwise.
+    ("grpc.use_local_subchannel_pool", 1),
+    # The default pauses for seconds, in which requests fail though the router is back.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 200),
+)
+"""Of every gRPC channel of clients that are measured."""
+
 _CHANNELS = 2
 _ERROR_CHARS = 300
 _JSON_SIZE_HEADER = "Inference-Header-Content-Length"
@@ -135,16 +146,7 @@ class GrpcClient:
 @contextlib.asynccontextmanager
 async def clients(port: int, authority: str, model: str, requests: RequestSet) -> AsyncIterator[list[Client]]:
     """Give a client for each protocol, through the router's port; `authority` names the InferenceService."""
-    options = [
-        ("grpc.default_authority", authority),
-        # gRPC would send some requests a second time by itself; then a failure would go unseen.
-        ("grpc.enable_retries", 0),
-        # Channels of one process share a connection otherwise.
-        ("grpc.use_local_subchannel_pool", 1),
-        # The default pauses for seconds, in which requests fail though the router is back.
-        ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.max_reconnect_backoff_ms", 200),
-    ]
+    options = [("grpc.default_authority", authority), *CHANNEL_OPTIONS]
     async with contextlib.AsyncExitStack() as stack:
         session = await stack.enter_async_context(
             aiohttp.ClientSession(

@@ -23,7 +23,7 @@ Exit codes: {_CODES}.
 
 def make_app() -> typer.Typer:
     """Return the application with every command."""
-    from slipway.cli.commands import acts, local, logs, reading, status
+    from slipway.cli.commands import acts, fleet, local, logs, reading, status
 
     app = typer.Typer(
         name="slipway",
@@ -34,7 +34,7 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_nothing)
-    for module in (reading, status, logs, acts, local):
+    for module in (reading, status, logs, acts, fleet, local):
         module.add_to(app)
     return app
 

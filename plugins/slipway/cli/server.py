@@ -15,16 +15,18 @@ from include.model_release.errors import ServerUnavailableError, UserError
 from slipway.cli.failures import CommandError
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from include.model_release.fleet.parity import Parity
     from include.model_release.read_model.documents import FreezeLine, ModelDocument
     from include.model_release.read_model.live import LiveDocument
     from include.model_release.read_model.release_view import ReleaseView
-    from include.model_release.read_model.stored import Part
 
 API = "/slipway/api"
 _BEING_MADE = "being made again"
 """What the server says where a model's document is lost and is folded anew."""
 _MADE_SOON = 5
-Document = TypeVar("Document", bound="Part")
+Document = TypeVar("Document", bound="BaseModel")
 
 
 class NotKnownError(CommandError):
@@ -92,6 +94,14 @@ class Server:
             return self.model(name)
         except NotKnownError:
             return ModelDocument(model=name, written_at=now)
+
+    def fleet(self, name: str) -> Parity:
+        """Return what the servers of a fleet serve; Airflow asks them for this answer."""
+        from include.model_release.fleet.parity import Parity
+
+        path = f"/fleets/{quote(name, safe='')}"
+        document = {key: value for key, value in self._json(path).items() if key != "agree"}
+        return _parsed(Parity, document, path)
 
     def version(self, model: str, version: int) -> VersionDocuments:
         """Return what is known of a version, and of its canary.

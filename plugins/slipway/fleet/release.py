@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from uuid import uuid4
 
 from include.model_release.errors import (
     ReleaseInProgressError,
@@ -132,7 +133,7 @@ class _Carrier:
         self._permit = BlockingCalls("the permission to commit", _PERMIT_LIMIT_S)
         self._note = RunNote(
             run_id=release.run_id,
-            attempt=0,
+            holder=uuid4().hex,
             version=release.version,
             manifest_sha256=release.manifest_sha256,
             phase="prepare",
@@ -150,7 +151,7 @@ class _Carrier:
         self._from_version = self._store.document.version
         if left is not None:
             log.info("going on with %s in the phase %s", left.run_id, left.phase)
-            self._note = left.model_copy(update={"attempt": left.attempt + 1})
+            self._note = left.model_copy(update={"holder": self._note.holder})
             self._reasons = list(left.reasons)
             self._servers.fenced = dict(self._store.document.fenced)
         # A new release asks those again that an earlier one has taken out.
@@ -195,8 +196,8 @@ class _Carrier:
 
     async def _commit(self, servers: tuple[str, ...]) -> None:
         began = time.monotonic()
-        good = await self._servers.act("commit", servers, self._note.before, None)
-        self._commit_s = (self._commit_s[0] if self._commit_s else began, time.monotonic())
+        good, answered = await self._servers.commit(servers)
+        self._commit_s = (self._commit_s[0] if self._commit_s else began, answered)
         if not good:
             await asyncio.sleep(_WAIT_S)
 

@@ -32,6 +32,7 @@ from include.model_release.fleet.policy import FleetPolicy
 from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.ensemble import bundle_config_sha256, called_models, departures
+from slipway.fleet.each import outcomes_of
 from slipway.fleet.members import Member
 from slipway.hooks.triton_client import calls
 from slipway.hooks.triton_client.caller import TritonCaller
@@ -203,8 +204,16 @@ class FleetServer:
         return Facts(sha256, target.manifest_sha256, await self._watched(asked))
 
     async def commit(self, wanted: LoadedVersion) -> None:
-        """Give users the version: what counts is what the server shows afterwards, not its answer to the load."""
-        await self._point(self._model, wanted)
+        """Give users the version. `require_committed` says whether they have it, whatever came of this."""
+        # Whoever hangs now is not waited for: others may have to be led back.
+        await self._load_alias(self._model, wanted, patience_s=0.0)
+
+    async def require_committed(self, wanted: LoadedVersion, error: SlipwayError | None) -> None:
+        """Raise unless the server shows that users have the version.
+
+        :param error: what it answered to the load.
+        """
+        await self._require_alias(self._model, wanted, error)
 
     async def restore(self, before: Before) -> None:
         """Give users again what they had; without its object store a server can still do that for an alias."""
@@ -213,10 +222,8 @@ class FleetServer:
             return
         files = alias_files(before.version) if before.is_alias else None
         load = calls.load(self._model, before.config, files)
-        if before.is_alias:
-            await self._ask(load)
-        else:  # the model itself is loaded again, which may take long
-            await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
+        # Where no alias was before, the model itself is loaded again, which may take long.
+        await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
 
     async def drain(self, keep: int, candidates: tuple[str, ...]) -> None:
         """Unload all versions but one, each when its last request has been answered."""
@@ -257,17 +264,24 @@ class FleetServer:
 
     async def _point(self, name: str, wanted: LoadedVersion) -> None:
         """Have an alias lead to a version."""
-        target = AliasTarget(wanted.name, wanted.version, wanted.manifest_sha256)
+        [(_, error)] = await outcomes_of([self._load_alias(name, wanted, self._policy.unreachable_s)])
+        await self._require_alias(name, wanted, error)
+
+    async def _load_alias(self, name: str, wanted: LoadedVersion, patience_s: float) -> None:
         load = calls.load(name, wanted.alias(name), alias_files(wanted.version))
-        refused: SlipwayError | None = None
-        try:
-            await self._ask(load)
-        except SlipwayError as error:
-            # A server whose object store is away answers with an error and has changed the alias all the same.
-            refused = error
+        # Watched, not cut short: one whose object store is slow to be looked at would do it later, out of turn.
+        await self._watched(self._caller.ask_async(load, self._policy.load_limit_s), patience_s)
+
+    async def _require_alias(self, name: str, wanted: LoadedVersion, error: SlipwayError | None) -> None:
+        """Raise unless an alias leads to a version.
+
+        What counts is what the server shows, not its answer: one whose object store is away answers with an error, and
+        has changed the alias all the same.
+        """
+        target = AliasTarget(wanted.name, wanted.version, wanted.manifest_sha256)
         if await self.leads_to(name) == target and await self._ask(calls.model_ready(name, wanted.version)):
             return
-        raise refused or ServerUnavailableError(
+        raise error or ServerUnavailableError(
             f"{self.name} does not show the alias {name!r} as it was loaded",
             expected=f"one that leads to {wanted.name!r}",
             found="another one, or none",
@@ -299,17 +313,20 @@ class FleetServer:
     async def _ask(self, call: Call[T]) -> T:
         return await self._caller.ask_async(call, self._policy.call_limit_s)
 
-    async def _watched(self, work: Awaitable[T]) -> T:
-        """Wait for what takes long, while the server answers questions beside it."""
+    async def _watched(self, work: Awaitable[T], patience_s: float | None = None) -> T:
+        """Wait for what takes long, while the server answers questions beside it.
+
+        :param patience_s: for how long it may give no answer; None: as the policy says.
+        """
+        patience_s = self._policy.unreachable_s if patience_s is None else patience_s
         task, since = asyncio.ensure_future(work), time.monotonic()
         try:
             while True:
                 done, _ = await asyncio.wait({task}, timeout=_LOOK_INTERVAL_S)
                 if done:
                     return task.result()
-                await self.answers()
-                away_s, took_s = self.away_s or 0.0, time.monotonic() - since
-                if away_s >= self._policy.unreachable_s:
+                took_s = time.monotonic() - since
+                if not await self.answers() and (away_s := self.away_s or 0.0) >= patience_s:
                     raise ServerUnavailableError(f"{self.name} has not answered for {away_s:.0f} s")
                 if took_s >= self._policy.load_limit_s:
                     raise ServerUnavailableError(f"{self.name} has not ended within {took_s:.0f} s")

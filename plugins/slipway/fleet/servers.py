@@ -7,7 +7,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
 
 from include.model_release.errors import SlipwayError, TransientError
 from include.model_release.fleet.alias import LoadedVersion, next_name, version_name
@@ -15,12 +14,11 @@ from include.model_release.fleet.document import Before
 from include.model_release.fleet.golden import GoldenRequest, answers_differ
 from include.model_release.fleet.plan import Act, Phase, ServerView
 from include.model_release.fleet.policy import FleetPolicy
+from slipway.fleet.each import outcomes_of
 from slipway.fleet.members import Member, Members
 from slipway.fleet.server import Facts, FleetServer
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class FleetServers:
@@ -65,7 +63,7 @@ class FleetServers:
     async def unknown_before(self, before: Mapping[str, Before]) -> dict[str, Before]:
         """Return what those servers have that answer and are not in `before`."""
         new = [one for one in self._servers.values() if one.name not in before and one.away_s is None]
-        found = await asyncio.gather(*(_outcome(one.before()) for one in new))
+        found = await outcomes_of([one.before() for one in new])
         return {one.name: had for one, (had, _) in zip(new, found, strict=True) if had is not None}
 
     async def _read_members(self) -> None:
@@ -135,14 +133,24 @@ class FleetServers:
             return await self._verify(servers, golden)
         works: dict[Act, Callable[[FleetServer], Awaitable[None]]] = {
             "prepare": lambda one: one.prepare(self._target),
-            "commit": lambda one: one.commit(self._target),
             "restore": lambda one: one.restore(before.get(one.name, Before())),
             "drain": lambda one: one.drain(self._version, self._candidates(one.name, before)),
             "clean": lambda one: one.clean(self._version, self._candidates(one.name, before)),
         }
-        outcomes = await asyncio.gather(*(_outcome(works[act](one)) for one in servers))
-        noted = [self._noted(one, act, error) for one, (_, error) in zip(servers, outcomes, strict=True)]
-        return all(noted)
+        outcomes = await outcomes_of([works[act](one) for one in servers])
+        return self._all_noted(servers, act, [error for _, error in outcomes])
+
+    async def commit(self, names: Sequence[str]) -> tuple[bool, float]:
+        """Give users the version on all these servers at once; return whether all show it, and when all had answered.
+
+        Nothing else is asked until the last one has answered: that would make them differ for longer.
+        """
+        servers = [self._servers[name] for name in names if name in self._servers]
+        answers = await outcomes_of([one.commit(self._target) for one in servers])
+        answered = time.monotonic()
+        pairs = zip(servers, answers, strict=True)
+        shown = await outcomes_of([one.require_committed(self._target, error) for one, (_, error) in pairs])
+        return self._all_noted(servers, "commit", [error for _, error in shown]), answered
 
     async def fence(self, reasons: Mapping[str, str]) -> None:
         """Take servers out; one that cannot be taken out is as one that refuses."""
@@ -176,6 +184,12 @@ class FleetServers:
             self._refusals[server.name] = error.in_short()
         return False
 
+    def _all_noted(
+        self, servers: Sequence[FleetServer], act: str, errors: Sequence[SlipwayError | None]
+    ) -> bool:
+        noted = [self._noted(one, act, error) for one, error in zip(servers, errors, strict=True)]
+        return all(noted)
+
     def _troubled(self, what: str, error: SlipwayError) -> float:
         """Return for how long something has failed."""
         since = self._trouble.setdefault(what, time.monotonic())
@@ -183,7 +197,7 @@ class FleetServers:
         return time.monotonic() - since
 
     async def _verify(self, servers: Sequence[FleetServer], golden: GoldenRequest | None) -> bool:
-        outcomes = await asyncio.gather(*(_outcome(one.facts(self._target, golden)) for one in servers))
+        outcomes = await outcomes_of([one.facts(self._target, golden) for one in servers])
         good, found = True, dict[str, Facts]()
         for server, (facts, error) in zip(servers, outcomes, strict=True):
             good &= self._noted(server, "verify", error)
@@ -212,10 +226,3 @@ def odd_ones(found: Mapping[str, Facts], golden: GoldenRequest | None) -> dict[s
             if differs:
                 odd[name] = f"it answers the golden request otherwise: {differs}"
     return odd
-
-
-async def _outcome(work: Awaitable[T]) -> tuple[T | None, SlipwayError | None]:
-    try:
-        return await work, None
-    except SlipwayError as error:
-        return None, error

@@ -26,6 +26,7 @@ class FleetStore:
         self._key = fleet_key(fleet)
         self._calls = BlockingCalls("the object store", _CALL_LIMIT_S)
         self._etag: str | None = None
+        self._holder = ""
         self.document = FleetDocument(fleet=fleet, model=model)
 
     @property
@@ -39,7 +40,7 @@ class FleetStore:
         :raises StoreUnavailableError: it could not be read.
         :raises UserError: what lies there is none.
         """
-        found = await self._calls.run(lambda: self._store.read_with_etag(self._key, most_bytes=LIMIT_BYTES))
+        found = await self._calls.run(self._now)
         if found is None:
             self._etag = None
             self.document = FleetDocument(fleet=self.document.fleet, model=self.document.model)
@@ -52,25 +53,39 @@ class FleetStore:
 
         :raises ReleaseInProgressError: another process has written it since it was read here.
         :raises StoreUnavailableError: nobody knows whether it was written.
+        :raises TimedOutError: the same.
         """
+        if document.run is not None:
+            self._holder = document.run.holder
         body = document.to_bytes()
-        await self._calls.run(lambda: self._put(body))
-        # The tag is read again, and with it whether the bytes are ours.
-        now = await self._calls.run(lambda: self._store.read_with_etag(self._key, most_bytes=LIMIT_BYTES))
+        self._etag = await self._calls.run(lambda: self._written(body))
+        self.document = document
+
+    def _written(self, body: bytes) -> str:
+        """Write, and return the tag by which the next write is held to this one."""
+        if not self._put(body, self._etag):
+            now = self._now()
+            if now is None or now[0] == body:
+                pass  # the answer to this write was lost on its way
+            elif not self._is_own(now[0]) or not self._put(body, now[1]):
+                raise self._other()
+        now = self._now()
         if now is None or now[0] != body:
             raise self._other()
-        self.document, self._etag = document, now[1]
+        return now[1]
 
-    def _put(self, body: bytes) -> None:
-        if self._etag is None:
-            written = self._store.write_once(self._key, body)
-        else:
-            written = self._store.replace(self._key, body, self._etag)
-        if not written:
-            # Ours all the same, where an answer was lost on its way.
-            now = self._store.read(self._key, most_bytes=LIMIT_BYTES)
-            if now != body:
-                raise self._other()
+    def _put(self, body: bytes, etag: str | None) -> bool:
+        if etag is None:
+            return self._store.write_once(self._key, body)
+        return self._store.replace(self._key, body, etag)
+
+    def _now(self) -> tuple[bytes, str] | None:
+        return self._store.read_with_etag(self._key, most_bytes=LIMIT_BYTES)
+
+    def _is_own(self, body: bytes) -> bool:
+        """Return whether this process wrote it: a write that was given up may still be carried out."""
+        run = FleetDocument.from_bytes(body, self.uri).run
+        return run is not None and run.holder == self._holder
 
     def _other(self) -> ReleaseInProgressError:
         return ReleaseInProgressError(

@@ -70,6 +70,12 @@ class ReleasePodOperator(ReleaseStep, BaseOperator):
         """Return the pod of this step; the templates have been rendered by then."""
         raise NotImplementedError
 
+    def prepare(self, release_run: ReleaseRun) -> None:
+        """Write what the pod is to find, before it is started; nothing by default.
+
+        Called when the stage has begun and again when the task is run again, not when it comes back from the triggerer.
+        """
+
     def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
         """Read the result of a pod that passed, and keep what is evidence.
 
@@ -95,6 +101,7 @@ class ReleasePodOperator(ReleaseStep, BaseOperator):
                 needless = pod.needless()
                 if needless is not None:
                     raise AirflowSkipException(needless)
+                self.prepare(release_run)
                 # An earlier attempt's result says nothing about this one.
                 self.store.delete(pod.result_key)
                 self._finish(pod, release_run, lambda execution: execution.start(context))

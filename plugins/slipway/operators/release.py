@@ -137,7 +137,7 @@ class AdmitReleaseOperator(BaseOperator):
         :param who: the person who started the run; only those whom the file names may ask for less than it does.
         """
         with renamed_keys_told() as told:
-            spec = load_model_spec(Path(self.releases_dir), str(params["model"]))
+            spec = load_model_spec(Path(self.releases_dir), str(params["model"]), insists=True)
         for warning in told:
             self.log.warning("%s", warning)
         rollout: dict[str, Any] = {name: params[name] for name in ("steps", "window_s") if params.get(name)}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,20 +17,32 @@ from include.model_release.gates.validation.health import HealthCheck, health_of
 from include.model_release.gates.validation.quality.slices import slice_figures
 from include.model_release.gates.validation.request_options import optional_inputs
 from include.model_release.gates.validation.scores import ValidationScores, require_output
-from include.model_release.publishing.manifest import Manifest
-from include.model_release.reports.signature_report import (
+from include.model_release.gates.validation.signature import (
     ServedTensors,
-    require_same_tensors,
-    signature_report,
+    SignatureChange,
+    require_compatible,
 )
+from include.model_release.publishing.manifest import Manifest
+from include.model_release.reports.signature_report import signature_report
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.revalidation import GOLDEN_ROWS_LIMIT
+from include.model_release.spec.validation import CustomValidation
 from slipway.extra_links import EVIDENCE_LINKS
+from slipway.failures import airflow_failures
 from slipway.hooks.triton import TritonHook
-from slipway.operators.base import ReleaseOperator, recorded_stage
+from slipway.operators.base import recorded_stage
+from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
-from slipway.operators.validation.asking import GoldenQuestions
+from slipway.operators.validation.asking import Answered, GoldenQuestions
+from slipway.operators.validation.scoring import (
+    keep_for_scorer,
+    read_gathered,
+    scored,
+    scorer_command,
+    scoring_prefix,
+)
 from slipway.operators.validation.suites import check_answers, check_golden_set
+from slipway.pods.description import ReleasePod
 from slipway.quality import run_expectations
 from slipway.registry.golden import load_golden_set
 from slipway.registry.registry import ModelRegistry
@@ -41,14 +52,16 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 
-class ValidateModelOperator(ReleaseOperator):
+class ValidateModelOperator(ReleasePodOperator):
     """Asks candidate and stable version for the golden set's answers and holds them against the release file.
+
+    Where `validation.kind` is `custom` the answers are scored in a pod, by the scorer that lay beside the release file.
 
     :param staging: the `Staging` as JSON (templated).
     :param triton_conn_id: the staging server.
     """
 
-    template_fields: Sequence[str] = ("staging", *ReleaseOperator.template_fields)
+    template_fields: Sequence[str] = ("staging", *ReleasePodOperator.template_fields)
     evidence_file = "validation.html"
     operator_extra_links = EVIDENCE_LINKS
 
@@ -59,19 +72,66 @@ class ValidateModelOperator(ReleaseOperator):
         self.staging = staging
         self.triton_conn_id = triton_conn_id
 
+    def execute(self, context: Context) -> Any:
+        """Validate; of `kind: custom` a pod is started and waited for, of all others the work is done here."""
+        with airflow_failures(self.page):
+            if not isinstance(self.release_run.spec.validation, CustomValidation):
+                return self.run(context)
+        return super().execute(context)
+
     def run(self, context: Context) -> None:
         """Signature first, then answers, then the suite; the report is written whatever it says."""
         release_run = self.release_run
-        staging = Staging.parse(self.staging)
-        with recorded_stage(self.record, "validate", manifest_sha256=staging.manifest_sha256):
+        with recorded_stage(self.record, "validate", manifest_sha256=self._staging.manifest_sha256):
             hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
-            self._check_signature(release_run, hook, staging)
-            manifest = self._manifest(release_run, staging)
-            golden = self._golden(release_run, staging, manifest)
-            scored = self._score(release_run, hook, staging, golden)
-            report = self._report(release_run, staging, scored, manifest, golden)
-            self._keep(release_run, report)
-            require_validation(report)
+            changes = self._check_signature(release_run, hook, self._staging)
+            manifest = self._manifest(release_run, self._staging)
+            golden = self._golden(release_run, self._staging, manifest)
+            found, stable, health = self._ask(release_run, hook, golden)
+            numbers = score(
+                golden,
+                found.answers,
+                None if stable is None else stable.answers,
+                release_run.spec.validation,
+            )
+            latencies = (found.latency_ms, () if stable is None else stable.latency_ms)
+            self._conclude(release_run, numbers, health, latencies, manifest, golden, changes)
+
+    def describe(self, release_run: ReleaseRun) -> ReleasePod:
+        """Return the scorer's pod."""
+        validation = release_run.spec.validation
+        assert isinstance(validation, CustomValidation)  # noqa: S101  execute has looked
+        return ReleasePod(
+            kind="score",
+            stage="validate",
+            settings=validation.scoring,
+            command=lambda: scorer_command(release_run, read_gathered(self.store, release_run)),
+            result_key=f"{scoring_prefix(release_run)}result.json",
+            manifest_sha256=self._staging.manifest_sha256,
+        )
+
+    def prepare(self, release_run: ReleaseRun) -> None:
+        """Ask both versions, and write what the scorer's pod is given."""
+        hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
+        self._check_signature(release_run, hook, self._staging)
+        golden = self._golden(release_run, self._staging, self._manifest(release_run, self._staging))
+        found, stable, health = self._ask(release_run, hook, golden)
+        keep_for_scorer(self.store, release_run, golden, found, stable, health)
+
+    def judge(self, release_run: ReleaseRun, result: Mapping[str, Any]) -> None:
+        """Hold what the scorer returned against the release file's limits."""
+        hook = TritonHook(self.triton_conn_id, release_run.spec.validation.timeout_s)
+        changes = self._check_signature(release_run, hook, self._staging)
+        manifest = self._manifest(release_run, self._staging)
+        golden = self._golden(release_run, self._staging, manifest)
+        gathered = read_gathered(self.store, release_run)
+        numbers = scored(self.store, release_run, golden, gathered, result)
+        latencies = (gathered.latency_ms, gathered.stable_latency_ms)
+        self._conclude(release_run, numbers, gathered.checks(), latencies, manifest, golden, changes)
+
+    @cached_property
+    def _staging(self) -> Staging:
+        return Staging.parse(self.staging)
 
     def _manifest(self, release_run: ReleaseRun, staging: Staging) -> Manifest:
         """The candidate's manifest, which names the golden set.
@@ -90,14 +150,22 @@ class ValidateModelOperator(ReleaseOperator):
             )
         return manifest
 
-    def _check_signature(self, release_run: ReleaseRun, hook: TritonHook, staging: Staging) -> None:
-        """Holds inputs and outputs against the stable version's; a refusal leaves its page, with both side by side."""
+    def _check_signature(
+        self, release_run: ReleaseRun, hook: TritonHook, staging: Staging
+    ) -> tuple[SignatureChange, ...]:
+        """Holds inputs and outputs against the stable version's; a refusal leaves its page, with both side by side.
+
+        Returns the differences with which clients can go on.
+        """
         sides = self._sides(release_run, hook, staging)
         if sides is None or release_run.stable is None:
-            return
+            return ()
         stable, candidate = sides
+        name = f"version {release_run.stable.version}"
         try:
-            require_same_tensors(stable, candidate, stable_name=f"version {release_run.stable.version}")
+            changes = require_compatible(
+                stable, candidate, stable_name=name, breaking=release_run.spec.breaking
+            )
         except SignatureRefusedError as error:
             report = signature_report(
                 error,
@@ -111,6 +179,9 @@ class ValidateModelOperator(ReleaseOperator):
             )
             self._keep(release_run, report)
             raise
+        for change in changes:
+            self.log.info("clients of %s can go on: %s", name, change.told)
+        return changes
 
     def _sides(
         self, release_run: ReleaseRun, hook: TritonHook, staging: Staging
@@ -132,6 +203,7 @@ class ValidateModelOperator(ReleaseOperator):
             ServedTensors(
                 hook.metadata(staged.name, staged.version).signature,
                 optional_inputs(staged.config),
+                int(staged.config.get("max_batch_size", 0)),
             )
             for staged in (staging.baseline, staging.candidate)
         )
@@ -160,39 +232,65 @@ class ValidateModelOperator(ReleaseOperator):
         registry = ModelRegistry(self.store)
         return load_golden_set(registry, manifest, release_run.spec, staging.candidate.config)
 
-    def _score(
-        self, release_run: ReleaseRun, hook: TritonHook, staging: Staging, golden: GoldenSet
-    ) -> _Scored:
+    def _ask(
+        self, release_run: ReleaseRun, hook: TritonHook, golden: GoldenSet
+    ) -> tuple[Answered, Answered | None, tuple[HealthCheck, ...]]:
         """Both versions answer the candidate's golden set; the candidate some rows of it again."""
-        validation = release_run.spec.validation
+        staging, validation = self._staging, release_run.spec.validation
         questions = GoldenQuestions(hook, validation, golden)
         found = questions.ask(staging.candidate)
         self._keep_answers(release_run, found.answers)
         stable = None if staging.baseline is None else questions.ask(staging.baseline)
-        of_stable = None if stable is None else stable.answers
-        health = health_of(golden, found.answers, of_stable, validation, questions.probe(staging.candidate))
+        health = health_of(
+            golden,
+            found.answers,
+            None if stable is None else stable.answers,
+            validation,
+            questions.probe(staging.candidate),
+        )
         for one in health:
             self.log.info("output health, %s: %s (%s)", one.name, one.told, one.status)
-        numbers = score(golden, found.answers, of_stable, validation)
-        return _Scored(numbers, health, found.latency_ms, () if stable is None else stable.latency_ms)
+        return found, stable, health
+
+    def _conclude(
+        self,
+        release_run: ReleaseRun,
+        numbers: ValidationScores,
+        health: Sequence[HealthCheck],
+        latencies: tuple[Sequence[float], Sequence[float]],
+        manifest: Manifest,
+        golden: GoldenSet,
+        changes: Sequence[SignatureChange],
+    ) -> None:
+        """Write the report, and end the stage as it says.
+
+        :param latencies: by golden row how long each version's request took, the candidate's first.
+        :param changes: of the signature, with which clients can go on.
+        """
+        report = self._report(release_run, numbers, health, latencies, manifest, golden)
+        report["signature_changes"] = [change.told for change in changes]
+        report["breaking"] = release_run.spec.breaking
+        self._keep(release_run, report)
+        require_validation(report)
 
     def _report(
         self,
         release_run: ReleaseRun,
-        staging: Staging,
-        scored: _Scored,
+        numbers: ValidationScores,
+        health: Sequence[HealthCheck],
+        latencies: tuple[Sequence[float], Sequence[float]],
         manifest: Manifest,
         golden: GoldenSet,
     ) -> dict[str, Any]:
         """Runs the suites: over the golden set, over the answers' table, and what the release file adds."""
         import pandas as pd  # a second, which only the task that validates shall pay
 
+        staging, spec = self._staging, release_run.spec
         stable = None if staging.baseline is None else staging.baseline.version
-        numbers, spec = scored.numbers, release_run.spec
         keep = partial(self._keep_document, release_run)
         suites = (
             check_golden_set(golden, spec, keep),
-            check_answers(numbers, spec, scored.latency_ms, scored.stable_latency_ms, keep),
+            check_answers(numbers, spec, *latencies, keep),
         )
         results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), release_run.model)
         return validation_report(
@@ -204,7 +302,7 @@ class ValidateModelOperator(ReleaseOperator):
             numbers=numbers,
             results=results,
             signature=manifest.signature,
-            health=scored.health,
+            health=health,
             rows_taken=golden.axes.told(),
             suites=[one for one in suites if one is not None],
             slices=slice_figures(golden.slices, numbers),
@@ -212,16 +310,6 @@ class ValidateModelOperator(ReleaseOperator):
 
     def _keep_document(self, release_run: ReleaseRun, place: str, document: Mapping[str, Any]) -> None:
         self.store.write_json(f"{release_run.evidence_prefix}{place}", document)
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """The scores, the output health, and by golden row how long each version's request took."""
-
-    numbers: ValidationScores
-    health: tuple[HealthCheck, ...]
-    latency_ms: tuple[float, ...]
-    stable_latency_ms: tuple[float, ...]
 
 
 def _now() -> str:

@@ -10,6 +10,7 @@ from include.model_release.errors import SlipwayError
 
 if TYPE_CHECKING:
     from include.model_release.spec.release_file import Benchmark, Conversion, MirrorComparison, SmokeTest
+    from include.model_release.spec.validation import Scoring
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class ReleasePod:
 
     kind: str
     stage: str
-    settings: Conversion | SmokeTest | Benchmark | MirrorComparison
+    settings: Conversion | SmokeTest | Benchmark | MirrorComparison | Scoring
     command: Callable[[], Sequence[str]]
     result_key: str
     manifest_sha256: str | None = None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from slipway.pods.description import ReleasePod
     from slipway.release_run import ReleaseRun
 
-# By which a NetworkPolicy finds the pods of one kind (include/manifests/network/): convert, smoke-test, …
+# By which a NetworkPolicy finds the pods of one kind (include/manifests/network/): convert, smoke-test, score, …
 STAGE_LABEL = "slipway.dev/stage"
 PART_OF_LABEL, PART_OF = "app.kubernetes.io/part-of", "slipway"
 # Tells the pod of a later measurement from those before it.

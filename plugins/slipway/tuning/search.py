@@ -113,7 +113,7 @@ class SettingSearch:
                 costs = self._objective.costs(points)
                 is_last = number == self._plan.tuning.rounds
                 if trial.kind == "search" and not is_last and is_hopeless(self._plan, before, costs):
-                    reason = f"after round {number} it was worse than the median of the trials before"
+                    reason = f"after round {number} it was worse than three quarters of the trials before"
                     return trial.ended("hopeless", points, time.monotonic() - began, reason)
         except GateRefusedError as error:  # the setting cannot be loaded, or fails requests
             return trial.ended("failed", points, time.monotonic() - began, str(error))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from slipway.web import json_api, metrics, static_files
+from slipway.web import fleets, json_api, metrics, static_files
 from slipway.web.access import may_read, signed_in
 from slipway.web.acts import router as acts
 from slipway.web.answers import add_error_answers
@@ -37,6 +37,7 @@ def routers() -> Sequence[APIRouter]:
         runs.router,
         audit.router,
         json_api.router,
+        fleets.router,
         metrics.router,
     )
 

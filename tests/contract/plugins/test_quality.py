@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from slipway.quality import run_expectations
+from slipway.quality import run_expectations, run_suite
 
 from include.model_release.gates.validation.gate import score
 from include.model_release.gates.validation.golden_set import GoldenSet
@@ -143,3 +143,32 @@ def test_nothing_is_left_behind(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     check([0, 1, 2, 3])
     assert os.listdir(tmp_path) == []  # noqa: PTH208  names are enough
+
+
+def test_what_was_not_as_expected_is_told_in_words() -> None:
+    """Rows that fail are counted and shown, quantiles are told one by one, and a column that is not there is named."""
+    frame = pd.DataFrame({"latency_ms": [1.0, 2.0, 30.123456789], "site": ["a", "b", "b"]})
+    asked: list[dict[str, Any]] = [
+        {"type": "expect_column_values_to_be_between", "kwargs": {"column": "latency_ms", "max_value": 20}},
+        {
+            "type": "expect_column_quantile_values_to_be_between",
+            "kwargs": {
+                "column": "latency_ms",
+                "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[None, 1]]},
+            },
+        },
+        {
+            "type": "expect_column_distinct_values_to_be_in_set",
+            "kwargs": {"column": "site", "value_set": ["a"]},
+        },
+        {"type": "expect_column_max_to_be_between", "kwargs": {"column": "absent", "max_value": 20}},
+    ]
+    run = run_suite(frame, [{**one, "meaning": one["type"], "policy": "warn"} for one in asked], "digits")
+    assert [one["success"] for one in run.results] == [False] * 4
+    assert {one["policy"] for one in run.results} == {"warn"}
+    assert run.results[0]["unexpected"] == "1 of 3 rows, such as 30.1235"
+    assert run.results[1]["observed"] == "0.5: 2"
+    assert run.results[2]["unexpected"] == "1 values, such as b"
+    assert run.results[3]["unexpected"] == "there is no column `absent`; there are `latency_ms`, `site`"
+    assert run.document["statistics"]["unsuccessful_expectations"] == 4
+    assert "Traceback" not in json.dumps(run.document, allow_nan=False)

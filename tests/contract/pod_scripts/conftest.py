@@ -48,6 +48,11 @@ def ensemble_pod(store: ObjectStore) -> Pod:
 
 
 @pytest.fixture(scope="session")
+def score_pod(store: ObjectStore) -> Pod:
+    return Pod(build_image("score"), store)
+
+
+@pytest.fixture(scope="session")
 def sklearn_pod(store: ObjectStore) -> Pod:
     return Pod(build_image("sklearn"), store)
 

@@ -81,6 +81,15 @@ def test_memory_and_instances_are_measured(smoke_pod: Pod, store: ObjectStore, p
     assert 15 < last - first < 40
 
 
+def test_a_server_that_dies_of_golden_requests_is_told(
+    smoke_pod: Pod, store: ObjectStore, prefix: str
+) -> None:
+    """No boundary input is blamed for it: none is asked."""
+    result = smoke(smoke_pod, store, "tired", prefix)
+    assert "SIGSEGV" in result["memory"]["ended"]
+    assert "robustness" not in result
+
+
 def test_an_instance_that_answers_otherwise_is_noticed(
     smoke_pod: Pod, store: ObjectStore, prefix: str
 ) -> None:

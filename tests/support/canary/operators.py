@@ -18,7 +18,7 @@ from slipway.triggers.canary import CanaryStepTrigger
 from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge
 from include.model_release.record.fold import ReleaseState
 from include.model_release.record.kinds import WeightIntended
-from include.model_release.record.requirements import GATES
+from include.model_release.record.requirements import GATES, SMOKE_TEST_GATE
 from include.model_release.rollout.next_action import StartCanary
 from tests.unit.plugins.conftest import ServiceDouble
 
@@ -41,7 +41,7 @@ def state(store: ModelStoreHook) -> ReleaseState:
 def stages(store: ModelStoreHook) -> list[tuple[str, str]]:
     """Return name and outcome of each stage after the gates."""
     found = [(stage.name, stage.outcome) for stage in state(store).stages]
-    return [one for one in found if one[0] not in GATES]
+    return [one for one in found if one[0] not in (SMOKE_TEST_GATE, *GATES)]
 
 
 def lead_users(service: ServiceDouble, release_run: ReleaseRun, store: ModelStoreHook, weight: int) -> None:

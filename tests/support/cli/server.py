@@ -8,6 +8,7 @@ from typing import Any
 
 from slipway.cli.desk import Clock
 
+from include.model_release.fleet.parity import Parity
 from include.model_release.read_model.documents import FreezeLine, ModelDocument
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.release_view import ReleaseView
@@ -26,6 +27,7 @@ class FakeSlipway:
     def __init__(self, api: FakeApi) -> None:
         self.api = api
         self.models: dict[str, ModelDocument | str] = {}
+        self.fleets: dict[str, Parity] = {}
         self.views: dict[tuple[str, int], ReleaseView] = {}
         self.live: dict[str, LiveDocument] = {}
         self.runs: dict[str, dict[str, Any]] = {}
@@ -46,6 +48,11 @@ class FakeSlipway:
         for part, answer in self.refusals.items():
             if part in bare:
                 return answer
+        if bare.startswith("/slipway/api/fleets/"):
+            fleet = self.fleets.get(bare.removeprefix("/slipway/api/fleets/"))
+            return (
+                NOT_THERE if fleet is None else (200, {**fleet.model_dump(mode="json"), "agree": fleet.agree})
+            )
         if bare.startswith("/slipway/api/models"):
             return self._read(bare.removeprefix("/slipway/api/models").strip("/").split("/"))
         return self._airflow(method, bare, body)

@@ -88,7 +88,8 @@ def write_release_files(folder: Path) -> None:
             "notify": [{"on": [*ENDS_AND_BEGINNINGS], "to": to} for to in (HANGING, TOLD)],
         },
         _variant(digits, ON_CALL, conversion=TWO_PRECISIONS, rollout={**SHORT_CANARY, "preview": {}}),
-        _variant(digits, ON_GPU, serving=gpu),
+        # On the staging server, which would be asked second: the node has no GPU for a pod either.
+        {**_variant(digits, ON_GPU, serving=gpu), "smoke_test": None},
         _variant(digits, SURVIVING, rollout=CANARY_OF_A_SURVIVOR),
         _variant(digits, ORPHANED, rollout=CANARY_OF_AN_ORPHAN),
         _variant(digits, FOUR_EYES, rollout={"approval": {"before_canary": True, "by_other": True}}),

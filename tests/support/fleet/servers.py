@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -143,6 +144,29 @@ class TritonFleet:
         process = self.servers[name].process
         assert process is not None
         os.kill(process.pid, number)
+
+
+class Users:
+    """One user of each server, while the context lasts; their answers are kept, None for one that failed."""
+
+    def __init__(self, fleet: TritonFleet) -> None:
+        self.answers: list[tuple[str, float] | None] = []
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=self._ask, args=(fleet, name)) for name in fleet.servers]
+
+    def _ask(self, fleet: TritonFleet, name: str) -> None:
+        while not self._ended.is_set():
+            self.answers += fleet.served([name]).values()
+
+    def __enter__(self) -> Users:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(30)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.record.fold import Stage
 from include.model_release.record.kinds import ReleaseStarted
-from include.model_release.spec.release_file import parse_release_spec
+from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
 from include.sandbox.services.triton import TritonServer
 from tests.support.serving.text_model import text_model_files
 from tests.support.store.connections import LOOPBACK
@@ -53,8 +53,10 @@ def connect(monkeypatch: pytest.MonkeyPatch, server: TritonServer, **extra: str)
 class Release:
     """One release from its conversion's result on, as the DAG would have it run."""
 
-    def __init__(self, store: ModelStoreHook, text: str, version: int, stable: int | None = None) -> None:
-        spec = parse_release_spec(text, "release.yaml")
+    def __init__(
+        self, store: ModelStoreHook, text: str | ReleaseSpec, version: int, stable: int | None = None
+    ) -> None:
+        spec = parse_release_spec(text, "release.yaml") if isinstance(text, str) else text
         uri = f"s3://{store.bucket}/models/{spec.model}/{stable}/repository"
         self.store, self.prepared = store, dict[str, Any]()
         self.release_run = ReleaseRun(

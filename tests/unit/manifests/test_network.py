@@ -16,6 +16,7 @@ from slipway.operators.mirror_comparison import RunMirrorComparisonOperator
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.operators.staging import StagedModel, Staging
+from slipway.operators.validate import ValidateModelOperator
 from slipway.pods.manifest import labels_of
 from slipway.release_run import ReleaseRun
 
@@ -33,7 +34,9 @@ RELEASE_RUN = ReleaseRun(
     version=3,
     bucket="models",
     spec=parse_release_spec(
-        "model: ranker\nsource: {}\nrollout: {preview: {}, mirror_comparison: {}}\n", "ranker.yaml"
+        "model: ranker\nsource: {}\nrollout: {preview: {}, mirror_comparison: {}}\n"
+        "validation: {kind: custom, output: y, scorer: scorer.py, figures: {good: {min: 0}}}\n",
+        "ranker.yaml",
     ),
     stable=None,
 )
@@ -45,6 +48,7 @@ OPERATORS: list[ReleasePodOperator] = [
     RunSmokeTestOperator(task_id="smoke_test"),
     BenchmarkModelOperator(task_id="benchmark", staging=STAGING.model_dump_json()),
     RunMirrorComparisonOperator(task_id="run_mirror_comparison"),
+    ValidateModelOperator(task_id="validate", staging=STAGING.model_dump_json()),
 ]
 METADATA_SERVICE = ip_address("169.254.169.254")
 

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from include.model_release.errors import ValidationInconclusiveError, ValidationRefusedError
+from include.model_release.errors import (
+    SpecError,
+    ValidationInconclusiveError,
+    ValidationRefusedError,
+)
 from include.model_release.gates.outcome import gate_outcome
 from include.model_release.gates.validation.classification import score_classification
 from include.model_release.gates.validation.golden_set import GoldenSet
@@ -25,6 +29,7 @@ from include.model_release.gates.validation.scores import Array, ValidationScore
 from include.model_release.gates.validation.sureness import Sureness, sureness_of
 from include.model_release.gates.validation.text import score_text
 from include.model_release.spec.validation import (
+    CustomValidation,
     DetectionsValidation,
     RankingValidation,
     RegressionValidation,
@@ -55,6 +60,12 @@ def score(
         return score_detections(golden, answers, stable_answers, validation)
     if isinstance(validation, SegmentationValidation):
         return score_segmentation(golden, answers, stable_answers, validation)
+    if isinstance(validation, CustomValidation):
+        raise SpecError(
+            "answers of `validation.kind: custom` are scored by its scorer, in a pod",
+            expected="another `validation.kind` where no pod is started",
+            remedy="Ask for the answers to be scored by the stage `validate`.",
+        )
     if isinstance(validation, RankingValidation):
         return score_ranking(golden, answers, stable_answers, validation)
     return score_classification(golden, answers, stable_answers, validation)

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Kind = Literal["classification", "regression", "text", "vectors", "detections", "segmentation", "ranking"]
+Kind = Literal[
+    "classification", "regression", "text", "vectors", "detections", "segmentation", "ranking", "custom"
+]
 
 # By kind: what the labels are called, the kinds of NumPy types that hold them, and how many dimensions they have.
 _LABELS: dict[Kind, tuple[str, str, tuple[int, ...]]] = {
@@ -20,11 +22,12 @@ _LABELS: dict[Kind, tuple[str, str, tuple[int, ...]]] = {
     "detections": ("boxes [rows, boxes, 5]: x1, y1, x2, y2, class", "iuf", (3,)),
     "segmentation": ("classes [rows, height, width]", "iu", (3,)),
     "ranking": ("relevance [rows], or [rows, documents] with NaN behind the last document", "iuf", (1, 2)),
+    "custom": ("numbers or texts [rows, …]", "biufSU", (1, 2, 3, 4, 5)),
 }
 _PLAIN: frozenset[Kind] = frozenset(("classification", "regression", "text"))
 # Shorter lists are filled up with NaN.
-_PADDED: frozenset[Kind] = frozenset(("detections", "ranking"))
-OPTIONAL_LABELS: frozenset[Kind] = frozenset(("vectors", "detections", "segmentation", "ranking"))
+_PADDED: frozenset[Kind] = frozenset(("detections", "ranking", "custom"))
+OPTIONAL_LABELS: frozenset[Kind] = frozenset(("vectors", "detections", "segmentation", "ranking", "custom"))
 """Kinds that can be compared with the stable version's answers alone."""
 
 PARTS_LIMIT = 200
@@ -68,6 +71,8 @@ def slice_problems(slices: Mapping[str, Array], rows: int | None) -> list[str]:
 
 def in_label_type(labels: Array, kind: Kind) -> Array:
     """Return the labels in the type that the scores reckon with."""
+    if kind == "custom":
+        return labels
     if kind == "text":
         texts = [
             text.decode(errors="replace") if isinstance(text, bytes) else text for text in labels.tolist()

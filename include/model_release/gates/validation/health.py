@@ -43,6 +43,12 @@ class HealthCheck:
         """Return it as JSON holds it."""
         return {"check": self.name, "status": self.status, "told": self.told}
 
+    @classmethod
+    def from_dict(cls, value: Mapping[str, str]) -> HealthCheck:
+        """Return what `to_dict` made; a status that is none fails."""
+        known: dict[str, Status] = {"pass": "pass", "warn": "warn"}
+        return cls(value["check"], known.get(value["status"], "fail"), value["told"])
+
 
 @dataclass(frozen=True)
 class Probe:

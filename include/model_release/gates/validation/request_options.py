@@ -29,6 +29,12 @@ def optional_inputs(config: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(tensor["name"]) for tensor in config.get("input", ()) if tensor.get("optional"))
 
 
+def inputs_taken(config: Mapping[str, Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the inputs that a model knows: an optional one of the candidate may be new to the stable version."""
+    known = {str(tensor["name"]) for tensor in config.get("input", ())}
+    return {name: values for name, values in inputs.items() if not known or name in known}
+
+
 def gather_responses(responses: Sequence[Sequence[Array]], validation: Validation) -> Array:
     """Return one answer for each request out of its responses: one output's arrays, in the order of their arrival.
 

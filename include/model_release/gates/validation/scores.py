@@ -51,8 +51,8 @@ class ValidationScores(ABC):
         """Return further parts of the report that only one kind has."""
         return {}
 
-    def intervals(self) -> Mapping[str, Interval]:
-        """Return, by column, the intervals of figures that are no means over the rows."""
+    def intervals(self) -> Mapping[str, Interval | None]:
+        """Return, by column, the intervals of figures that are no means over the rows; None: it is not known."""
         return {}
 
     def losses(self) -> str:

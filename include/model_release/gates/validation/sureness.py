@@ -38,9 +38,10 @@ def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]])
         is_share = least is not None and most == 1.0
         least = None if is_share and least <= _LEAST_POSSIBLE else least
         most = None if is_share else most
-        interval = known.get(column) or mean_interval(
-            numbers.columns.get(column, ()), numbers.validation.confidence
-        )
+        is_unknown = column in known and known[column] is None
+        interval = known.get(column)
+        if interval is None and not is_unknown:
+            interval = mean_interval(numbers.columns.get(column, ()), numbers.validation.confidence)
         if least is None and most is None:
             told.append({**result, **_with(interval), "decision": "no_limit"})
             if not result.get("observed"):
@@ -48,6 +49,11 @@ def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]])
             continue
         decided += 1
         decision = None if interval is None else interval.holds(least=least, most=most)
+        if is_unknown:
+            decision = "inconclusive"
+            undecided.append(
+                f"{result.get('meaning')}: {_figure(result)}, and how sure that is cannot be told"
+            )
         told.append({**result, **_with(interval), "decision": decision})
         if decision == "inconclusive" and interval is not None:
             undecided.append(

@@ -55,6 +55,10 @@ _TABLES = {
             ("IoU with stable#", "agrees"),
         ),
     ),
+    "custom": (
+        "The rows with the worst of the first score that has a limit.",
+        (("Golden row#", "row"), ("Label", "label"), ("Figure", "figure"), ("Score#", "score")),
+    ),
     "ranking": (
         "The questions with the least gain, else those with another order than the stable version's.",
         (("Question#", "row"), ("NDCG#", "ndcg"), ("First documents as stable#", "agrees")),

@@ -39,7 +39,7 @@ class VersionPolicy(SpecPart):
 class WarmupSample(SpecPart):
     """A request that each instance answers before the model counts as ready.
 
-    A warm-up that fails may take the whole server down, so prove it on staging before production.
+    A warm-up that fails may take the whole server down: `smoke_test` tries it on a server of its own first.
     """
 
     name: Label

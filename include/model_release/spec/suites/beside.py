@@ -62,27 +62,38 @@ def parse_suite(text: str, name: str) -> tuple[Expectation, ...]:
     )
 
 
-def read_beside(data: Mapping[str, Any], folder: Path, name: str) -> dict[str, str]:
+def read_beside(data: Mapping[str, Any], folder: Path, name: str, *, insists: bool = True) -> dict[str, str]:
     """Return, by name, the text of each file that a release file names.
 
     :param data: the release file, not yet checked.
     :param folder: where the release file lies.
     :param name: what an error calls the release file.
+    :param insists: whether one that cannot be used is an error here. Else it is left out, and is one where it is asked
+        for: what a freeze or a way back needs of a release file must not depend on a gate's scorer.
     :raises SpecError: one is not there, is no plain name, is too large, or is no text; or a suite is none.
     """
     found: dict[str, str] = {}
     for key, named, suffix in _named(data):
-        if not named.endswith(suffix) or "/" in named or "\\" in named or named.startswith("."):
-            raise SpecError(
-                f"{name}: `{key}` names no file beside it",
-                expected=f"the plain name of a file that ends with {suffix}",
-                found=f"`{named[:200]}`",
-                remedy="Put the file beside the release file, and give its name alone.",
-            )
-        found[named] = _text_of(folder / named, f"{name}: `{key}`")
-        if suffix == ".json":
-            parse_suite(found[named], named)
+        try:
+            found[named] = _read(key, named, suffix, folder, name)
+        except SpecError:
+            if insists:
+                raise
     return found
+
+
+def _read(key: str, named: str, suffix: str, folder: Path, name: str) -> str:
+    if not named.endswith(suffix) or "/" in named or "\\" in named or named.startswith("."):
+        raise SpecError(
+            f"{name}: `{key}` names no file beside it",
+            expected=f"the plain name of a file that ends with {suffix}",
+            found=f"`{named[:200]}`",
+            remedy="Put the file beside the release file, and give its name alone.",
+        )
+    text = _text_of(folder / named, f"{name}: `{key}`")
+    if suffix == ".json":
+        parse_suite(text, named)
+    return text
 
 
 def _named(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import time
@@ -33,7 +34,6 @@ class Plan:
     """What is asked for; the limits are in seconds."""
 
     model: str
-    version: int
     repository: Path
     log: Path
     loads: int
@@ -134,7 +134,7 @@ def instances(
     since, ends_at = server.log_size(), time.monotonic() + min(INSTANCE_LIMIT_S, max(0.0, plan.left_s()))
     asked, differences, seen = 0, Counter[str](), dict[str, Counter[str]]()
     at_once = max(AT_ONCE, 2 * max(expected.values(), default=1))
-    server.call("POST", "/v2/logging", b'{"log_verbose_level": 1}')
+    _log_verbosely(server, level=1)
     try:
         while True:
             answers = asker.ask_all([request] * at_once)
@@ -146,8 +146,7 @@ def instances(
             if complete or over or server.exit_code() is not None:
                 break
     finally:
-        if server.exit_code() is None:
-            server.call("POST", "/v2/logging", b'{"log_verbose_level": 0}')
+        _log_verbosely(server, level=0)
     say(
         "instances",
         f"{sum(map(len, seen.values()))} seen, {asked} requests, {differences.total()} answers differ",
@@ -159,6 +158,12 @@ def instances(
         "differ": differences.total(),
         "differences": [text for text, _ in differences.most_common(5)],
     }
+
+
+def _log_verbosely(server: OwnServer, *, level: int) -> None:
+    """Have the server log who answers, or log as before; one that is dead is noticed where it is asked."""
+    with contextlib.suppress(OSError):
+        server.call("POST", "/v2/logging", json.dumps({"log_verbose_level": level}).encode())
 
 
 def instances_of(config: Mapping[str, Any]) -> int:

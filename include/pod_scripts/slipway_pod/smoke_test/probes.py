@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from slipway_pod.models.rows import GoldenRows
@@ -193,6 +194,6 @@ def _malformed(model: Model, request: Sequence[WireTensor]) -> Iterator[Probe]:
         ("a size that the body has not", lying + first.raw[:8], {LENGTH_HEADER: str(len(lying))}),
         ("a header longer than the body", sizeless, {LENGTH_HEADER: str(2**31)}),
     ):
-        yield Probe(name, "http", lambda asker, body=body, headers=headers: asker.post(body, headers))  # type: ignore[misc]
+        yield Probe(name, "http", partial(Asker.post, body=body, headers=headers))
     yield Probe("bytes that are no message", "grpc", lambda asker: asker.ask_bytes(b"\xff" * 64))
     yield Probe("an empty message", "grpc", lambda asker: asker.ask_bytes(b""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +66,9 @@ class Asker:
         ]
         self._channel = grpc.insecure_channel(f"{HOST}:{server.grpc_port}", options=sizes)
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        grpc.channel_ready_future(self._channel).result(timeout_s)
+        # A server that has died meanwhile is noticed by the first request.
+        with contextlib.suppress(grpc.FutureTimeoutError):
+            grpc.channel_ready_future(self._channel).result(timeout_s)
 
     def __enter__(self) -> Asker:
         return self

@@ -40,6 +40,8 @@ class SmokeTest:
                 if self._result["loads"][-1]["status"] != "loaded":
                     return
                 self._first_request(server)
+                if self._result.get("broken"):
+                    return
                 if number == plan.loads and self._can_be_asked():
                     self._on_the_last_server(server, before)
 
@@ -49,24 +51,27 @@ class SmokeTest:
     def _first_request(self, server: OwnServer) -> None:
         """Ask the first request after a load, and time it."""
         plan, entry = self._plan, self._result["loads"][-1]
-        if self._result.get("server") is None:
-            self._look(server)
+        since = server.log_size()
+        try:
+            if self._result.get("server") is None:
+                self._look(server)
+        except OSError as error:
+            self._broken(server, f"the server does not tell its models: {type(error).__name__}", since)
         if not self._can_be_asked():
             return
         with Asker(server, plan.model, plan.request_timeout_s) as asker:
-            since = server.log_size()
             self._first = asker.ask(golden_request(self._model, self._golden, self._rows))
             entry["first_request_ms"] = round(self._first.ms, 3)
             if self._first.outcome != "answered":
-                ended = server.ended(END_S)
-                self._result["broken"] = {
-                    "told": self._first.told,
-                    "died": ended,
-                    "log": server.telling_lines(since),
-                }
+                self._broken(server, self._first.told, since)
             elif len(self._result["loads"]) == plan.loads:
                 request = golden_request(self._model, self._golden, self._rows)
                 self._result["steady"] = steady(plan, asker, request, self._first)
+
+    def _broken(self, server: OwnServer, told: str, since: int) -> None:
+        """Note that the version is loaded, and does not answer."""
+        died = server.ended(END_S)
+        self._result["broken"] = {"told": told, "died": died, "log": server.telling_lines(since)}
 
     def _look(self, server: OwnServer) -> None:
         """Read the model's inputs from the server, and the golden set by them."""
@@ -95,9 +100,10 @@ class SmokeTest:
             ]
             self._result["memory"] = timed(lambda: memory(plan, server, asker, requests))
             after = server.gpu_bytes()
-            # Last: it may end the server.
-            beyond = Robustness(plan, self._model, self._golden, self._rows, self._first)
-            self._result["robustness"] = timed(lambda: beyond.run(server, asker))
+            if not self._result["memory"]["ended"]:
+                # Last: it may end the server.
+                beyond = Robustness(plan, self._model, self._golden, self._rows, self._first)
+                self._result["robustness"] = timed(lambda: beyond.run(server, asker))
         self._result["gpu"] = (
             None if after is None else {"before_bytes": gpu_before or 0, "after_bytes": after}
         )

@@ -105,9 +105,13 @@ class OwnServer:
         return f"the server ended with exit code {code}"
 
     def call(
-        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None,
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
         timeout_s: float = CALL_S,
-    ) -> Reply:  # fmt: skip
+    ) -> Reply:
         """Ask its HTTP endpoint on a connection of its own.
 
         :raises OSError: no answer; TimeoutError after the limit.

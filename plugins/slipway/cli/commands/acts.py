@@ -81,6 +81,9 @@ def add_to(app: typer.Typer) -> None:
         app, "close-finding", GUARD, examples=('slipway close-finding digits 3-latency -m "new hardware"',)
     )(close_finding)
     command(app, "unpin", GUARD, examples=('slipway unpin digits 3 --reason "audit is over"',))(unpin)
+    command(
+        app, "tune", GUARD, examples=("slipway tune digits 3", "slipway tune digits 3 --wait --timeout 1h")
+    )(tune)
 
 
 def release(
@@ -320,6 +323,18 @@ def close_finding(
     _short(
         desk, "close_finding", model, wait, timeout, f"slipway get {model}", finding=finding, reason=reason
     )
+
+
+def tune(
+    desk: Desk,
+    model: ModelArgument,
+    version: VersionArgument,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = "1h",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Look for a faster setting of a published version on staging; it proposes a change of the release file."""
+    _short(desk, "tune", model, wait, timeout, f"slipway get {model}", version=version)
 
 
 def _short(

@@ -38,6 +38,7 @@ from include.model_release.operations.revalidation.report import (
 )
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.spec.validation import CustomValidation
 from include.model_release.tensors import differences, signature_from_metadata
 from include.model_release.value_types import UtcTime
 from slipway.hooks.live_server import LiveServerHook, Reply
@@ -136,8 +137,10 @@ def check_answers(parts: GoldenParts, promoted_by: str | None) -> CheckResult:
     """
     if parts.is_decoupled():
         return left_out("answers", "a decoupled model is not asked: it answers over streams alone")
-    golden, config = parts.golden()
     validation = parts.spec.validation
+    if isinstance(validation, CustomValidation):
+        return left_out("answers", "its scorer runs in a pod of a release: the answers are not scored again")
+    golden, config = parts.golden()
     limit = int(config.get("max_batch_size", 0)) or validation.batch_size
     batches = list(golden.batches(min(limit, validation.batch_size)))
     replies = parts.server.post_each([_post(parts, inputs) for _, inputs in batches])

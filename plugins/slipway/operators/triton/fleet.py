@@ -11,9 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from include.model_release.errors import ServerUnavailableError, SlipwayError, UserError
 from slipway.failures import airflow_failures
+from slipway.fleet.plain_load import PlainServers, States
 from slipway.operators.triton.base import LINKS, within
 from slipway.operators.triton.fields import config_or_none, names, pinned_versions, seconds
-from slipway.operators.triton.fleet_servers import FleetServers, States
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -86,7 +86,7 @@ class TritonFleetLoadOperator(BaseOperator):
         for conn_id, left in errors.items():
             self.log.warning("%s could not be led back: %s", conn_id, left)
 
-    def _servers(self, limit_s: float) -> FleetServers:
+    def _servers(self, limit_s: float) -> PlainServers:
         conn_ids = names(self.triton_conn_ids, "triton_conn_ids")
         if not conn_ids or len(set(conn_ids)) != len(conn_ids):
             raise UserError(
@@ -95,7 +95,7 @@ class TritonFleetLoadOperator(BaseOperator):
                 found=", ".join(conn_ids) or "none",
                 remedy="correct the DAG",
             )
-        return FleetServers(conn_ids, self.model_name, limit_s)
+        return PlainServers(conn_ids, self.model_name, limit_s)
 
     def _load(self, context: Context) -> dict[str, Any]:
         config, limit_s = config_or_none(self.config), seconds(self.timeout_s, "timeout_s")

@@ -78,12 +78,9 @@ class TuningStep(ReleaseStep, BaseOperator):
         configs = registry.configs(registry.require(run.model, run.version))
         return dict(require_tunable(configs, run.model))
 
-    def staged(self, limit_s: float | None = None) -> StagedTrials:
-        """Return the trials on the staging server.
-
-        :param limit_s: of one load or unload; None: the release file's.
-        """
+    def staged(self) -> StagedTrials:
+        """Return the trials on the staging server."""
         run = self.release_run
-        limit_s = limit_s or float(run.spec.serving.load_timeout_s)
+        limit_s = float(run.spec.serving.load_timeout_s)
         hook = TritonHook(self.triton_conn_id, limit_s)
         return StagedTrials(hook, run.model, run.version, self.published_config, limit_s)

@@ -14,6 +14,7 @@ from slipway.operators.tuning.base import TuningStep
 from slipway.pods.description import ReleasePod
 from slipway.tuning.confirmation import confirm
 from slipway.tuning.search import SettingSearch
+from slipway.tuning.staged import trial_names, unload_models
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -79,7 +80,8 @@ class MeasuringStep(TuningStep):
                 self._measure.kill()
         finally:
             try:
-                self.staged(_KILLED_LIMIT_S).unload()
+                hook = TritonHook(self.triton_conn_id, _KILLED_LIMIT_S)
+                unload_models(hook, trial_names(self.release_run.model), _KILLED_LIMIT_S)
             except SlipwayError as error:
                 self.log.warning("a trial is still loaded on staging: %s", error)
 

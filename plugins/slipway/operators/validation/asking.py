@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from include.model_release.errors import SpecError
 from include.model_release.gates.validation.asking import answer_of, joined
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.health import Probe, probe_of
-from include.model_release.gates.validation.request_options import gather_responses, is_decoupled
-from include.model_release.spec.validation import TextValidation, Validation
+from include.model_release.gates.validation.request_options import (
+    gather_responses,
+    inputs_taken,
+    is_decoupled,
+)
+from include.model_release.spec.validation import CustomValidation, TextValidation, Validation
 from slipway.hooks.triton import TritonHook
 from slipway.operators.staging import StagedModel
 
@@ -24,11 +29,13 @@ log = logging.getLogger(__name__)
 class Answered:
     """What a version answered, a row for each golden row.
 
+    :ivar outputs: every output that was asked for, where a scorer is given them.
     :ivar latency_ms: by row, how long the request took that carried it; empty where answers come in streams.
     """
 
     answers: np.ndarray
     latency_ms: tuple[float, ...] = ()
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -42,21 +49,28 @@ class GoldenQuestions:
     def ask(self, staged: StagedModel) -> Answered:
         """Return one version's answers to all rows."""
         name, version, outputs = staged.name, staged.version, self.validation.outputs
+        is_custom = isinstance(self.validation, CustomValidation)
         if _streams(staged):
+            if is_custom:
+                raise _no_streams(name)
             # How the rows of a batch share its responses is each model's own affair.
-            requests = [inputs for _, inputs in self.golden.batches(1)]
+            requests = [inputs_taken(staged.config, inputs) for _, inputs in self.golden.batches(1)]
             output = self.validation.output
             responses = self.hook.infer_stream(name, version, requests, [output])
             texts = [[one[output] for one in each] for each in responses]
             found = Answered(gather_responses(texts, self.validation))
         else:
             parts, latency_ms = [], []
+            by_output: dict[str, list[np.ndarray]] = {output: [] for output in outputs if is_custom}
             for rows, inputs in self.golden.batches(self._batch_rows(staged)):
                 count, began = rows.stop - rows.start, time.perf_counter()
-                arrays = self.hook.infer(name, version, inputs, outputs)
+                arrays = self.hook.infer(name, version, inputs_taken(staged.config, inputs), outputs)
                 latency_ms += [1000 * (time.perf_counter() - began)] * count
                 parts.append(answer_of(self.golden, self.validation, arrays, count))
-            found = Answered(joined(parts), tuple(latency_ms))
+                for output, each in by_output.items():
+                    each.append(self.golden.rows_first(output, arrays[output], count))
+            whole = {output: joined(each) for output, each in by_output.items()}
+            found = Answered(joined(parts), tuple(latency_ms), whole)
         log.info("%s version %s answered %s golden rows", name, version, self.golden.rows)
         return found
 
@@ -79,6 +93,15 @@ class GoldenQuestions:
         """
         size = self.validation.batch_size
         return min(int(staged.config.get("max_batch_size", 0)) or size, size)
+
+
+def _no_streams(name: str) -> SpecError:
+    return SpecError(
+        f"the answers of {name} come in streams, which a scorer is not given",
+        expected="a model that answers each request once",
+        found="`model_transaction_policy.decoupled`",
+        remedy="Take `kind: text`, or score a model that is not decoupled.",
+    )
 
 
 def _streams(staged: StagedModel) -> bool:

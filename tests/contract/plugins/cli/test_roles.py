@@ -61,6 +61,7 @@ ACTING: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "finding_close",
         "text-embed-close-3-inputs",
     ),
+    (("tune", "churn", "3"), "model_tuning", "churn-3-tuning"),
 )
 WORKFLOWS = sorted({workflow for _, workflow, _ in ACTING})
 

@@ -22,7 +22,7 @@ from include.model_release.errors import (
 )
 from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.build import pin_versions
-from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, digest
+from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, Users, digest
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -203,6 +203,37 @@ def test_object_store_that_goes_away_keeps_the_version_from_all(
     assert outcome.outcome == "taken_back"
     assert fleet.served() == on_all(1)
     assert fleet.bring(store, 2, "two").outcome == "committed"
+
+
+def test_write_that_was_given_up_and_came_all_the_same(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """Nobody knew whether the commit was written down, so all are led back; that it was does not hold the way back."""
+    fleet.bring(store, 1, "one")
+
+    class Late(FleetStore):
+        async def write(self, document: FleetDocument) -> None:
+            before = self._etag, self.document
+            await super().write(document)
+            if document.run is not None and document.run.phase == "commit":
+                self._etag, self.document = before
+                raise StoreUnavailableError("no answer")
+
+    outcome = fleet.bring(store, 2, "two", store=Late(store, "pair", MODEL))
+    assert outcome.outcome == "taken_back"
+    assert fleet.served() == on_all(1)
+    assert document(store).run is None
+
+
+def test_no_request_fails_and_each_answer_tells_its_true_version(
+    fleet: TritonFleet, store: ModelStoreHook
+) -> None:
+    """Under requests to every server, forward, back to an earlier version, and when it is taken back."""
+    fleet.bring(store, 1, "one")
+    with Users(fleet) as users:
+        assert fleet.bring(store, 2, "two").outcome == "committed"
+        assert fleet.bring(store, 1, "three").outcome == "committed"
+        assert fleet.bring(store, 4, "four").outcome == "taken_back"
+    assert users.answers
+    assert set(users.answers) == {("1", FACTORS[1]), ("2", FACTORS[2])}
 
 
 def test_two_releases_of_one_fleet_exclude_each_other(fleet: TritonFleet, store: ModelStoreHook) -> None:

@@ -90,12 +90,13 @@ def test_other_tensors_than_those_of_a_version_left_out_are_refused(
     prepared = run(PrepareStagingOperator, release_run)
     run(LoadCandidateOperator, release_run, **load_of(prepared["candidate"]))
     manifest = ModelRegistry(store).require(MODEL, 1)
-    other = manifest.signature.model_copy(update={"outputs": ()})
+    renamed = manifest.signature.outputs[0].model_copy(update={"name": "z"})
+    other = manifest.signature.model_copy(update={"outputs": (renamed,)})
     store.write(
         f"models/{MODEL}/1/manifest.json", manifest.model_copy(update={"signature": other}).to_bytes()
     )
     left_out = {**prepared, "baseline": None, "not_compared": "an engine of old"}
-    with pytest.raises(AirflowFailException, match=r"differs from that of version 1.*output `y`.*is new"):
+    with pytest.raises(AirflowFailException, match=r"differs from that of version 1.*output `z`.*is gone"):
         run(ValidateModelOperator, release_run, staging=json.dumps(left_out))
     page = (store.read(f"{release_run.evidence_prefix}validation.html") or b"").decode()
     assert "not there" in page

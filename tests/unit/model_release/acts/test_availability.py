@@ -96,6 +96,7 @@ REFUSED: list[tuple[ActName, Situation, str]] = [
     ("pin", replace(QUIET, version=4), "slipway get digits"),
     ("unpin", replace(QUIET, version=1), 'slipway pin digits 1 --reason "…"'),
     ("close_finding", replace(QUIET, findings=()), "slipway get digits"),
+    ("tune", replace(QUIET, version=4), "slipway get digits"),
 ]
 AVAILABLE: list[tuple[ActName, Situation]] = [
     ("release", QUIET),
@@ -127,6 +128,7 @@ AVAILABLE: list[tuple[ActName, Situation]] = [
     ("pin", replace(QUIET, version=1)),
     ("unpin", replace(QUIET, version=2)),
     ("close_finding", replace(QUIET, findings=("2-published",))),
+    ("tune", replace(QUIET, version=2)),
 ]
 
 

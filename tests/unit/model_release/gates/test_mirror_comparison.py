@@ -253,7 +253,7 @@ def test_the_page_stands_alone_and_shows_what_differs() -> None:
         "report": json.loads(json.dumps(evidence["report"]))
     }
     for words in (
-        "compared, refused",
+        "✗ fail",
         "170 of 200 rows",
         "0123456789abcdef",
         "&lt;b&gt;y&lt;/b&gt;",

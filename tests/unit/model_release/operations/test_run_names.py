@@ -27,6 +27,7 @@ from include.model_release.operations.run_names import free_run_id, run_name, ti
         ("release_freeze", {"model": "digits", "action": "override", "version": 3}, "digits-3-override"),
         ("finding_close", {"model": "digits", "finding": "3-published"}, "digits-close-3-published"),
         ("model_revalidation", {}, "all-revalidation"),
+        ("model_tuning", {"model": "digits", "version": 3}, "digits-3-tuning"),
         ("registry_sync", {"model": "digits"}, "digits-sync"),
     ],
 )

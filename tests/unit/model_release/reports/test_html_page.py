@@ -18,15 +18,22 @@ from include.model_release.gates.mirror_comparison import (
     judge_mirror,
     mirror_evidence,
 )
+from include.model_release.gates.smoke_test.evidence import smoke_test_evidence
+from include.model_release.gates.smoke_test.judge import judge_smoke_test
+from include.model_release.gates.smoke_test.report import SmokeTestReport
 from include.model_release.reports.canary.document import CanaryEvidence
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
 from include.model_release.reports.html_page import render_page
 from include.model_release.reports.mirror_page import render_mirror_html
+from include.model_release.reports.smoke_test_page import render_smoke_test_html
 from include.model_release.reports.validation.page import render_report_html
+from include.model_release.spec.smoke_test import SmokeTest
 from include.sandbox.lab.simulation.recorded_canary import STEPS, Story, Traffic
 from tests.support.reports.documents import SIGNATURE, VALIDATION
 from tests.support.reports.html import parse_page
+from tests.support.smoke_reports import LOADED, probe
+from tests.support.smoke_reports import report as smoke_report
 
 _HOSTILE = (
     "</td></title></style><script>alert(1)</script><img src=x onerror=alert(1)>' id='x\" id=\"{{ 7 * 7 }}"
@@ -82,6 +89,26 @@ def _mirror() -> dict[str, Any]:
     )
 
 
+def _smoke_test() -> dict[str, Any]:
+    probes = [probe("NaN", died="killed", log=["line"]), probe("no JSON", via="http", outcome="refused")]
+    robustness = {"probes": probes, "left_out": 2, "reason": "three servers had died"}
+    crashed = {**LOADED, "status": "crashed", "reason": "killed", "log": ["line"]}
+    broken = {"told": "no answer", "died": "killed", "log": ["line"]}
+    read = SmokeTestReport.from_json(
+        smoke_report(loads=[LOADED, crashed], broken=broken, robustness=robustness)
+    )
+    return smoke_test_evidence(
+        model="digits",
+        version=3,
+        release_id="manual__1",
+        manifest_sha256="ab",
+        created_at="2026-01-02T03:04:05+00:00",
+        verdict=judge_smoke_test(read, SmokeTest()),
+        limits=SmokeTest(),
+        report=read,
+    )
+
+
 _TEXTS = {
     **VALIDATION,
     "kind": "text",
@@ -92,6 +119,7 @@ _PAGES: list[tuple[Callable[[Any], str], Callable[[], Any]]] = [
     (render_report_html, lambda: _TEXTS),
     (render_report_html, lambda: SIGNATURE),
     (render_mirror_html, _mirror),
+    (render_smoke_test_html, _smoke_test),
     (_canary_page, _canary),
 ]
 
@@ -128,6 +156,7 @@ def test_templates_are_read_when_the_first_page_is_made() -> None:
     program = (
         "import sys\n"
         "import include.model_release.reports.mirror_page\n"
+        "import include.model_release.reports.smoke_test_page\n"
         "import include.model_release.reports.validation.page\n"
         "import include.model_release.reports.canary.page\n"
         "assert 'jinja2' not in sys.modules\n"

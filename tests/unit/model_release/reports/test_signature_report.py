@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from include.model_release.errors import SignatureRefusedError
-from include.model_release.reports.signature_report import (
-    ServedTensors,
-    require_same_tensors,
-    signature_report,
-)
+from include.model_release.gates.validation.signature import ServedTensors, require_compatible
+from include.model_release.reports.signature_report import signature_report
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.tensors import ModelSignature, TensorSpec
 
@@ -25,7 +22,7 @@ STABLE = ServedTensors(ModelSignature(inputs=(_X, _SEED), outputs=(_Y,)), frozen
 def refused(candidate: ServedTensors) -> tuple[SignatureRefusedError, dict[str, Any]]:
     """The error over a candidate, and the report that is kept of it."""
     with pytest.raises(SignatureRefusedError) as caught:
-        require_same_tensors(STABLE, candidate, stable_name="version 3")
+        require_compatible(STABLE, candidate, stable_name="version 3")
     report = signature_report(
         caught.value,
         model="digits",
@@ -46,10 +43,10 @@ def test_every_tensor_is_shown_side_by_side() -> None:
         outputs=(TensorSpec(name="<z>", datatype="BYTES", shape=(-1,)),),
     )
     _, report = refused(ServedTensors(other, frozenset({"seed"})))
-    assert [(row["kind"], row["name"], row["same"]) for row in report["tensors"]] == [
+    assert [(row["kind"], row["name"], row["fits"]) for row in report["tensors"]] == [
         ("input", "seed", True),
         ("input", "x", False),
-        ("output", "<z>", False),
+        ("output", "<z>", True),
         ("output", "y", False),
     ]
     x = report["tensors"][1]
@@ -57,9 +54,9 @@ def test_every_tensor_is_shown_side_by_side() -> None:
     assert report["tensors"][2]["stable"] is None
     assert report["reasons"] == [
         "input `x` was FP32[-1, 4] and is FP16[-1, 8]",
-        "output `<z>` (BYTES[-1]) is new",
         "output `y` (FP32[-1, 2]) is gone",
     ]
+    assert report["signature_changes"] == ["output `<z>` (BYTES[-1]) is new"]
     page = render_report_html(report)
     assert "✗ fail" in page
     assert "Expected (version 3)" in page
@@ -71,10 +68,10 @@ def test_every_tensor_is_shown_side_by_side() -> None:
 def test_an_input_that_may_be_left_out_must_stay_so() -> None:
     """A candidate that needs what stable does not would fail clients that leave it out; the other way is fine."""
     error, report = refused(ServedTensors(STABLE.signature))
-    assert "`seed` without `optional: true`" in str(error)
-    assert "that version 3 does not" in str(error)
-    assert [row["name"] for row in report["tensors"] if not row["same"]] == ["seed"]
+    assert "input `seed` was optional and is not" in str(error)
+    assert "from that of version 3" in str(error)
+    assert [row["name"] for row in report["tensors"] if not row["fits"]] == ["seed"]
     assert report["reasons"] == ["input `seed` was optional and is not"]
     assert "INT64 <span class=soft>optional</span>" in render_report_html(report)
     relaxed = ServedTensors(STABLE.signature, frozenset({"seed", "x"}))
-    require_same_tensors(STABLE, relaxed, stable_name="version 3")
+    require_compatible(STABLE, relaxed, stable_name="version 3")

@@ -12,6 +12,7 @@ from include.model_release.errors import SpecError
 from include.model_release.spec.release_file import (
     ReleaseSpec,
     apply_overrides,
+    load_model_spec,
     load_release_spec,
     parse_release_spec,
 )
@@ -118,6 +119,16 @@ def test_a_file_beside_the_release_file_must_be_there(
     with pytest.raises(SpecError) as caught:
         loaded(tmp_path, text, **({} if content is None else {"suite_json": content}))
     assert told.replace("\\", "") in str(caught.value)
+
+
+def test_a_way_back_does_not_depend_on_a_gates_files(tmp_path: Path) -> None:
+    """Whoever needs no gate reads the release file all the same; the gate, and a release that begins, insist."""
+    (tmp_path / "digits.yaml").write_text(FILE)
+    spec = load_model_spec(tmp_path, "digits")
+    with pytest.raises(SpecError, match="not read with it"):
+        spec.expectations_of_golden()
+    with pytest.raises(SpecError, match="No such file"):
+        load_model_spec(tmp_path, "digits", insists=True)
 
 
 def test_a_release_file_that_was_read_without_its_suite_does_not_pass_for_one_that_expects_nothing() -> None:

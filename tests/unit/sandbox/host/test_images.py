@@ -75,6 +75,7 @@ def test_the_projects_images_are_known() -> None:
         "perf-analyzer",
         "python",
         "pytorch",
+        "score",
         "sklearn",
         "smoke-test",
         "tensorrt",

@@ -75,7 +75,7 @@ class MeasuredScores(ValidationScores):
         }
         return {"captions": captions}
 
-    def intervals(self) -> Mapping[str, Interval]:
+    def intervals(self) -> Mapping[str, Interval | None]:
         """Return the intervals of the measures that are no means."""
         return {one.column: one.interval for one in self.measures if one.interval is not None}
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from slipway.fleet import plain_load
 from slipway.hooks.triton import TritonHook
-from slipway.operators.triton import TritonFleetLoadOperator, fleet_servers
+from slipway.operators.triton import TritonFleetLoadOperator
 from slipway.operators.triton.base import within
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError
@@ -125,13 +126,13 @@ def test_one_that_hangs_in_the_middle_takes_the_others_back(
     """A server that stops while all load: the others are led back at once; run again when it goes on, all converge."""
     process, store = servers[2].process, TaskStateStore()
     assert process is not None
-    real = fleet_servers.FleetServers.load
+    real = plain_load.PlainServers.load
 
     async def stopped(self: Any, *arguments: Any) -> Any:
         os.kill(process.pid, signal.SIGSTOP)
         return await real(self, *arguments)
 
-    monkeypatch.setattr(fleet_servers.FleetServers, "load", stopped)
+    monkeypatch.setattr(plain_load.PlainServers, "load", stopped)
     try:
         with pytest.raises(ServerUnavailableError, match="nor led back on fleet_2"):
             # What the others need of it on a busy machine; the one that hangs takes it twice.
@@ -139,7 +140,7 @@ def test_one_that_hangs_in_the_middle_takes_the_others_back(
     finally:
         os.kill(process.pid, signal.SIGCONT)
     assert served(hooks[:2]) == [[1], [1]]
-    monkeypatch.setattr(fleet_servers.FleetServers, "load", real)
+    monkeypatch.setattr(plain_load.PlainServers, "load", real)
     load(servers, 2).execute({"task_state_store": store})  # type: ignore[typeddict-item]
     assert served(hooks) == [[2], [2], [2]]
 
@@ -181,6 +182,6 @@ def test_fleet_that_is_none(
         load(servers, 2, triton_conn_ids=conn_ids).execute({})
 
 
-def within_states(hooks: list[TritonHook]) -> fleet_servers.States:
+def within_states(hooks: list[TritonHook]) -> plain_load.States:
     """Return what the servers have now."""
-    return within(20, fleet_servers.FleetServers(CONN_IDS, "table", 20.0).states())
+    return within(20, plain_load.PlainServers(CONN_IDS, "table", 20.0).states())

@@ -60,7 +60,7 @@ def test_refused_signature_leaves_its_page_too(store: ModelStoreHook, hook: Trit
         release.prepare().load().validate()
     assert (release.report["outcome"], release.report["stable_version"]) == ("fail", 1)
     row = next(row for row in release.report["tensors"] if row["kind"] == "input")
-    assert (row["name"], row["same"]) == ("area", False)
+    assert (row["name"], row["fits"]) == ("area", False)
     assert (row["stable"]["shape"], row["candidate"]["shape"]) == ([-1, 1], [-1, 3])
     assert "<td>[-1, 1]</td><td>FP32</td><td>[-1, 3]</td>" in release.page
     (stage,) = [one for one in stages_of(release) if one.name == "validate"]

@@ -17,6 +17,7 @@ from slipway.operators.tuning.propose import ProposeChangeOperator
 from slipway.operators.tuning.search import ConfirmSettingOperator, SearchSettingsOperator
 from slipway.tuning.staged import place_trials
 
+from include.model_release.tuning.settings import Setting
 from include.model_release.tuning.trials import Trial
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.release.pod_steps import pod_cluster, task_context
@@ -129,6 +130,18 @@ def test_a_request_that_cannot_be_met_is_refused_before_anything_is_loaded(
     with pytest.raises(AirflowFailException, match="cannot be tuned here"):
         prepare(store, releases)
     assert hook.index() == ()
+
+
+def test_a_cancelled_search_leaves_no_trial_loaded(
+    store: ModelStoreHook, hook: TritonHook, releases: Path
+) -> None:
+    """Whoever ends the task in the middle of a trial finds its model unloaded, though no pod was ever there."""
+    publish_table(store)
+    operator = SearchSettingsOperator(task_id="search", release=prepare(store, releases))
+    operator.staged().load("trial", Setting(instances=1))
+    assert hook.ready_versions(f"{MODEL}_tuning") == {1}
+    operator.on_kill()
+    assert not hook.ready_versions(f"{MODEL}_tuning")
 
 
 def trials_of(store: ModelStoreHook) -> list[Trial]:

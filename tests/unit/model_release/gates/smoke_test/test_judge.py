@@ -121,9 +121,10 @@ def test_a_policy_says_what_a_bad_check_does(policy: Any, status: str) -> None:
 
 
 def test_a_first_answer_below_the_floor_is_fast_enough() -> None:
-    """90 ms after 0.7 ms is no warning, 900 ms is one."""
-    assert judged(loads=[{**LOADED, "first_request_ms": 90.0}] * 3).status == "pass"
-    assert statuses(judged(loads=[SLOW, LOADED, LOADED]))["first_request"] == "warn"
+    """190 ms after 0.7 ms is no warning, 900 ms is one, unless it was so after one load of three alone."""
+    assert judged(loads=[{**LOADED, "first_request_ms": 190.0}] * 3).status == "pass"
+    assert statuses(judged(loads=[SLOW, SLOW, LOADED]))["first_request"] == "warn"
+    assert judged(loads=[SLOW, LOADED, LOADED]).status == "pass"
 
 
 def test_a_share_of_the_gpu_is_held_to_its_limit() -> None:

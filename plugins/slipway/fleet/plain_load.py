@@ -1,4 +1,4 @@
-"""One model on several Triton servers: what each has, a load on all, and the way back to what each had."""
+"""One load of a model on several servers, without an alias: what each has, the load, the way back to what each had."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from include.model_release.errors import (
 from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.canonical import config_sha256
 from include.model_release.triton_config.ensemble import departures
+from slipway.fleet.each import outcomes_of
 from slipway.hooks.triton import TritonHook, versions_ready
 from slipway.hooks.triton_client import calls
 from slipway.hooks.triton_client.calls import Call
@@ -46,8 +47,8 @@ class ServerState(BaseModel):
 States = dict[str, ServerState]
 
 
-class FleetServers:
-    """The servers of a fleet, each by its connection's id.
+class PlainServers:
+    """The servers, each by its connection's id.
 
     :param limit_s: for each of the three things that can be done.
     """
@@ -159,7 +160,7 @@ class FleetServers:
         self, work: Callable[[TritonHook], Awaitable[T]]
     ) -> tuple[dict[str, T], dict[str, SlipwayError]]:
         """Do the same on all servers at once; return the results, and the errors of those that failed."""
-        outcomes = await asyncio.gather(*(_outcome(work(hook)) for hook in self._hooks.values()))
+        outcomes = await outcomes_of([work(hook) for hook in self._hooks.values()])
         results, errors = dict[str, T](), dict[str, SlipwayError]()
         for conn_id, (result, error) in zip(self._hooks, outcomes, strict=True):
             if error is not None:
@@ -167,13 +168,6 @@ class FleetServers:
             else:
                 results[conn_id] = result  # type: ignore[assignment]
         return results, errors
-
-
-async def _outcome(work: Awaitable[T]) -> tuple[T | None, SlipwayError | None]:
-    try:
-        return await work, None
-    except SlipwayError as error:
-        return None, error
 
 
 def _told(errors: Mapping[str, SlipwayError]) -> str:

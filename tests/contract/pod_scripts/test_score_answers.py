@@ -1,0 +1,144 @@
+"""score_answers: a scorer of the user's own, run in a process of its own; whatever it does, the result says so."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from include.model_release.errors import UserError
+from include.model_release.gates.validation.golden_set import GoldenSet
+from include.model_release.gates.validation.scoring.given import pack_given
+from include.model_release.gates.validation.scoring.returned import read_returned
+from tests.support.pods.support import ObjectStore, Pod, PodRun
+
+pytestmark = pytest.mark.timeout(120)
+
+EXAMPLE = (Path(__file__).parents[3] / "examples" / "custom_scorer" / "voice_scorer.py").read_text()
+ROWS = 40
+LABELS = np.arange(ROWS) % 2
+ANSWERS = {"speech": np.where(LABELS == 1, 0.8, 0.2).astype(np.float32)[:, np.newaxis]}
+GOLDEN = GoldenSet({"text": np.array([b"caf\xc3\xa9"] * ROWS, dtype=object)}, LABELS)
+
+
+class Scorer:
+    """Runs the program over an object store."""
+
+    def __init__(self, pod: Pod, store: ObjectStore, prefix: str) -> None:
+        self.pod, self.store, self.prefix = pod, store, prefix
+        self.given = pack_given(GOLDEN, ANSWERS, ANSWERS)
+
+    def run(self, scorer: str, *more: str, given_sha256: str | None = None) -> PodRun:
+        """Score with this program."""
+        given = self.store.put(f"{self.prefix}/given.npz", self.given)
+        program = self.store.put(f"{self.prefix}/scorer.py", scorer.encode())
+        arguments = ["--given", given, "--scorer", program, "--rows", str(ROWS)]
+        arguments += ["--given-sha256", given_sha256 or hashlib.sha256(self.given).hexdigest()]
+        arguments += ["--scorer-sha256", hashlib.sha256(scorer.encode()).hexdigest(), *more]
+        return self.pod.run("score_answers.py", *arguments, prefix=self.prefix)
+
+    def returned(self, run: PodRun) -> Any:
+        """Return what the gate reads of it."""
+        assert run.result is not None, run.stderr
+        return read_returned(run.result, self.store.read(f"{self.prefix}/scores.npz"), ROWS)
+
+
+@pytest.fixture
+def scorer(score_pod: Pod, store: ObjectStore, prefix: str) -> Scorer:
+    """The program, with a voice detector's answers."""
+    return Scorer(score_pod, store, prefix)
+
+
+def test_the_examples_scores_and_figures_come_back(scorer: Scorer) -> None:
+    """Scores by row, and a figure that is no mean with its interval by the bootstrap; the same again is the same."""
+    run = scorer.run(EXAMPLE)
+    assert run.exit_code == 0, run.stderr
+    found = scorer.returned(run)
+    assert found.scores["margin"].tolist() == pytest.approx([0.3] * ROWS)
+    assert found.scores["agrees"].tolist() == [1.0] * ROWS
+    figure = found.figures["eer_percent"]
+    assert (figure.value, figure.low, figure.high, figure.samples) == (0.0, 0.0, 0.0, 250)
+    assert scorer.returned(scorer.run(EXAMPLE)).figures == found.figures
+
+
+def test_a_scorer_is_given_texts_as_texts_and_no_keys(scorer: Scorer) -> None:
+    """Inputs are plain arrays by name, and the variables with the pod's keys are empty."""
+    run = scorer.run(
+        "import os\n"
+        "def score(inputs, labels, answers, stable):\n"
+        "    keys = [name for name in os.environ if name.startswith('AWS_') and os.environ[name]]\n"
+        "    assert keys == [], keys\n"
+        "    assert inputs['text'][0] == 'caf\\u00e9' and inputs['text'].dtype.kind == 'U'\n"
+        "    return {'length': [len(one) for one in inputs['text']]}\n"
+    )
+    assert run.exit_code == 0, run.stdout
+    found = scorer.returned(run)
+    assert (found.scores["length"].tolist(), found.figures) == ([4.0] * ROWS, {})
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("def score(*_): raise KeyError('speech')", "KeyError: 'speech'"),
+        ("import os\ndef score(*_): os._exit(0)", "is not there or too large"),
+        ("import os\ndef score(*_): os._exit(9)", "exit code 9"),
+        ("def score(*_): return {'a': bytearray(3 << 30)}", "MemoryError"),
+    ],
+)
+def test_a_scorer_that_is_wrong_is_the_users_to_mend(scorer: Scorer, program: str, told: str) -> None:
+    """The result names what the scorer did, and no score is left that could be taken for one."""
+    run = scorer.run(program)
+    assert run.exit_code == 3
+    assert run.error["kind"] == "UserError"
+    assert told in f"{run.error['what']} {run.error['found']}"
+    assert run.result is not None
+    assert "scores" not in run.result
+
+
+def test_a_scorer_that_does_not_end_is_ended(scorer: Scorer) -> None:
+    """A loop without end costs its time limit, and no more."""
+    run = scorer.run("def score(*_):\n    while True: pass", "--timeout-s", "2")
+    assert (run.exit_code, run.error["what"]) == (3, "The scorer did not end in time")
+
+
+def test_slow_figures_have_no_interval(scorer: Scorer) -> None:
+    """Where too few rows could be drawn anew in time, how sure a figure is stays unknown."""
+    slow = (
+        "import time\n"
+        "def score(*_): return {'a': [1.0] * 40}\n"
+        "def figures(scores):\n    time.sleep(0.1)\n    return {'b': 2.0}\n"
+    )
+    found = scorer.returned(scorer.run(slow, "--timeout-s", "5"))
+    assert (found.figures["b"].value, found.figures["b"].low) == (2.0, None)
+    assert found.figures["b"].samples < 50
+
+
+def test_answers_that_changed_meanwhile_are_not_scored(scorer: Scorer) -> None:
+    """What another try of the task has written is told, to be tried again."""
+    run = scorer.run(EXAMPLE, given_sha256="0" * 64)
+    assert (run.exit_code, run.error["kind"]) == (75, "TransientError")
+
+
+def test_a_result_that_somebody_changed_is_refused(scorer: Scorer) -> None:
+    """Scores of another run, of other rows or of another form are no scores."""
+    run = scorer.run(EXAMPLE)
+    assert run.result is not None
+    scores = scorer.store.read(f"{scorer.prefix}/scores.npz")
+    other = io.BytesIO()
+    np.savez(other, margin=np.ones(ROWS))
+    for result, content, rows in (
+        (run.result, other.getvalue(), ROWS),
+        (run.result, scores, ROWS + 1),
+        ({**run.result, "figures": {"a b": {"value": 1}}}, scores, ROWS),
+        ({**run.result, "figures": {"margin": {"value": 1}}}, scores, ROWS),
+        ({**run.result, "figures": {"x": {"value": float("inf")}}}, scores, ROWS),
+        ({**run.result, "given_sha256": "x"}, scores, ROWS),
+        ({}, scores, ROWS),
+        (run.result, b"PK", ROWS),
+    ):
+        with pytest.raises(UserError, match="another form than it should"):
+            read_returned(result, content, rows)
