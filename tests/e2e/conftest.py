@@ -66,7 +66,7 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[RunningSandbox]:
         environment.setenv("SLIPWAY_REVALIDATION_CRON", NEVER)
         environment.delenv(ROOT_VARIABLE, raising=False)
         # Nothing that a DAG file reads changes here.
-        environment.setattr(airflow, "DAG_FILES_READ_AGAIN_S", 3600)
+        environment.setattr(airflow, "DAG_FILES_READ_AGAIN_S", 600)
         quiet = Steps(Console(quiet=True))
         try:
             running = RunningSandbox(lifecycle.up(root, quiet))

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,10 +17,13 @@ from include.sandbox.services.airflow import access_token
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 
 RESERIALIZE_LIMIT_S = 240
+_written: set[Path] = set()
 
 
 def write_workflows(site: AirflowSite) -> None:
-    """Write this project's DAGs into the database, as a DAG processor would."""
+    """Write this project's DAGs into the database, as a DAG processor would; where they are there, do nothing."""
+    if site.home in _written:
+        return
     subprocess.run(
         [sys.executable, "-m", "airflow", "dags", "reserialize"],
         env=site.environment,
@@ -28,6 +32,7 @@ def write_workflows(site: AirflowSite) -> None:
         capture_output=True,
         timeout=RESERIALIZE_LIMIT_S,
     )
+    _written.add(site.home)
 
 
 def airflow_client(site: AirflowSite, role: str) -> httpx.Client:

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from include.model_release.errors import ClusterUnavailableError
 from include.model_release.rollout.lease import renew_interval_s
 from include.model_release.rollout.next_action import Patch, ShiftWeight, next_action
+from tests.support.examples import examples
 from tests.support.guard.guarded_canary import CANDIDATE_URI, LEASE_S, SERVICES, GuardedCanary, StoreCluster
 
 REQUESTS = ("snapshot", "patch_lease", "patch_service", "create_event")
@@ -129,5 +130,5 @@ class Interleavings(RuleBasedStateMachine):
         assert len(self.canary.events()) <= 1
 
 
-Interleavings.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Interleavings.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 TestInterleavings = Interleavings.TestCase

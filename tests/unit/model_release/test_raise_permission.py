@@ -25,6 +25,7 @@ from include.model_release.record.requirements import Requirements, requirements
 from include.model_release.record.state import Rejection
 from include.model_release.rollout.lease import Lease
 from include.model_release.spec.release_file import parse_release_spec
+from tests.support.examples import examples
 from tests.support.record.attempts import (
     DIGEST,
     GOOD,
@@ -230,7 +231,7 @@ def proves(attempt: Sequence[Event], weight: int) -> bool:
     )
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(
     st.lists(ANY_EVENT, max_size=12),
     st.lists(st.integers(0, len(GOOD)), max_size=6),
@@ -251,7 +252,7 @@ def test_no_order_of_events_allows_what_was_not_proved(
         assert proves(attempt, weight)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_what_ends_a_release_ends_every_raise(data: st.DataObject) -> None:
     """After the end, or once it was decided to go back, no late event of the run brings a raise back."""

@@ -21,6 +21,7 @@ from include.model_release.canary.e_process import (
     WealthProcesses,
     log_factors,
 )
+from tests.support.examples import examples
 
 INDEPENDENT = weight_of(np.array([1e-9]))
 
@@ -55,7 +56,7 @@ def mean_factors(
 # --- the factors of one window ---
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(
     st.integers(1, 9),
     st.integers(1, 9),
@@ -82,7 +83,7 @@ def test_factors_are_fair_under_every_smaller_correlation(
     assert np.all(mean_factors(candidate, stable, margin, correlation) <= 1 + 1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.integers(1, 9), st.integers(1, 9), rates, rates, st.sampled_from([0.0, 0.02, 0.2]))
 def test_factors_against_its_being_worse_are_fair(
     stable_count: int, count: int, rate: float, share: float, correlation: float
@@ -96,7 +97,7 @@ def test_factors_against_its_being_worse_are_fair(
     assert np.all(mean_factors(stable, candidate, -margin, max(correlation, 1e-9)) <= 1 + 1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.integers(1, 12), rates, st.floats(0.001, 0.9), st.sampled_from([0.001, 0.02, 0.3]))
 def test_factors_against_a_limit_are_fair(count: int, share: float, limit: float, correlation: float) -> None:
     """Without a reference the margin is the limit, and no factor gains while the rate is at or below it."""

@@ -12,6 +12,7 @@ from include.model_release.canary.judge import CanaryJudge
 from include.model_release.canary.verdict import Verdict
 from include.model_release.metrics.samples import Sample, Window
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from tests.support.examples import examples
 
 Tally = tuple[int, int]
 BOUNDS_MS = (5.0, 10.0, 20.0, 50.0, float("inf"))
@@ -157,7 +158,7 @@ def _told(history: list[tuple[tuple[Tally, Tally], tuple[Tally, Tally]]]) -> Ite
         yield users(*of_users), replay(*of_replays)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(histories)
 def test_replays_never_clear_what_users_make_suspicious(
     history: list[tuple[tuple[Tally, Tally], tuple[Tally, Tally]]],
@@ -176,7 +177,7 @@ def test_replays_never_clear_what_users_make_suspicious(
         assert not (by_users.statistics.total_evidence >= 2 and status == "pass")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(histories, st.data())
 def test_more_errors_among_replays_never_help(
     history: list[tuple[tuple[Tally, Tally], tuple[Tally, Tally]]], data: st.DataObject
@@ -200,7 +201,7 @@ def test_more_errors_among_replays_never_help(
         assert (poorer.status, better.status) != ("pass", "inconclusive")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(histories)
 def test_the_first_replay_takes_no_evidence_away(
     history: list[tuple[tuple[Tally, Tally], tuple[Tally, Tally]]],
@@ -215,7 +216,7 @@ def test_the_first_replay_takes_no_evidence_away(
     assert after.statistics.total_evidence == pytest.approx(before.statistics.total_evidence)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(histories, st.integers(0, 8))
 def test_a_restart_changes_no_later_verdict(
     history: list[tuple[tuple[Tally, Tally], tuple[Tally, Tally]]], cut: int

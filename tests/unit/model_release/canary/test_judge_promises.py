@@ -14,6 +14,7 @@ from include.model_release.canary.judge import AnalysisPolicy, CanaryJudge, Wind
 from include.model_release.errors import SlipwayError
 from include.model_release.metrics.samples import Sample
 from tests.support.canary.windows import judge, window, windows_until_fail
+from tests.support.examples import examples
 
 
 def test_no_difference_is_rarely_failed() -> None:
@@ -53,7 +54,7 @@ tallies = st.integers(0, 40).flatmap(lambda count: st.tuples(st.just(count), st.
 histories = st.lists(st.tuples(tallies, tallies), min_size=1, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(histories, st.integers(0, 12), st.booleans())
 def test_a_restart_changes_no_later_verdict(
     history: list[tuple[tuple[int, int], tuple[int, int]]], cut: int, with_ceiling: bool
@@ -77,7 +78,7 @@ def _sample(tally: tuple[int, int]) -> Sample:
     return Sample(requests, errors, {10.0: requests // 2, 20.0: 0, math.inf: requests - requests // 2})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(histories, st.data())
 def test_more_errors_never_help_the_candidate(
     history: list[tuple[tuple[int, int], tuple[int, int]]], data: st.DataObject
@@ -93,7 +94,7 @@ def test_more_errors_never_help_the_candidate(
             assert harsh_evidence >= mild_evidence * (1 - 1e-9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(1, 10**15), st.integers(0, 10**15), st.sampled_from([{}, {math.inf: 10**15}, {5.0: 1}]))
 def test_huge_and_odd_windows_give_a_defined_answer(
     stable: int, candidate: int, buckets: dict[float, int]

@@ -35,6 +35,7 @@ from include.model_release.record.kinds import (
     VersionUnrejected,
 )
 from include.model_release.record.requirements import Requirements
+from tests.support.examples import examples
 from tests.support.read_model.histories import at, begun, promoted, record_of, rolled_back, step_of, uri
 
 MODEL = "digits"
@@ -99,7 +100,7 @@ def folded(events: dict[int, list[Event]], beside: Beside) -> ModelDocument:
     return model_document(MODEL, lines, open_now=stands, beside=beside, written_at=NOW)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(records(), st.randoms(use_true_random=False), st.sets(st.integers(1, 4)))
 def test_one_version_after_another_is_all_at_once(
     events: dict[int, list[Event]], random, pinned: set[int]

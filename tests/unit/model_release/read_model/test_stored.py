@@ -15,6 +15,7 @@ from include.model_release.errors import UserError
 from include.model_release.read_model.documents import ModelDocument
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.model_fold import Beside, model_document, version_line
+from tests.support.examples import examples
 from tests.support.read_model.histories import at, promoted, record_of
 
 DOCUMENT = model_document(
@@ -89,7 +90,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(sorted(PLAIN)), st.sampled_from(sorted(LINE)), JSON, st.booleans())
 def test_any_value_in_any_place_is_read_or_refused(field: str, of_line: str, value: Any, deep: bool) -> None:
     """No value raises anything but our own error."""

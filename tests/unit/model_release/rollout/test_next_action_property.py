@@ -31,6 +31,7 @@ from include.model_release.rollout.replicas import needed
 from include.sandbox.lab.simulation.cluster_model import ClusterModel, ConflictError, futures, worst_share
 from include.sandbox.lab.simulation.knative_model import KnativeModel, live_model
 from include.sandbox.lab.simulation.standard_model import StandardModel, standard_live
+from tests.support.examples import examples
 
 GOOD, BAD = "s3://b/v2", "s3://b/v3"
 BACK = RollBack(GOOD, BAD)
@@ -388,7 +389,7 @@ class StandardRollback(RolledBackCanary):
 
 
 _LIMITS = settings(
-    max_examples=120,
+    max_examples=examples(120),
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

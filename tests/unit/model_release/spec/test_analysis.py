@@ -13,6 +13,7 @@ from include.model_release.canary import AnalysisPolicy, CanaryJudge, Sample, Wi
 from include.model_release.errors import SpecError
 from include.model_release.spec.release_file import parse_release_spec
 from include.model_release.spec.rollout.plan import CanaryPlan
+from tests.support.examples import examples
 
 _EDGES = (
     -1,
@@ -61,7 +62,7 @@ def by_hand(values: dict[str, Any]) -> AnalysisPolicy | None:
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(POLICIES)
 def test_the_release_file_and_the_judge_take_the_same_policies(values: dict[str, Any]) -> None:
     """What passes the one check passes the other with the same values, and the judge judges by it."""

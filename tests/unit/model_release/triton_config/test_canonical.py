@@ -17,9 +17,10 @@ from tritonclient.grpc import model_config_pb2
 from include.model_release.triton_config.canonical import canonical_config, config_sha256, is_set
 from include.model_release.triton_config.fields import ROOT, fields_of
 from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
+from tests.support.examples import examples
 from tests.support.triton_config.strategy import as_dict, model_configs, reachable
 
-_FEW = settings(max_examples=150, deadline=None)
+_FEW = settings(max_examples=examples(75), deadline=None)
 # Lists that are sets to Triton, written here once more and by hand.
 _SETS = {
     "input", "output", "instance_group", "versions", "graph_spec", "preferred_batch_size", "control_input",

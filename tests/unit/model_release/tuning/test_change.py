@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from include.model_release.spec.release_file import parse_release_spec
 from include.model_release.tuning.change import propose_change
 from include.model_release.tuning.settings import Setting
+from tests.support.examples import examples
 from tests.support.tuning.plans import CONFIG
 
 DIGITS = (Path(__file__).parents[4] / "include" / "releases" / "digits.yaml").read_text()
@@ -31,7 +32,7 @@ SETTINGS = st.builds(
 ).map(lambda one: one if one.max_queue_delay_us is not None else Setting(instances=one.instances))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(text=st.sampled_from(TEXTS), setting=SETTINGS)
 def test_the_new_file_says_the_setting_and_nothing_else_new(text: str, setting: Setting) -> None:
     """Batching and instances are the setting's; the other parts are as before, and so are comments on other lines."""
@@ -58,7 +59,7 @@ def test_the_new_file_says_the_setting_and_nothing_else_new(text: str, setting: 
     assert [line for line in change.text.splitlines() if line.lstrip().startswith("#")] == comments
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(setting=SETTINGS)
 def test_the_demos_file_changes_in_the_lines_concerned_alone(setting: Setting) -> None:
     """Every line outside of batching and instances is as it was, to the last byte."""

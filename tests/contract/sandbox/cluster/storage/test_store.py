@@ -15,6 +15,7 @@ from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.merge import merge_patched
 from include.sandbox.cluster.storage.store import ObjectStore
 from tests.support.cluster.emulator import inference_service, pod
+from tests.support.examples import examples
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 200) | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -90,7 +91,7 @@ PATHS: list[tuple[dict[str, Any], list[str | int]]] = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(PATHS), JSON)
 def test_any_object_is_stored_or_refused(target: tuple[dict[str, Any], list[str | int]], value: Any) -> None:
     """Whatever stands in the place of a part, the answer is an object or an API error, never a crash."""
@@ -110,7 +111,7 @@ def test_any_object_is_stored_or_refused(target: tuple[dict[str, Any], list[str 
         assert store.get(kind, metadata["namespace"], metadata["name"]) == answer
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(JSON)
 def test_any_patch_is_applied_or_refused(patch: Any) -> None:
     """Whatever a patch of the spec holds, the stored object stays valid."""

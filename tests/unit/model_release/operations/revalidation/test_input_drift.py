@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from include.model_release.operations.revalidation.input_drift import COLUMNS_LIMIT, input_drift, rows_of
+from tests.support.examples import examples
 
 LIMIT = 0.2
 
@@ -66,7 +67,7 @@ def test_rows_are_those_that_every_input_has() -> None:
     assert rows_of({"x": drawn(1), "y": drawn(1, rows=7)}) == 7
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([np.nan, np.inf, -np.inf]))
 def test_a_sample_never_drifts_from_itself(seed: int, hole: float) -> None:
     """Nor with values that are not finite."""

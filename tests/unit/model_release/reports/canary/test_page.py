@@ -16,6 +16,7 @@ from include.model_release.reports.canary.document import CanaryEvidence, Recomp
 from include.model_release.reports.canary.evidence import canary_evidence
 from include.model_release.reports.canary.page import render_canary_html
 from include.sandbox.lab.simulation.recorded_canary import Story, Traffic
+from tests.support.examples import examples
 from tests.support.reports.canary_pages import (
     STORIES,
     begun_anew,
@@ -241,7 +242,7 @@ def test_drawing_leaves_no_trace() -> None:
 _NASTY = st.text(alphabet=st.sampled_from("<>&\"'x/= "), max_size=20)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(7))
 @given(_NASTY, _NASTY, _NASTY)
 def test_no_text_becomes_markup(model: str, reason: str, author: str) -> None:
     """Whatever names, reasons and authors hold, the page's elements stay the same."""
