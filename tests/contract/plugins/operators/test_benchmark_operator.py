@@ -152,3 +152,35 @@ def test_a_pass_says_for_which_manifest(
     assert waited(again, deferred.value) is None
     (stage,) = ReleaseRecord(store, "table", 2, "table-2").state().stages
     assert (stage.outcome, stage.manifest_sha256) == ("passed", MANIFEST_SHA256)
+
+
+def test_rounds_that_do_not_decide_are_followed_by_more(
+    operator: Callable[[], BenchmarkModelOperator], emulator: Emulator, store: ModelStoreHook
+) -> None:
+    """A second pod goes on counting; both are judged together, within the same attempt, and a page is written."""
+
+    def again() -> BenchmarkModelOperator:
+        made = operator()
+        fast = made.release_run.spec.benchmark.slo.model_copy(update={"p99_ms": 10_000.0})
+        # One round never decides, whatever the machine does; two do, where everything is within the margin.
+        more = {"slo": fast, "rounds": 1, "max_rounds": 2, "compared": ("p50",)}
+        benchmark = made.release_run.spec.benchmark.model_copy(update=more)
+        spec = made.release_run.spec.model_copy(update={"benchmark": benchmark})
+        fresh = operator()
+        fresh.release = made.release_run.model_copy(update={"spec": spec}).model_dump_json()
+        return fresh
+
+    with pytest.raises(TaskDeferred) as first:
+        again().execute(context())
+    pause = waited(again, first.value)
+    assert pause is not None
+    assert isinstance(pause.trigger, TimeDeltaTrigger)
+    second = waited(again, pause)
+    assert second is not None
+    assert waited(again, second) is None
+    prefix = "models/table/2/evidence/table-2/"
+    verdict = store.read_json(f"{prefix}benchmark/verdict.json") or {}
+    assert (verdict["status"], verdict["attempt"], verdict["pairs"]) == ("pass", 1, 2)
+    later = store.read_json(f"{prefix}benchmark/rounds-from-2/result.json") or {}
+    assert [one["round"] for one in later["measurements"]] == [2, 2]
+    assert "passed" in (store.read(f"{prefix}benchmark.html") or b"").decode()
