@@ -44,8 +44,8 @@ class Evidence:
 
     :param before: the version that all servers had.
     :param target: the version that was released.
-    :param outcomes: what the controller said of each of its runs, in order; `killed` where it was, `raised` where it ended with an
-        error, `hung` where it did not end.
+    :param outcomes: what the controller said of each of its runs, in order; `killed` where it was, `raised` where it
+        ended with an error, `hung` where it did not end.
     :param not_counted: servers that the controller said do not count any more, and why.
     :param answers: of all servers, from a little before the release until all was at rest.
     :param after: those of them that were asked for when all was at rest.
