@@ -29,6 +29,7 @@ SlipwayError
   |   - SignedWithoutIdentityError  its files are signed, but not for which model and version they are
   |   - LoadRefusedError            Triton cannot load the version
   |   - SignatureRefusedError       inputs or outputs differ from those of the stable version
+  |   - SmokeTestRefusedError       it crashes, or fails, a Triton of its own
   |   - ValidationRefusedError      accuracy or agreement on the golden set is too low
   |   - BenchmarkRefusedError       too slow, or slower than the stable version
   |   - MirrorRefusedError          copies of users' requests were answered otherwise than by stable
@@ -38,6 +39,7 @@ SlipwayError
   |   - VersionDeclinedError        a person who was asked said no
   + GateInconclusiveError         it cannot be told whether this version may go on: release it again, later
   |   - BenchmarkInconclusiveError  the stable version misses the limits as well
+  |   - SmokeTestInconclusiveError  a check on its own Triton could not be made
   |   - ValidationInconclusiveError too few golden rows to tell
   |   - MirrorInconclusiveError     too few copies of users' requests could be compared
   + TransientError                a dependency did not answer; trying again may help

@@ -38,7 +38,7 @@ FIGURES_LIMIT_BYTES = 2**20
 WRONG_SCORER = 3
 # Of the time limit, for the resampling; the rest is the scorer's own.
 RESAMPLE_SHARE = 0.3
-REMEDY = "correct the scorer beside the release file, and start the release again"
+SCORER_REMEDY = "correct the scorer beside the release file, and start the release again"
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -68,8 +68,8 @@ def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> N
     with scratch_folder("score-") as folder:
         given, scorer, made = folder / "given.npz", folder / "scorer.py", folder / "made"
         made.mkdir()
-        fetch(store, options.given, options.given_sha256, given)
-        fetch(store, options.scorer, options.scorer_sha256, scorer)
+        fetch_given(store, options.given, options.given_sha256, given)
+        fetch_given(store, options.scorer, options.scorer_sha256, scorer)
         result["given_sha256"], result["rows"] = options.given_sha256, options.rows
         say("score", f"{options.rows} rows with {options.scorer}")
         run_scorer(options, given, scorer, made)
@@ -80,7 +80,7 @@ def work(options: argparse.Namespace, store: Store, result: dict[str, Any]) -> N
         result["scores"] = store.upload(made / SCORES, f"{options.destination}/{SCORES}")
 
 
-def fetch(store: Store, url: str, sha256: str, target: Path) -> None:
+def fetch_given(store: Store, url: str, sha256: str, target: Path) -> None:
     """Download a file that must have this digest."""
     store.download(url, target)
     found = hashlib.sha256(target.read_bytes()).hexdigest()
@@ -140,9 +140,11 @@ def scorer_error(ended: Ended, memory_mib: int) -> PodError:
             remedy=remedy,
         )
     if ended.code == WRONG_SCORER:
-        return PodError("UserError", "The scorer failed", expected="scores by row", found=last, remedy=REMEDY)
+        return PodError(
+            "UserError", "The scorer failed", expected="scores by row", found=last, remedy=SCORER_REMEDY
+        )
     found = f"exit code {ended.code}: {last}"
-    return PodError("UserError", "The scorer ended its process", found=found, remedy=REMEDY)
+    return PodError("UserError", "The scorer ended its process", found=found, remedy=SCORER_REMEDY)
 
 
 def require_small(path: Path, limit_bytes: int) -> None:
