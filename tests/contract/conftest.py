@@ -116,6 +116,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _rank(item.path))
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     """With `--dist loadfile` a worker takes a whole file, or all files of a group."""
     return _Groups(config, log) if config.option.dist == "loadfile" else None

@@ -25,6 +25,7 @@ class Before(BaseModel):
     """What a server served before a release; nothing where `version` is None.
 
     :param is_alias: through an alias of this project; otherwise the model itself was loaded, with `config`.
+    :param called: of an alias, the configuration of each model that it leads to, by name, in the order of the loads.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,6 +33,7 @@ class Before(BaseModel):
     version: int | None = None
     is_alias: bool = False
     config: dict[str, Any] | None = None
+    called: dict[str, dict[str, Any]] = {}
 
 
 class RunNote(BaseModel):

@@ -31,7 +31,12 @@ from include.model_release.fleet.parity import ServerReport
 from include.model_release.fleet.policy import FleetPolicy
 from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.canonical import config_sha256
-from include.model_release.triton_config.ensemble import bundle_config_sha256, called_models, departures
+from include.model_release.triton_config.ensemble import (
+    bundle_config_sha256,
+    called_models,
+    departures,
+    load_order,
+)
 from slipway.fleet.each import outcomes_of
 from slipway.fleet.members import Member
 from slipway.hooks.triton_client import calls
@@ -101,8 +106,22 @@ class FleetServer:
             config = await self._ask(calls.config(self._model, max(versions)))
         except ModelNotLoadedError:
             return Before()
-        is_alias = alias_target(config) is not None
-        return Before(version=max(versions), is_alias=is_alias, config=pin_versions(config, sorted(versions)))
+        target = alias_target(config)
+        return Before(
+            version=max(versions),
+            is_alias=target is not None,
+            config=pin_versions(config, sorted(versions)),
+            called={} if target is None else await self._called(target),
+        )
+
+    async def _called(self, target: AliasTarget) -> dict[str, Any]:
+        """Return the configuration of each model of a version, in the order of the loads."""
+        inner = f"{target.name}__"
+        names = [
+            one for one in await self.loaded((target.name,)) if one == target.name or one.startswith(inner)
+        ]
+        found = {name: await self._ask(calls.config(name, target.version)) for name in names}
+        return {name: found[name] for name in load_order(found)}
 
     async def serving(self) -> int | None:
         """Return the version that requests without one get; None: none."""
@@ -178,7 +197,7 @@ class FleetServer:
         """
         for name, config in wanted.configs.items():
             if not await self._serves(name, wanted.version, config):
-                await self._watched(self._load(name, config))
+                await self._watched(self._load(name, wanted.version, config))
             if not await self._serves(name, wanted.version, config):
                 raise LoadRefusedError(
                     f"{self.name} serves {name!r} otherwise than it was told to",
@@ -216,10 +235,16 @@ class FleetServer:
         await self._require_alias(self._model, wanted, error)
 
     async def restore(self, before: Before) -> None:
-        """Give users again what they had; without its object store a server can still do that for an alias."""
+        """Give users again what they had; without its object store a server can still do that for an alias.
+
+        A server that was started anew since has nothing: what the alias leads to is loaded there first.
+        """
         if before.version is None or before.config is None:
             await self._ask(calls.unload(self._model))
             return
+        for name, config in before.called.items():
+            if not await self._ask(calls.model_ready(name, before.version)):
+                await self._watched(self._load(name, before.version, config))
         files = alias_files(before.version) if before.is_alias else None
         load = calls.load(self._model, before.config, files)
         # Where no alias was before, the model itself is loaded again, which may take long.
@@ -288,8 +313,7 @@ class FleetServer:
             remedy="look for another that loads models on this server",
         )
 
-    async def _load(self, name: str, config: Mapping[str, Any]) -> None:
-        version = config["version_policy"]["specific"]["versions"][0]
+    async def _load(self, name: str, version: int, config: Mapping[str, Any]) -> None:
         await self._caller.ask_async(calls.load(name, config), self._policy.load_limit_s)
         await wait_ready(self._caller, name, [version], self._policy.load_limit_s, _POLL_INTERVAL_S)
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,6 +80,32 @@ def test_one_that_differs_takes_all_back(
     assert fleet.served() == on_all(1)
     assert {name: fleet.loaded(name) - {MODEL} for name in ALL} == {name: {"table_v1"} for name in ALL}
     assert document(store).run is None
+
+
+def test_server_that_has_lost_all_is_led_back_too(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was killed and started anew has nothing loaded: it gets again what its users had, as it was loaded."""
+    fleet.bring(store, 1, "one")
+    facts, laid = FleetServer.facts, Path(fleet.servers["s1"].repository) / "table_v1" / "config.pbtxt"
+    before = laid.read_text()
+
+    async def lost(self: FleetServer, *arguments: Any) -> Any:
+        if self.name == "s1" and "table_v1" in await asyncio.to_thread(fleet.loaded, "s1"):
+            for name in (MODEL, "table_next", "table_v1", "table_v4"):
+                await asyncio.to_thread(fleet.ask, "s1", calls.unload(name))
+            # Whoever has laid it there has not named it by its folder: Triton does not load it by itself.
+            laid.write_text(before.replace("table_v1", MODEL))
+        return await facts(self, *arguments)
+
+    monkeypatch.setattr(FleetServer, "facts", lost)
+    try:
+        outcome = fleet.bring(store, 4, "two")
+    finally:
+        laid.write_text(before)
+    assert outcome.outcome == "taken_back", outcome.reasons
+    assert fleet.served() == on_all(1)
+    assert {name: fleet.loaded(name) - {MODEL} for name in ALL} == {name: {"table_v1"} for name in ALL}
 
 
 def test_version_that_users_may_not_get_is_on_no_server(fleet: TritonFleet, store: ModelStoreHook) -> None:
