@@ -31,7 +31,7 @@ export PYTHONPATH := $(CURDIR):$(CURDIR)/plugins
 # Without bytecode each process compiles all that it imports: seconds for each of the many that tests and sandbox start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup images images-test compose-test node-test demo up down status test conformance chaos fuzz bench bench-judge lint \
+.PHONY: help setup images images-test compose-test node-test demo up down status test conformance chaos fleet-faults fuzz bench bench-judge lint \
 	format ci nightly requirements clean
 
 help: ## Show this list
@@ -83,6 +83,9 @@ conformance: $(VENV)/slipway.stamp ## Rollouts, rights and leases on a real cont
 chaos: setup ## Releases under live traffic while everything dies, 200 seeded runs (or RUNS=20 SEED=7)
 	@$(BIN)/python -m benchmarks.chaos --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))
 
+fleet-faults: setup ## Fleets of eight Tritons under live traffic, a fault in each of 200 seeded releases (or RUNS=20 SEED=7)
+	@$(BIN)/python -m benchmarks.fleet --runs $(or $(RUNS),200) $(if $(SEED),--seed $(SEED))
+
 fuzz: $(VENV)/slipway.stamp ## Hostile inputs to everything that is parsed, two minutes (or ARGS="--inputs 100000 --seed 7")
 	@$(BIN)/python -m benchmarks.fuzz $(ARGS)
 
@@ -105,13 +108,14 @@ format: $(VENV)/slipway.stamp ## Format and mend what can be mended
 ci: ## What CI runs: lint, every test, and the fuzzer with 30,000 inputs
 	@.ci/run
 
-nightly: setup ## What takes hours: an hour of the fuzzer, each property ten times as often, the judge, chaos, figures
+nightly: setup ## What takes hours: an hour of the fuzzer, each property ten times as often, the judge, chaos, fleets, figures
 	@failed=; \
 	SLIPWAY_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/unit tests/contract -m hypothesis -n auto --dist loadfile \
 		--timeout 3600 || failed+=' properties'; \
 	$(MAKE) fuzz ARGS="--seconds 3600 --seed $$(date -u +%Y%m%d)" || failed+=' fuzz'; \
 	$(MAKE) bench-judge ARGS= || failed+=' bench-judge'; \
 	$(MAKE) chaos || failed+=' chaos'; \
+	$(MAKE) fleet-faults || failed+=' fleet-faults'; \
 	$(MAKE) bench ARGS= ONLY= || failed+=' bench'; \
 	if [ -n "$$failed" ]; then echo "nightly: failed:$$failed"; exit 1; fi
 
