@@ -25,6 +25,8 @@ _READ_ONLY = Path(__file__).with_name("read_only.py")
 # Shared memory is the host's own: libraries go there by its path.
 _SHM = "/dev/shm"  # noqa: S108 - the container's
 _TMP = "/tmp"  # noqa: S108 - the container's
+# Triton's Python backend writes to /tmp whatever TMPDIR says: where a volume is mounted there, this image's pods may.
+_BRINGS_TRITON = "smoke-test"
 _REFERENCE = re.compile(r"\$\$|\$\(([^()\s]+)\)")
 # What an image's base brings that is no plain Python's: an environment of its requirements does not hold it.
 BASE_IMAGE = Path(__file__).with_name("base_image")
@@ -92,10 +94,10 @@ def launch_plan(
     if program is None:
         raise CannotStartError(f'exec: "{argv[0]}": executable file not found in $PATH')
     read_only = (container.get("securityContext") or {}).get("readOnlyRootFilesystem")
-    # Triton's Python backend writes to /tmp whatever TMPDIR says: where a volume is mounted there, it may.
-    own = tuple(mounts.values()) + tuple(Path(path) for path in mounts if path == _TMP)
-    writable = own if read_only else None
-    return LaunchPlan((program, *argv[1:]), environment, folder, writable)
+    own = tuple(mounts.values())
+    if _TMP in mounts and image.name.startswith(_BRINGS_TRITON):
+        own += (Path(_TMP),)
+    return LaunchPlan((program, *argv[1:]), environment, folder, own if read_only else None)
 
 
 def _empty_folders(pod: KubeObject, container: Mapping[str, Any], root: Path) -> dict[str, Path]:

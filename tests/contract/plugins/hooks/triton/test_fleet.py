@@ -22,6 +22,7 @@ from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
+from tests.support.stalled.stopping import stop
 from tests.support.triton_hook.servers import running_triton, typed_connection
 from tests.support.triton_hook.table import ROW
 
@@ -111,7 +112,7 @@ def test_one_that_is_away_before_leaves_all_alone(
     """Where one server hangs from the start nothing is loaded anywhere, within the limit."""
     process = servers[2].process
     assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
+    stop(process.pid)
     try:
         with pytest.raises(ServerUnavailableError, match="nothing was loaded anywhere"):
             load(servers, 2, timeout_s=1.0).execute({})
@@ -129,7 +130,7 @@ def test_one_that_hangs_in_the_middle_takes_the_others_back(
     real = plain_load.PlainServers.load
 
     async def stopped(self: Any, *arguments: Any) -> Any:
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process.pid)
         return await real(self, *arguments)
 
     monkeypatch.setattr(plain_load.PlainServers, "load", stopped)

@@ -23,6 +23,7 @@ from slipway.triggers.timing import SHORTEST_S
 from include.model_release.errors import ServerUnavailableError, TransientError
 from include.model_release.triton_config.build import pin_versions
 from include.sandbox.services.triton import TritonServer
+from tests.support.stalled.stopping import stop
 from tests.support.triton_hook.deferral import carried_out
 from tests.support.triton_hook.servers import running_triton, typed_connection
 from tests.support.triton_hook.slow_model import SlowRequest
@@ -48,7 +49,7 @@ EVERY_CALL: dict[str, Callable[[TritonHook], object]] = {
 def stopped(server: TritonServer) -> Iterator[None]:
     """Stop the server's process while the context lasts: it holds its connections, and answers nothing."""
     assert server.process is not None
-    os.kill(server.process.pid, signal.SIGSTOP)
+    stop(server.process.pid)
     try:
         yield
     finally:

@@ -96,7 +96,7 @@ def test_who_started_it_and_why_is_in_the_record(landed: ModelStoreHook, admit: 
     assert (started.data.triggered_by, started.data.reason) == ("alice", "the new labels")
     required = record(landed).state().required
     assert required is not None
-    assert required.gates == ("validate", "benchmark")
+    assert required.gates == ("smoke_test", "validate", "benchmark")
 
 
 def test_a_critical_model_needs_a_second_person(
