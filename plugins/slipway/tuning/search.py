@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from include.model_release.errors import GateRefusedError
+from include.model_release.errors import GateRefusedError, TimedOutError
 from include.model_release.spec.load import LoadLevel
 from include.model_release.tuning.objective import Objective
 from include.model_release.tuning.trials import Point, Trial, TrialKind, TuningPlan
@@ -115,7 +115,11 @@ class SettingSearch:
                 if trial.kind == "search" and not is_last and is_hopeless(self._plan, before, costs):
                     reason = f"after round {number} it was worse than three quarters of the trials before"
                     return trial.ended("hopeless", points, time.monotonic() - began, reason)
-        except GateRefusedError as error:  # the setting cannot be loaded, or fails requests
+        except (GateRefusedError, TimedOutError) as error:
+            # The setting cannot be loaded, fails requests, or does not keep up with the rate. What the others are held
+            # against has to be measured, now or by the next try of the task.
+            if isinstance(error, TimedOutError) and trial.kind != "search":
+                raise
             return trial.ended("failed", points, time.monotonic() - began, str(error))
         finally:
             self._staged.unload()

@@ -9,7 +9,7 @@ import pytest
 from slipway.tuning.search import SettingSearch, Wanted
 from slipway.tuning.suggestions import is_hopeless, next_setting
 
-from include.model_release.errors import BenchmarkRefusedError, LoadRefusedError
+from include.model_release.errors import BenchmarkRefusedError, LoadRefusedError, TimedOutError
 from include.model_release.tuning.settings import Setting
 from include.model_release.tuning.trials import Point, Trial, TuningPlan
 from tests.support.tuning.plans import make_plan, point, trial
@@ -137,16 +137,22 @@ def test_a_hopeless_trial_ends_after_its_first_round(evidence: FakeEvidence) -> 
     assert {one.state for one in trials if one.kind != "search"} == {"complete"}
 
 
-@pytest.mark.parametrize("by_load", [True, False])
-def test_a_setting_that_fails_is_a_failed_trial(evidence: FakeEvidence, by_load: bool) -> None:
-    """One that the server does not load, or that fails requests, is kept with the reason; the search goes on."""
+@pytest.mark.parametrize(
+    "error", [None, BenchmarkRefusedError("it fails requests"), TimedOutError("it does not keep up")], ids=str
+)
+def test_a_setting_that_fails_is_a_failed_trial(
+    evidence: FakeEvidence, error: BenchmarkRefusedError | TimedOutError | None
+) -> None:
+    """One that the server does not load, that fails requests or does not keep up, is kept with the reason; the search
+    goes on.
+    """
     search = {"max_queue_delays_us": [], "instances": [1, 2]}
     bad = Setting(instances=2)
-    plan, server = make_plan(search=search), FakeServer(latency, refused=bad if by_load else None)
+    plan, server = make_plan(search=search), FakeServer(latency, refused=bad if error is None else None)
 
     def measure(wanted: Wanted) -> list[list[Point]]:
-        if server.loaded == bad:
-            raise BenchmarkRefusedError("it fails requests")
+        if server.loaded == bad and error is not None:
+            raise error
         return server.measure(wanted)
 
     doubles: Any = (evidence, server)
@@ -155,6 +161,17 @@ def test_a_setting_that_fails_is_a_failed_trial(evidence: FakeEvidence, by_load:
     assert failed.state == "failed"
     assert failed.reason.startswith("it ")
     assert trials[-1].kind == "defaults_again"
+
+
+def test_what_others_are_held_against_has_to_be_measured(evidence: FakeEvidence) -> None:
+    """Where a measurement of the defaults does not end, the task does, and is tried again."""
+
+    def measure(wanted: Wanted) -> list[list[Point]]:
+        raise TimedOutError("it hangs")
+
+    doubles: Any = (evidence, FakeServer(latency))
+    with pytest.raises(TimedOutError):
+        SettingSearch(make_plan(search=SEARCH), doubles[0], doubles[1], measure).run()
 
 
 def test_the_same_trials_give_the_same_suggestion() -> None:
