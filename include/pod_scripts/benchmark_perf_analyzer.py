@@ -47,6 +47,7 @@ MAX_ROWS = 256
 MAX_INPUT_BYTES = 8 * MEBIBYTE
 # perf_analyzer ends with 2 when its own stability test is not content; the requests were made all the same.
 MEASURED = (0, 2)
+HANGS_AFTER_S, SENDING_SLACK = 20.0, 3.0
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -141,12 +142,19 @@ def measure(run: BenchmarkRun, streamed: Collection[str], subject: Subject, numb
     if subject.role in streamed:
         # A decoupled model answers over streams alone; a request lasts until its last answer.
         command.append("--streaming")
-    ended = generate_load(command, run.deadline)
+    ended = generate_load(command, run.deadline, try_limit_s=try_limit_s(load, run.options.requests))
     spans = read_spans(export) if ended.code in MEASURED and export.exists() else []
     if len(spans) < load.requests(run.options.requests):
         raise ended_badly(run.server, subject, command[0], ended)
     export.unlink()
     return Round(figures_of_spans(spans), {"requests_ns": spans})
+
+
+def try_limit_s(load: Load, requests: int) -> float | None:
+    """Return after how long a round at a rate is taken to hang, which perf_analyzer was seen to do now and then."""
+    if load.request_rate_rps is None:
+        return None
+    return HANGS_AFTER_S + SENDING_SLACK * load.requests(requests) / load.request_rate_rps
 
 
 def perf_analyzer_command(

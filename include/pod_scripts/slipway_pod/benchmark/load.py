@@ -204,15 +204,30 @@ class Server:
 
 
 def generate_load(
-    command: Sequence[str], deadline: Deadline, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    deadline: Deadline,
+    environment: Mapping[str, str] | None = None,
+    *,
+    try_limit_s: float | None = None,
 ) -> Ended:
-    """Run a load generator to its end, which may be a bad one."""
+    """Run a load generator to its end, which may be a bad one.
+
+    :param try_limit_s: after so long it is taken to hang: it is ended and started once more. None: it is waited for.
+    :raises PodError: of kind TimedOutError.
+    """
     remedy = "correct benchmark.image in the release file: it must fit benchmark.generator"
-    path, limit_s = require_program(command[0], remedy), deadline.remaining_s()
-    try:
-        return run_program([path, *command[1:]], limit_s, environment=environment, gives_up=REFUSED_REQUEST)
-    except TimeoutError:
-        raise deadline.passed() from None
+    path = require_program(command[0], remedy)
+    for is_last in (try_limit_s is None, True):
+        limit_s = deadline.remaining_s() if try_limit_s is None else min(try_limit_s, deadline.remaining_s())
+        try:
+            return run_program(
+                [path, *command[1:]], limit_s, environment=environment, gives_up=REFUSED_REQUEST
+            )
+        except TimeoutError:
+            if is_last or not deadline.remaining_s():
+                break
+            say("measure", f"{command[0]} has hung for {limit_s:g} s: it is started once more")
+    raise deadline.passed()
 
 
 def ended_badly(server: Server, subject: Subject, program: str, ended: Ended) -> PodError:

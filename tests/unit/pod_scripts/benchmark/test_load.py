@@ -152,6 +152,23 @@ def test_a_late_load_generator_is_a_late_benchmark(tmp_path: Path, monkeypatch: 
     assert (raised.value.kind, raised.value.expected) == ("TimedOutError", "all rounds within 0.5 s")
 
 
+@pytest.mark.parametrize(("hangs", "kind"), [(1, None), (2, "TimedOutError")])
+def test_a_load_generator_that_hangs_is_started_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: int, kind: str | None
+) -> None:
+    """Where a limit of one try is given; one that hangs again ends the benchmark."""
+    program, tries = tmp_path / "generator", tmp_path / "tries"
+    program.write_text(f"#!/bin/sh\necho >> {tries}\n[ $(wc -l < {tries}) -gt {hangs} ] || exec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    try:
+        code: int | str = load.generate_load(["generator"], Deadline(60), try_limit_s=0.5).code
+    except PodError as raised:
+        code = raised.kind
+    assert code == (kind or 0)
+    assert len(tries.read_text().splitlines()) == 2
+
+
 def test_an_image_without_the_load_generator_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
