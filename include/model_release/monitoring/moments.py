@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any, Literal
 
+from include.model_release.record.conclusion import CANCELLATION
 from include.model_release.record.events import Event
 from include.model_release.record.kinds import (
     Approved,
@@ -33,7 +34,7 @@ Kind = Literal["counter", "gauge", "timer"]
 OTHER = "other"
 # Of a verdict: `Status`, without the judge, which a task that only writes a record need not load.
 VERDICTS = ("pass", "fail", "inconclusive")
-ROLLBACK_AUTHORS = ("judge", "guard", "task failure", "cancellation", "a person")
+ROLLBACK_AUTHORS = ("judge", "guard", "task failure", CANCELLATION, "a person")
 STAGE_OUTCOMES = ("passed", "refused", "inconclusive", "failed", "skipped", "reused", "left_out", "cancelled")
 
 

@@ -6,13 +6,8 @@ from dataclasses import replace
 
 from include.model_release.record.state import ReleaseState
 
-
-def stopped_before(what: str, stop_reason: str) -> str:
-    """Return that a run was stopped before something, and why.
-
-    :param stop_reason: in the words of the person who stopped it; "": not known.
-    """
-    return f"the run was stopped before {what}" + (f": {stop_reason}" if stop_reason else "")
+CANCELLATION = "cancellation"
+"""Who took the users back where the run was stopped."""
 
 
 def concluded(state: ReleaseState, *, stop_reason: str = "") -> ReleaseState:
@@ -20,8 +15,11 @@ def concluded(state: ReleaseState, *, stop_reason: str = "") -> ReleaseState:
 
     What became of the traffic outweighs what became of the tasks.
 
-    :param stop_reason: why a person has stopped the run, if one has.
+    :param stop_reason: why a person has stopped the run, in that person's words; "": nobody has said it. It is told
+        here, at the end, and not while users are taken back: who does that waits for nothing but the cluster.
     """
+    if state.outcome == "rolled_back" and state.rolled_back_by == CANCELLATION:
+        return replace(state, reason=_with(state.reason, stop_reason))
     if state.outcome != "open":
         return state
     if state.refused_by is not None:
@@ -29,5 +27,9 @@ def concluded(state: ReleaseState, *, stop_reason: str = "") -> ReleaseState:
     failed = next((stage for stage in state.stages if stage.outcome in ("failed", "inconclusive")), None)
     if failed is not None:
         return replace(state, outcome="failed", refused_by=None, reason=failed.reason)
-    reason = stopped_before("the release had ended", stop_reason)
+    reason = _with("the run was stopped before the release had ended", stop_reason)
     return replace(state, outcome="cancelled", refused_by=None, reason=reason)
+
+
+def _with(reason: str | None, stop_reason: str) -> str | None:
+    return f"{reason}: {stop_reason}" if reason and stop_reason else reason

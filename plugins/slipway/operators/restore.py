@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from include.model_release.errors import ForeignChangeError
-from include.model_release.record.conclusion import stopped_before
+from include.model_release.record.conclusion import CANCELLATION
 from include.model_release.record.kinds import (
     CandidateVerified,
 )
@@ -14,7 +13,6 @@ from include.model_release.record.state import ReleaseState
 from include.model_release.reports.canary.files import CANARY_PAGE
 from include.model_release.rollout.next_action import RollBack, Withdraw
 from include.model_release.rollout.observation import RELEASE, ROLLED_BACK_URI, STABLE_URI, Observed
-from slipway.airflow_run import stop_reason
 from slipway.extra_links import EVIDENCE_LINKS
 from slipway.operators.base import ReleaseOperator, recorded_stage
 from slipway.registry.verification import require_published_repository
@@ -80,7 +78,7 @@ class RestoreStableOperator(ReleaseOperator):
     def run(self, context: Context) -> None:
         """Take users off a canary under way; without one, only the record can tell whether there is anything to do."""
         address = self.parts.address
-        rollback = Rollback(self.parts, self.parts.record_of_address, partial(_why, context))
+        rollback = Rollback(self.parts, self.parts.record_of_address, _why)
         observed = LiveService(self.parts).observe()
         if observed is not None and _is_own(observed, address):
             stable_uri = observed.annotation(STABLE_URI) or address.stable_uri
@@ -106,7 +104,7 @@ def _is_own(observed: Observed, address: RollbackAddress) -> bool:
     return is_ours and observed.annotation(RELEASE) in ("", address.release_id)
 
 
-def _why(context: Context, state: ReleaseState | None) -> tuple[str, str]:
+def _why(state: ReleaseState | None) -> tuple[str, str]:
     """Return reason and author of a rollback that the trigger has not begun already; None: no record can be read."""
     if state is None:
         return "the version was not promoted, and the record cannot be read", "task failure"
@@ -114,4 +112,4 @@ def _why(context: Context, state: ReleaseState | None) -> tuple[str, str]:
     if failed is not None:
         by = "judge" if failed.outcome == "refused" else "task failure"
         return failed.reason or f"the stage {failed.name} {failed.outcome}", by
-    return stopped_before("the version was promoted", stop_reason(context)), "cancellation"
+    return "the run was stopped before the version was promoted", CANCELLATION
