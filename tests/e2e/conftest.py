@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ LAST = "outage"
 NEVER = "0 0 29 2 *"  # a leap day: practically no run but those that a test starts
 
 _HERE = Path(__file__).parent
+_SECONDS = pytest.StashKey[dict[str, float]]()
 
 Story = TypeVar("Story")
 
@@ -52,6 +54,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _HERE in item.path.parents:
             for mark in (pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(TEST_LIMIT_S)):
                 item.add_marker(mark)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Tell how long each story took: the longest ones decide how long all of it takes."""
+    if seconds := config.stash.get(_SECONDS, {}):
+        terminalreporter.section("stories")
+        for name, taken in sorted(seconds.items(), key=lambda item: -item[1]):
+            terminalreporter.write_line(f"{taken:6.0f} s  {name}")
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +77,8 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[RunningSandbox]:
         environment.delenv(ROOT_VARIABLE, raising=False)
         # Nothing that a DAG file reads changes here.
         environment.setattr(airflow, "DAG_FILES_READ_AGAIN_S", 600)
+        # Many releases are open at once, and two cores are few: looking at them all the time takes most of one.
+        environment.setattr(airflow, "SCHEDULER_RESTS_S", 1.0)
         quiet = Steps(Console(quiet=True))
         try:
             running = RunningSandbox(lifecycle.up(root, quiet))
@@ -84,9 +96,18 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[RunningSandbox]:
 def stories(sandbox: RunningSandbox, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Future[Any]]]:
     """The stories that the collected tests ask for, begun; each runs in a thread of its own."""
     wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
+    seconds = request.config.stash[_SECONDS] = {}
+
+    def played(name: str) -> Any:
+        began = time.monotonic()
+        try:
+            return STORIES[name](sandbox)
+        finally:
+            seconds[name] = time.monotonic() - began
+
     with ThreadPoolExecutor(len(STORIES), thread_name_prefix="story") as threads:
         try:
-            begun = {name: threads.submit(play, sandbox) for name, play in STORIES.items() if name in wanted}
+            begun = {name: threads.submit(played, name) for name in STORIES if name in wanted}
             _tell_when_alone(sandbox, [future for name, future in begun.items() if name != LAST])
             yield begun
         finally:

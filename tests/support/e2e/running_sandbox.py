@@ -49,8 +49,9 @@ RELEASE_LIMIT_S = 420.0
 
 _ISVC = ("serving.kserve.io", "v1beta1", NAMESPACE, "inferenceservices")
 _LEASES = (lease.GROUP, lease.API_VERSION, NAMESPACE, lease.PLURAL)
-_POLL_S = 1.0
-_LOOKS_BEFORE_AN_ANSWER = 6
+# Each look costs Airflow's server some of the time that the releases need.
+_POLL_S = 2.0
+_LOOKS_BEFORE_AN_ANSWER = 3
 
 Found = TypeVar("Found")
 
@@ -282,10 +283,16 @@ class RunningSandbox:
         return self.airflow.run(RELEASE_DAG, run_id)
 
     def ended(self, model: str, version: int, run_id: str, limit_s: float = RELEASE_LIMIT_S) -> Ended:
-        """Wait for the run to end; return it with its record."""
-        run = self.wait(lambda: finished(self.run(run_id)), f"{run_id} of {model} {version} ends", limit_s)
-        # A run that is marked as failed is `failed` at once, while its teardowns still work.
-        self.wait(lambda: self._is_quiet(run_id), f"every task of {run_id} ends", limit_s)
+        """Wait for the run to end; return it with its record. StoryError tells how far its tasks are."""
+        try:
+            run = self.wait(
+                lambda: finished(self.run(run_id)), f"{run_id} of {model} {version} ends", limit_s
+            )
+            # A run that is marked as failed is `failed` at once, while its teardowns still work.
+            self.wait(lambda: self._is_quiet(run_id), f"every task of {run_id} ends", limit_s)
+        except StoryError as error:
+            tasks = [f"{task.task_id} {task.state}" for task in self.airflow.task_runs(RELEASE_DAG, run_id)]
+            raise StoryError(f"{error} Its tasks: {', '.join(tasks)}") from None
         events = self.events(model, version)
         if not events:
             raise StoryError(f"run {run_id} ended {run.state} and left no record")
