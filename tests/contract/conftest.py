@@ -9,7 +9,6 @@ import botocore.hooks
 import botocore.session
 import botocore.utils
 import pytest
-from airflow.providers.amazon.aws.hooks.base_aws import AwsGenericHook
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -26,9 +25,6 @@ botocore.hooks.accepts_kwargs = functools.lru_cache(maxsize=1000)(botocore.hooks
 botocore.utils._parse_timestamp_with_tzinfo = functools.lru_cache(maxsize=10_000)(
     botocore.utils._parse_timestamp_with_tzinfo
 )
-# A client of Airflow's tells AWS which operator has made it, for which it reads the source of all its callers. Below
-# pytest these are many.
-AwsGenericHook._get_caller = lambda *_: "Unknown"  # type: ignore[method-assign]
 
 _HERE = Path(__file__).parent
 MEASURING = tuple(
@@ -76,6 +72,8 @@ LONGEST = tuple(
         "pod_scripts/test_convert_ensemble.py",
         "guard/test_guard.py",
         "pod_scripts/test_convert_python.py",
+        "plugins/operators/tuning",
+        "plugins/fleet",
         "plugins/traffic/test_preview.py",
         "plugins/operators/answers/test_text_models.py",
         "plugins/traffic/test_standard_canary.py",

@@ -11,7 +11,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import event
@@ -53,6 +53,11 @@ IN_TASKS = (
     "tritonclient.http",
 )
 PREIMPORTED = {"scheduler": LIBRARIES + IN_TASKS, "dag-processor": LIBRARIES}
+# What almost every task reads. Their validators are only built at their first use, which would be once in each task.
+READ_IN_TASKS = {
+    "include.model_release.spec.release_file": "ReleaseSpec",
+    "slipway.release_run": "ReleaseRun",
+}
 
 
 @event.listens_for(Engine, "connect")
@@ -117,7 +122,18 @@ def _preimport(names: Iterable[str]) -> None:
             print(f"{name} is not imported ahead of time: {error}", file=sys.stderr)
 
 
+def _build_validators(models: Mapping[str, str]) -> None:
+    for module, name in models.items():
+        try:
+            getattr(importlib.import_module(module), name).model_rebuild()
+        except ImportError as error:
+            print(f"{name} is not built ahead of time: {error}", file=sys.stderr)
+
+
 _preimport(PREIMPORTED.get("".join(sys.argv[1:2]), ()))
+
+if sys.argv[1:2] == ["scheduler"]:
+    _build_validators(READ_IN_TASKS)
 
 if sys.argv[1:2] == ["api-server"]:
     _write_the_audit_log_in_a_thread()
