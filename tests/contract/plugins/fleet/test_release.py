@@ -21,6 +21,7 @@ from include.model_release.errors import (
     StoreUnavailableError,
     UserError,
 )
+from include.model_release.fleet.alias import alias_files, loaded_version
 from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.build import pin_versions
 from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, Users, digest
@@ -148,6 +149,33 @@ def test_one_that_hangs_takes_all_back(
     again = fleet.bring(store, 2, "three", is_running=lambda run_id: False)
     assert again.outcome == "committed"
     assert fleet.served() == on_all(2)
+
+
+def test_what_a_server_that_hung_serves_late_is_not_what_it_had(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that hung in a commit, and all through the next release, is led back to what it had before both."""
+    fleet.bring(store, 1, "one")
+
+    def stop(server: FleetServer) -> None:
+        if server.name == "s1":
+            fleet.signal("s1", signal.SIGSTOP)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FleetServer, "commit", before("commit", stop))
+        try:
+            assert fleet.bring(store, 2, "two").outcome == "taken_back"
+            patched.undo()
+            again = fleet.bring(store, 4, "three", is_running=lambda run_id: False)
+        finally:
+            fleet.signal("s1", signal.SIGCONT)
+    assert again.servers["s1"].state == "unreachable"
+    late = loaded_version(MODEL, 2, {MODEL: fleet.config(2)}, digest(2))
+    fleet.ask("s1", calls.load(MODEL, late.alias(), alias_files(2)))  # if it has not carried it out by itself
+    assert fleet.served(["s1"]) == {"s1": ("2", FACTORS[2])}
+    last = fleet.bring(store, 4, "four", is_running=lambda run_id: False)
+    assert last.outcome == "taken_back"
+    assert fleet.served() == on_all(1)
 
 
 def test_one_that_hangs_is_fenced_where_the_policy_says_so(fleet: TritonFleet, store: ModelStoreHook) -> None:
