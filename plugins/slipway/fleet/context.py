@@ -146,7 +146,9 @@ class FleetContext:
         """Return what leads back a release that was cut short: the servers, and nothing of what was published."""
 
         def refused() -> None:
-            raise RaiseRefusedError(f"{left.run_id} is only led back", expected="no permission to be asked for")
+            raise RaiseRefusedError(
+                f"{left.run_id} is only led back", expected="no permission to be asked for"
+            )
 
         return FleetRelease(
             fleet=self.fleet,
