@@ -169,9 +169,12 @@ class _Carrier:
             log.info("going on with %s in the phase %s", left.run_id, left.phase)
             self._note = left.model_copy(update={"holder": self._note.holder})
             self._reasons = list(left.reasons)
-            self._servers.fenced = dict(self._store.document.fenced)
         # A new release asks those again that an earlier one has taken out.
-        await self._write(self._note, fenced=self._servers.fenced)
+        fenced = self._store.document.fenced if left is not None else {}
+        await self._write(self._note, fenced=fenced)
+        # It is written down before it is done. On the way back whoever may still have users is led back with the rest.
+        if self._note.phase != "back":
+            await self._servers.fence_again(fenced)
         if self._note.phase == "commit":
             await self._enter(Step("enter", phase="commit"))  # the permission may have gone meanwhile
         while True:

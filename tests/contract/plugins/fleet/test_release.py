@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slipway.fleet import FleetStore, release_fleet
+from slipway.fleet import FleetStore, StaticMembers, release_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
@@ -192,6 +192,36 @@ def test_one_that_hangs_is_fenced_where_the_policy_says_so(fleet: TritonFleet, s
     assert whole.bring(store, 2, "three").outcome == "committed"
     assert whole.served() == on_all(2)
     assert document(store).fenced == {}
+
+
+def test_server_that_was_to_be_fenced_is_fenced_after_a_kill(
+    fleet: TritonFleet, store: ModelStoreHook
+) -> None:
+    """Killed between what was written down and what was done: the next process takes it out before the others go on."""
+    fleet.bring(store, 1, "one")
+    policy = POLICY.model_copy(update={"on_unreachable": "fence"})
+
+    class Killed(BaseException):
+        pass
+
+    class Behind(StaticMembers):
+        is_killed, taken_out = True, list[str]()
+
+        async def fence(self, name: str, reason: str) -> None:
+            if self.is_killed:
+                raise Killed
+            self.taken_out = [*self.taken_out, name]
+            await super().fence(name, reason)
+
+    members = Behind(fleet.settings)
+    with fleet.stopped("s2"), pytest.raises(Killed):
+        fleet.bring(store, 2, "two", policy=policy, members=members)
+    assert list(document(store).fenced) == ["s2"]
+    members.is_killed = False
+    outcome = fleet.bring(store, 2, "two", policy=policy, members=members)
+    assert outcome.outcome == "committed"
+    assert outcome.servers["s2"].state == "fenced"
+    assert members.taken_out == ["s2"]
 
 
 def test_server_that_joins_is_brought_to_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:
