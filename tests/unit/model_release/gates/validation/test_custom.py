@@ -180,3 +180,16 @@ def test_a_limit_of_one_is_a_limit_of_an_error() -> None:
         model="m", version=1, stable_version=None, created_at="", numbers=numbers, results=results
     )
     assert (found["outcome"], found["warnings"]) == ("pass", [])
+
+
+@pytest.mark.parametrize(("policy", "outcome"), [("refuse", "inconclusive"), ("warn", "warn")])
+def test_one_row_with_a_score_does_not_decide(policy: str, outcome: str) -> None:
+    """Where every other row has none, how sure its mean is cannot be told, and that is said."""
+    margin = np.full(ROWS, np.nan)
+    margin[7] = 0.9
+    validation = asked({"margin": {"min": 0.2}}, on_inconclusive=policy)
+    found = report(validation, {"margin": margin})
+    assert found["outcome"] == outcome
+    assert "how sure that is cannot be told" in str(found["warnings"])
+    margin[8] = 0.8
+    assert report(validation, {"margin": margin})["outcome"] == "pass"
