@@ -9,7 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 import include
+from include.model_release.errors import RaiseRefusedError
 from include.model_release.fleet.alias import LoadedVersion, loaded_version
+from include.model_release.fleet.document import RunNote
 from include.model_release.fleet.fleet_file import FleetFile, load_fleet_file
 from include.model_release.fleet.golden import GoldenRequest
 from include.model_release.gates.validation.request_options import is_decoupled
@@ -138,6 +140,27 @@ class FleetContext:
             golden=self._golden(manifest, configs),
             policy=self.file.policy,
             is_running=is_running,
+        )
+
+    def way_back(self, left: RunNote) -> FleetRelease:
+        """Return what leads back a release that was cut short: the servers, and nothing of what was published."""
+
+        def refused() -> None:
+            raise RaiseRefusedError(
+                f"{left.run_id} is only led back", expected="no permission to be asked for"
+            )
+
+        return FleetRelease(
+            fleet=self.fleet,
+            model=self.file.model,
+            version=left.version,
+            manifest_sha256=left.manifest_sha256,
+            configs={},
+            members=members_of(self.file),
+            store=self.fleet_store(),
+            run_id=left.run_id,
+            permit=refused,
+            policy=self.file.policy,
         )
 
     def _golden(self, manifest: Manifest, configs: Configs) -> GoldenRequest | None:

@@ -18,7 +18,7 @@ from include.model_release.errors import (
     UserError,
 )
 from include.model_release.fleet.alias import LoadedVersion, loaded_version
-from include.model_release.fleet.document import FleetDocument, RunNote
+from include.model_release.fleet.document import Before, FleetDocument, RunNote
 from include.model_release.fleet.golden import GoldenRequest
 from include.model_release.fleet.outcome import FleetOutcome, ServerOutcome, ServerResult
 from include.model_release.fleet.plan import Run, ServerView, Step, next_step
@@ -94,9 +94,8 @@ async def release_fleet(release: FleetRelease) -> FleetOutcome:
             )
         log.warning("%s was left by whoever carried it out: it is ended first", left.run_id)
         # One that was draining has committed: what it left loaded is unloaded with the rest.
-        if left.phase != "drain":
-            await _lead_back(replace(release, run_id=left.run_id, version=left.version), left)
-        left = None
+        had = {} if left.phase == "drain" else await _ended(release, left)
+        return await _Carrier(release, wanted, store, had).carry_out(None)
     return await _Carrier(release, wanted, store).carry_out(left)
 
 
@@ -114,6 +113,16 @@ async def settle_fleet(release: FleetRelease) -> FleetOutcome | None:
     return await _lead_back(release, left)
 
 
+async def _ended(release: FleetRelease, left: RunNote) -> dict[str, Before]:
+    """Lead back a release that another run has left; return what those servers had that it did not reach.
+
+    One of these may go on later and serve what it was asked for then: that is never what it is led back to.
+    """
+    outcome = await _lead_back(replace(release, run_id=left.run_id, version=left.version), left)
+    open_ones = {name for name, one in outcome.servers.items() if one.state in ("unreachable", "failed")}
+    return {name: had for name, had in left.before.items() if name in open_ones}
+
+
 async def _lead_back(release: FleetRelease, left: RunNote) -> FleetOutcome:
     back = left.model_copy(update={"phase": "back"})
     return await _Carrier(release, None, release.store).carry_out(back)
@@ -123,9 +132,16 @@ class _Carrier:
     """Carries out one release; what it intends is written down before it is done.
 
     :param wanted: the version to load; None: the release is only led back.
+    :param had: what some servers had before, where that is known already; the others say it themselves.
     """
 
-    def __init__(self, release: FleetRelease, wanted: LoadedVersion | None, store: FleetStore) -> None:
+    def __init__(
+        self,
+        release: FleetRelease,
+        wanted: LoadedVersion | None,
+        store: FleetStore,
+        had: Mapping[str, Before] | None = None,
+    ) -> None:
         self._release = release
         self._wanted = wanted
         self._store = store
@@ -138,7 +154,7 @@ class _Carrier:
             manifest_sha256=release.manifest_sha256,
             phase="prepare",
             began=datetime.now(UTC),
-            before={},
+            before=dict(had or {}),
         )
         self._from_version: int | None = None
         self._reasons: list[str] = []
@@ -153,9 +169,12 @@ class _Carrier:
             log.info("going on with %s in the phase %s", left.run_id, left.phase)
             self._note = left.model_copy(update={"holder": self._note.holder})
             self._reasons = list(left.reasons)
-            self._servers.fenced = dict(self._store.document.fenced)
         # A new release asks those again that an earlier one has taken out.
-        await self._write(self._note, fenced=self._servers.fenced)
+        fenced = self._store.document.fenced if left is not None else {}
+        await self._write(self._note, fenced=fenced)
+        # It is written down before it is done. On the way back whoever may still have users is led back with the rest.
+        if self._note.phase != "back":
+            await self._servers.fence_again(fenced)
         if self._note.phase == "commit":
             await self._enter(Step("enter", phase="commit"))  # the permission may have gone meanwhile
         while True:

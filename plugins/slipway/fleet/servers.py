@@ -164,6 +164,12 @@ class FleetServers:
             self._servers.pop(name, None)
             self._facts.pop(name, None)
 
+    async def fence_again(self, reasons: Mapping[str, str]) -> None:
+        """Take those out that were to be taken out by an earlier process, which may not have come to it."""
+        await self._read_members()
+        self.fenced |= {name: reason for name, reason in reasons.items() if name not in self._servers}
+        await self.fence({name: reason for name, reason in reasons.items() if name in self._servers})
+
     @property
     def _target(self) -> LoadedVersion:
         assert self._wanted is not None  # noqa: S101  nothing is loaded without one

@@ -105,7 +105,13 @@ class BenchmarkModelOperator(ReleasePodOperator):
         measured = BenchmarkResult.together(
             [*self._before(release_run, part), BenchmarkResult.from_json(result)]
         )
-        verdict = judge_benchmark(measured, benchmark, not_compared=self._staging.not_compared)
+        staging = self._staging
+        verdict = judge_benchmark(
+            measured,
+            benchmark,
+            not_compared=staging.not_compared,
+            with_stable=staging.baseline is not None,
+        )
         told = {**verdict.to_dict(), "attempt": part.attempt}
         self.store.write_json(f"{self._prefix(release_run)}verdict.json", told)
         self._write_page(release_run, measured, verdict)

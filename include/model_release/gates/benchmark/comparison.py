@@ -140,9 +140,13 @@ def against_stable(pairs: Pairs, benchmark: Benchmark) -> Iterator[Comparison]:
             yield _not_less(pairs, benchmark)
             continue
         for prefix, name in _LATENCIES:
-            found = _values(pairs, _latency(prefix, f"{percentile}_ms"))
+            take, figure = _latency(prefix, f"{percentile}_ms"), f"{percentile} {name} against stable"
+            found = _values(pairs, take)
             if found is not None:
-                yield _not_slower(f"{percentile} {name} against stable", *found, benchmark)
+                yield _not_slower(figure, *found, benchmark)
+            elif (stable := _median([theirs for _, theirs in pairs], take)) is not None:
+                # Stable streams, and the candidate does not.
+                yield Comparison(figure, "ms", None, stable, None, _slower_limit(benchmark), passed=False)
 
 
 def _not_slower(
@@ -165,10 +169,13 @@ def _not_slower(
     middle = _ratio_of_medians(candidate, stable) if ratio is None else ratio[0]
     difference = statistics.median(candidate) - statistics.median(stable)
     within = middle <= most or (difference if above_ms is None else above_ms[0]) <= floor_ms
-    limit = f"at most {benchmark.max_regression_percent:g} % or {floor_ms:g} ms above stable"
-    return _compared(
-        figure, "ms", candidate, stable, middle, None if ratio is None else ratio[1], limit, decision, within
-    )
+    limit, interval = _slower_limit(benchmark), None if ratio is None else ratio[1]
+    return _compared(figure, "ms", candidate, stable, middle, interval, limit, decision, within)
+
+
+def _slower_limit(benchmark: Benchmark) -> str:
+    most, floor_ms = benchmark.max_regression_percent, benchmark.regression_floor_ms
+    return f"at most {most:g} % or {floor_ms:g} ms above stable"
 
 
 def _not_less(pairs: Pairs, benchmark: Benchmark) -> Comparison:

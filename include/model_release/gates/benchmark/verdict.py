@@ -59,12 +59,16 @@ class BenchmarkVerdict:
 
 
 def judge_benchmark(
-    result: BenchmarkResult, benchmark: Benchmark, *, not_compared: str = ""
+    result: BenchmarkResult, benchmark: Benchmark, *, not_compared: str = "", with_stable: bool = False
 ) -> BenchmarkVerdict:
     """Hold the candidate against the limits, at the level of load that was measured first.
 
-    No candidate round, or none with an answer, is a failure; no stable round, or none with an answer, leaves the
-    SLO alone to decide. `not_compared` says why a stable version that is live was not measured.
+    No candidate round, or none with an answer, is a failure; no stable round that was asked for, or none with an
+    answer, leaves the SLO alone to decide. Where both have answered, and never in the same round, nothing was compared:
+    that is no pass.
+
+    :param not_compared: why a stable version that is live was not measured.
+    :param with_stable: the stable version was to be measured.
     """
     load = result.loads[0]
     candidate, stable = (result.of(role, load) for role in ("candidate", "stable"))
@@ -80,9 +84,13 @@ def judge_benchmark(
     rounds = len({one.round for one in candidate})
     status, decisive, more_rounds = _decide(comparisons, rounds, benchmark)
     undecided = [one for one in comparisons if one.undecided and one not in decisive]
+    reasons = tuple(map(_in_words, decisive))
+    if status == "pass" and not pairs and (stable or (with_stable and not not_compared)):
+        status, more_rounds = "inconclusive", benchmark.rounds_after(rounds)
+        reasons = ("no round was answered by both versions, so they were not compared",)
     return BenchmarkVerdict(
         status=status,
-        reasons=tuple(map(_in_words, decisive)),
+        reasons=reasons,
         comparisons=tuple(comparisons),
         not_compared=not_compared,
         warnings=tuple(map(_in_words, undecided)),

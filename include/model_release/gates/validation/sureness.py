@@ -38,10 +38,14 @@ def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]])
         is_share = least is not None and most == 1.0
         least = None if is_share and least <= _LEAST_POSSIBLE else least
         most = None if is_share else most
-        is_unknown = column in known and known[column] is None
+        values = [value for value in numbers.columns.get(column, ()) if value is not None]
+        # One row with a number that is no share has an interval of no width, and decides nothing.
+        is_unknown = (
+            known[column] is None if column in known else len(values) == 1 and values[0] not in (0, 1)
+        )
         interval = known.get(column)
         if interval is None and not is_unknown:
-            interval = mean_interval(numbers.columns.get(column, ()), numbers.validation.confidence)
+            interval = mean_interval(values, numbers.validation.confidence)
         if least is None and most is None:
             told.append({**result, **_with(interval), "decision": "no_limit"})
             if not result.get("observed"):

@@ -18,7 +18,7 @@ Figures = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def checked_scores(found: Any, rows: int) -> dict[str, Any]:
-    """Return a scorer's scores as float64, one for each row by name; NaN: this row has none.
+    """Return a scorer's scores as float64, a finite one for each row by name; NaN: this row has none.
 
     :raises ValueError: they are something else; it says what.
     """
@@ -37,7 +37,12 @@ def checked_scores(found: Any, rows: int) -> dict[str, Any]:
                 f"not {column.dtype} of shape {list(column.shape)}"
             )
         column = column.astype(np.float64)
-        scores[name] = np.where(np.isinf(column), np.nan, column)
+        if np.isinf(column).any():  # the worst that there is: it must not be left out of the mean
+            raise ValueError(
+                f"score() must return finite numbers as {name!r}, or NaN for a row that has none, "
+                f"not {column[np.isinf(column)][0]} for row {int(np.isinf(column).argmax())}"
+            )
+        scores[name] = column
     return scores
 
 

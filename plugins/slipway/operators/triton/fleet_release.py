@@ -103,23 +103,32 @@ class ReleaseToFleetOperator(FleetOperator):
 
 
 class SettleFleetOperator(FleetOperator):
-    """A teardown: leads the servers back where the task before was ended in the middle, or unloads what is left."""
+    """A teardown: leads the servers back where the task before was ended in the middle, or unloads what is left.
+
+    The way back reads the fleet's document and asks the servers. Neither the version nor its golden set is needed.
+    """
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Settle; skipped where nothing was left half done."""
         with airflow_failures():
-            release = self.parts.release(
-                parse_version(self.version),
-                str(context["run_id"]),
-                triggered_by(context),
-                lambda run_id: _is_running(context, run_id),
-            )
-            outcome = run(settle_fleet(release))
+            outcome = self._settled(context)
             if outcome is None:
                 raise AirflowSkipException("nothing was left half done")
             self.log.info("%s", outcome.model_dump_json(indent=2))
             require_settled(outcome)
         return outcome.model_dump(mode="json")
+
+    def _settled(self, context: Context) -> FleetOutcome | None:
+        parts, run_id = self.parts, str(context["run_id"])
+        left = run(parts.fleet_store().read()).run
+        if left is None or left.run_id != run_id:
+            return None
+        if left.phase != "drain":
+            return run(settle_fleet(parts.way_back(left)))
+        release = parts.release(
+            parse_version(self.version), run_id, triggered_by(context), lambda one: _is_running(context, one)
+        )
+        return run(settle_fleet(release))
 
 
 def require_committed(outcome: FleetOutcome) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,8 @@ from slipway.operators.triton.fleet_release import (
 from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 
+from include.model_release.errors import ServerUnavailableError
+from include.model_release.fleet.document import Before, FleetDocument, RunNote
 from include.model_release.publishing.manifest import FileEntry
 from include.model_release.record.kinds import (
     CandidateVerified,
@@ -197,3 +200,28 @@ def test_version_that_was_rejected_is_not_even_laid_in_place(
     with pytest.raises(AirflowFailException, match="rejected by anna"):
         place.execute(context("one"))
     assert store.entries("fleets/edge/") == []
+
+
+def test_way_back_needs_nothing_of_what_was_published(
+    store: ModelStoreHook, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the version, its golden set and its record are gone, the servers are still asked; the next try goes on."""
+    closed = TritonPorts.free().http
+    for number in range(2):
+        connection = typed_connection(closed, protocol="http", host=LOOPBACK)
+        monkeypatch.setenv(f"AIRFLOW_CONN_EDGE_{number}", connection)
+    left = RunNote(
+        run_id="two",
+        holder="killed",
+        version=2,
+        manifest_sha256=f"{2:064x}",
+        phase="commit",
+        began=datetime(2026, 1, 1, tzinfo=UTC),
+        before={"edge_0": Before(), "edge_1": Before()},
+    )
+    kept = FleetDocument(fleet="edge", model="digits", run=left)
+    store.write("fleets/edge/fleet.json", kept.to_bytes())
+    with pytest.raises(ServerUnavailableError, match="could not be led back on edge_0, edge_1"):
+        task(SettleFleetOperator, folder, store.bucket, 2).execute(context("two"))
+    with pytest.raises(AirflowSkipException):
+        task(SettleFleetOperator, folder, store.bucket, 2).execute(context("another"))

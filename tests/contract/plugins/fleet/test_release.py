@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slipway.fleet import FleetStore, release_fleet
+from slipway.fleet import FleetStore, StaticMembers, release_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
@@ -21,6 +21,7 @@ from include.model_release.errors import (
     StoreUnavailableError,
     UserError,
 )
+from include.model_release.fleet.alias import alias_files, loaded_version
 from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.build import pin_versions
 from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, Users, digest
@@ -150,6 +151,33 @@ def test_one_that_hangs_takes_all_back(
     assert fleet.served() == on_all(2)
 
 
+def test_what_a_server_that_hung_serves_late_is_not_what_it_had(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that hung in a commit, and all through the next release, is led back to what it had before both."""
+    fleet.bring(store, 1, "one")
+
+    def stop(server: FleetServer) -> None:
+        if server.name == "s1":
+            fleet.signal("s1", signal.SIGSTOP)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FleetServer, "commit", before("commit", stop))
+        try:
+            assert fleet.bring(store, 2, "two").outcome == "taken_back"
+            patched.undo()
+            again = fleet.bring(store, 4, "three", is_running=lambda run_id: False)
+        finally:
+            fleet.signal("s1", signal.SIGCONT)
+    assert again.servers["s1"].state == "unreachable"
+    late = loaded_version(MODEL, 2, {MODEL: fleet.config(2)}, digest(2))
+    fleet.ask("s1", calls.load(MODEL, late.alias(), alias_files(2)))  # if it has not carried it out by itself
+    assert fleet.served(["s1"]) == {"s1": ("2", FACTORS[2])}
+    last = fleet.bring(store, 4, "four", is_running=lambda run_id: False)
+    assert last.outcome == "taken_back"
+    assert fleet.served() == on_all(1)
+
+
 def test_one_that_hangs_is_fenced_where_the_policy_says_so(fleet: TritonFleet, store: ModelStoreHook) -> None:
     """The others go on without it, and it is said; at the next release it is asked again."""
     fleet.bring(store, 1, "one")
@@ -164,6 +192,36 @@ def test_one_that_hangs_is_fenced_where_the_policy_says_so(fleet: TritonFleet, s
     assert whole.bring(store, 2, "three").outcome == "committed"
     assert whole.served() == on_all(2)
     assert document(store).fenced == {}
+
+
+def test_server_that_was_to_be_fenced_is_fenced_after_a_kill(
+    fleet: TritonFleet, store: ModelStoreHook
+) -> None:
+    """Killed between what was written down and what was done: the next process takes it out before the others go on."""
+    fleet.bring(store, 1, "one")
+    policy = POLICY.model_copy(update={"on_unreachable": "fence"})
+
+    class Killed(BaseException):
+        pass
+
+    class Behind(StaticMembers):
+        is_killed, taken_out = True, list[str]()
+
+        async def fence(self, name: str, reason: str) -> None:
+            if self.is_killed:
+                raise Killed
+            self.taken_out = [*self.taken_out, name]
+            await super().fence(name, reason)
+
+    members = Behind(fleet.settings)
+    with fleet.stopped("s2"), pytest.raises(Killed):
+        fleet.bring(store, 2, "two", policy=policy, members=members)
+    assert list(document(store).fenced) == ["s2"]
+    members.is_killed = False
+    outcome = fleet.bring(store, 2, "two", policy=policy, members=members)
+    assert outcome.outcome == "committed"
+    assert outcome.servers["s2"].state == "fenced"
+    assert members.taken_out == ["s2"]
 
 
 def test_server_that_joins_is_brought_to_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:

@@ -33,12 +33,19 @@ def test_what_is_no_score_by_row_is_refused(found: Any, told: str) -> None:
         checked_scores(found, 4)
 
 
-def test_scores_are_numbers_and_an_infinity_is_none() -> None:
-    """Truth values are 0 and 1; what is infinite counts as a row without a score."""
-    found = checked_scores({"a": [True, False], "b": [1, float("inf")]}, 2)
+def test_scores_are_numbers() -> None:
+    """Truth values are 0 and 1; NaN says that a row has none."""
+    found = checked_scores({"a": [True, False], "b": [1, float("nan")]}, 2)
     assert found["a"].tolist() == [1.0, 0.0]
     assert found["b"][0] == 1.0
     assert np.isnan(found["b"][1])
+
+
+@pytest.mark.parametrize("worst", [float("inf"), -float("inf")])
+def test_infinite_score_is_refused(worst: float) -> None:
+    """A loss without end is the worst that there is: left out, the rows that are good would decide alone."""
+    with pytest.raises(ValueError, match=r"finite numbers as 'loss', .* for row 1"):
+        checked_scores({"loss": [0.1, worst, 0.1]}, 3)
 
 
 @pytest.mark.parametrize(

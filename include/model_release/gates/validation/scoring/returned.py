@@ -74,10 +74,11 @@ def read_returned(result: Mapping[str, Any], scores: bytes, rows: int) -> Return
     for name, values in arrays.items():
         if values.shape != (rows,) or values.dtype.kind != "f" or not name.isidentifier() or len(name) > 64:
             raise _other_form(f"{name[:80]!r}: {values.dtype} of shape {list(values.shape)}")
+        if np.isinf(values).any():
+            raise _other_form(f"{name!r}: an infinite score")
     if not 1 <= len(arrays) <= _NAMES_LIMIT or arrays.keys() & read.figures.keys():
         raise _other_form(f"{len(arrays)} scores, or a figure with the name of one")
-    known = {name: np.where(np.isinf(values), np.nan, values) for name, values in arrays.items()}
-    return Returned(known, read.figures, read.given_sha256)
+    return Returned(arrays, read.figures, read.given_sha256)
 
 
 def _other_form(found: str) -> UserError:

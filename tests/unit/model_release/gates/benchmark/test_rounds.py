@@ -153,3 +153,40 @@ def test_without_two_pairs_or_with_a_zero_there_is_no_ratio() -> None:
     """Nothing is made up of one pair, or of a latency of 0."""
     assert ratio_interval([1.0], [1.0], 0.95) is None
     assert ratio_interval([1.0, 0.0], [1.0, 1.0], 0.95) is None
+
+
+def test_rounds_that_only_one_of_both_has_answered_compare_nothing() -> None:
+    """Both have answered, and never in the same round: no pass, whatever the limits of the release file say."""
+    silent = {"requests": 0, "throughput_rps": 0.0}
+    rounds = [
+        {**round_of("candidate", 1, 10.0), **silent},
+        round_of("baseline", 1, 10.0),
+        round_of("candidate", 2, 30.0),
+        {**round_of("baseline", 2, 10.0), **silent},
+    ]
+    verdict = judge_benchmark(BenchmarkResult.from_json({"measurements": rounds}), GATE)
+    assert verdict.status == "inconclusive"
+    assert verdict.more_rounds > 0
+    assert "not compared" in verdict.reasons[0]
+    with pytest.raises(BenchmarkInconclusiveError, match="not compared"):
+        require_benchmark(verdict, "digits", 2)
+
+
+def test_stable_version_that_was_to_be_measured_and_was_not() -> None:
+    """A result without its rounds is no pass; where nothing is live there is nothing to compare with."""
+    alone = BenchmarkResult.from_json({"measurements": [round_of("candidate", 1, 10.0)]})
+    assert judge_benchmark(alone, GATE, with_stable=True).status == "inconclusive"
+    assert judge_benchmark(alone, GATE).status == "pass"
+
+
+def test_candidate_that_does_not_stream_as_stable_does() -> None:
+    """A time to the first token that stable has and the candidate has not fails: it is not left out."""
+    tokens = dict.fromkeys(("avg_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms"), 5.0)
+    rounds = [
+        {**round_of(role, number, 10.0), **({"ttft_ms": tokens} if role == "baseline" else {})}
+        for number in range(1, 5)
+        for role in ("candidate", "baseline")
+    ]
+    verdict = judge_benchmark(BenchmarkResult.from_json({"measurements": rounds}), GATE)
+    assert verdict.status == "fail"
+    assert "p50 time to first token against stable was not measured" in verdict.reasons[0]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 from typing import Any
 
 import numpy as np
 import pytest
 
-from include.model_release.errors import SpecError
+from include.model_release.errors import SpecError, UserError
 from include.model_release.gates.validation.gate import score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.npz import read_arrays
 from include.model_release.gates.validation.quality.slices import slice_figures
 from include.model_release.gates.validation.scoring import given as giving
 from include.model_release.gates.validation.scoring.given import pack_given
-from include.model_release.gates.validation.scoring.returned import Returned, ReturnedFigure
+from include.model_release.gates.validation.scoring.returned import Returned, ReturnedFigure, read_returned
 from include.model_release.gates.validation.scoring.scores import custom_scores
 from include.model_release.reports.validation.page import render_report_html
 from include.model_release.spec.release_file import parse_release_spec
@@ -180,3 +182,31 @@ def test_a_limit_of_one_is_a_limit_of_an_error() -> None:
         model="m", version=1, stable_version=None, created_at="", numbers=numbers, results=results
     )
     assert (found["outcome"], found["warnings"]) == ("pass", [])
+
+
+@pytest.mark.parametrize(("policy", "outcome"), [("refuse", "inconclusive"), ("warn", "warn")])
+def test_one_row_with_a_score_does_not_decide(policy: str, outcome: str) -> None:
+    """Where every other row has none, how sure its mean is cannot be told, and that is said."""
+    margin = np.full(ROWS, np.nan)
+    margin[7] = 0.9
+    validation = asked({"margin": {"min": 0.2}}, on_inconclusive=policy)
+    found = report(validation, {"margin": margin})
+    assert found["outcome"] == outcome
+    assert "how sure that is cannot be told" in str(found["warnings"])
+    margin[8] = 0.8
+    assert report(validation, {"margin": margin})["outcome"] == "pass"
+
+
+def test_infinite_score_that_a_pod_returned_is_refused() -> None:
+    """The pod's program lets none through: whoever wrote it, it is not taken for a row without a score."""
+    buffer = io.BytesIO()
+    np.savez(buffer, loss=np.array([0.1, np.inf]))
+    scores = buffer.getvalue()
+    result = {
+        "rows": 2,
+        "given_sha256": "0" * 64,
+        "figures": {},
+        "scores": {"sha256": hashlib.sha256(scores).hexdigest()},
+    }
+    with pytest.raises(UserError, match="an infinite score"):
+        read_returned(result, scores, 2)
