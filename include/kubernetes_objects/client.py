@@ -179,6 +179,8 @@ class KubernetesObjects:
             except ApiException as error:
                 _raise_unless(error, 404)
                 return None
+            if found.spec is None:
+                raise ValueError("an answer that is no Service")
             return dict(found.spec.selector or {})
 
     def label_pod(self, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
