@@ -92,8 +92,9 @@ def test_nothing_is_compiled_at_a_start(engine: Engine, build: Build, name: str)
     """Every module that a program's help imports has its bytecode in the image."""
     image = build(name)
     configuration = engine.inspect(image)["Config"]
-    first = (configuration.get("Entrypoint") or configuration["Cmd"])[0]
-    program = ["-OO", "-m", "include.guard"] if name == "guard" else [f"/opt/slipway/bin/{first}"]
+    words = [*(configuration.get("Entrypoint") or ()), *configuration["Cmd"]]
+    programs = [[f"/opt/slipway/bin/{word}"] for word in words if word.endswith(".py")]
+    program = ["-OO", "-m", "include.guard"] if name == "guard" else programs[0]
     done = engine.run(image, "-v", *program, "--help", options=["--entrypoint", "python3"])
     assert done.returncode == 0, done.stderr[-2000:]
     assert "matches /" in done.stderr
