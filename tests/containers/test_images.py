@@ -15,8 +15,12 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from include.model_release.errors import SmokeTestRefusedError
 from include.model_release.gates.benchmark.result import BenchmarkResult
 from include.model_release.gates.parity import parse_parity
+from include.model_release.gates.smoke_test.judge import judge_smoke_test, require_smoke_test
+from include.model_release.gates.smoke_test.report import SmokeTestReport
+from include.model_release.spec.smoke_test import SmokeTest
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.cluster.emulator import Emulator
@@ -244,6 +248,22 @@ def test_the_smoke_test_image_survives_what_ends_its_triton(pod: Pods, store: Ob
     (load,) = done.result["loads"]
     assert (load["status"], "SIGSEGV" in load["reason"]) == ("crashed", True)
     ran("smoke-test", "a warm-up that crashes, told")
+
+
+def test_a_server_without_shared_memory_says_so(pod: Pods, store: ObjectStore, ran: Note) -> None:
+    """Where /dev/shm is too small for the instances, the load's reason has the words that the gate knows it by."""
+    source, golden, digest = put_model(store, "sound", instances=8)
+    given = ("--source", source, "--golden", golden, "--manifest-sha256", digest)
+    smoke_test, prefix = pod("smoke-test"), "smoke-test/shm"
+    done = smoke_test.run("smoke_test.py", *given, prefix=prefix, options=["--shm-size=2m"])
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert done.result is not None
+    (load,) = done.result["loads"]
+    verdict = judge_smoke_test(SmokeTestReport.from_json(done.result), SmokeTest())
+    with pytest.raises(SmokeTestRefusedError, match=r"raise `smoke_test\.shm_size`"):
+        require_smoke_test(verdict, SmokeTest(), "sound", 1)
+    assert load["status"] == "refused"
+    ran("smoke-test", "too little shared memory, told")
 
 
 def test_the_score_image_runs_a_scorer(pod: Pods, store: ObjectStore, ran: Note) -> None:
