@@ -54,7 +54,7 @@ validation:
   kind: custom
   output: probabilities
   scorer: scorer.py
-  figures: {{sums_to_one: {{min: 1}}}}
+  figures: {{sums_to_one: {{min: 0.5}}}}
   scoring: {{secret_env: {_FROM_SECRET}}}
 """
 
