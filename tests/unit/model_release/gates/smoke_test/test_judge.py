@@ -146,3 +146,18 @@ def test_growth_is_told_apart_from_what_fills_with_the_first_requests() -> None:
     assert verdict.growth.mib == pytest.approx(0.0)
     noisy = [[number * 40, 66.0 + 3 * (number * 7 % 11) + 0.3 * number] for number in range(26)]
     assert statuses(judged(memory=memory(samples=noisy)))["memory_growth"] == "inconclusive"
+
+
+@pytest.mark.parametrize(("shm_size", "has"), [(None, "the node's 64 MiB"), ("128Mi", "128Mi")])
+def test_too_little_shared_memory_names_the_key_to_raise(shm_size: str | None, has: str) -> None:
+    """Triton names an option of Docker's, which a release file does not have."""
+    limits = SmokeTest(shm_size=shm_size)
+    told = "Unable to initialize shared memory key 'a' to requested size (1048576 bytes)"
+    verdict = judged(limits, loads=[{**CRASHED, "status": "refused", "reason": told}])
+    with pytest.raises(
+        SmokeTestRefusedError, match=rf"The pod has {has} at /dev/shm: raise `smoke_test.shm_size`"
+    ):
+        require_smoke_test(verdict, limits, "digits", 2)
+    with pytest.raises(SmokeTestRefusedError) as other:
+        require_smoke_test(judged(loads=[CRASHED]), limits, "digits", 2)
+    assert "shm_size" not in str(other.value)
