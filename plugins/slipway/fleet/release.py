@@ -165,6 +165,7 @@ class _Carrier:
         self._began = time.monotonic()
         self._prepare_s: float | None = None
         self._commit_s: tuple[float, float] | None = None
+        self._has_just_written = False
 
     async def carry_out(self, left: RunNote | None) -> FleetOutcome:
         """Go on until nothing is left to do."""
@@ -209,6 +210,8 @@ class _Carrier:
             await self._fence(step)
         elif step.act == "wait":
             await asyncio.sleep(_WAIT_S)
+        elif step.act in ("prepare", "commit") and not await self._may_go_on():
+            return
         elif step.act == "commit":
             await self._commit(step.servers)
         elif not await self._servers.act(step.act, step.servers, self._note.before, self._release.golden):
@@ -220,6 +223,23 @@ class _Carrier:
         self._commit_s = (self._commit_s[0] if self._commit_s else began, answered)
         if not good:
             await asyncio.sleep(_WAIT_S)
+
+    async def _may_go_on(self) -> bool:
+        """Return whether nobody has taken over; where nobody knows, all are led back.
+
+        A run that a person has stopped is settled at once, while the process that carried it out still lives: that must
+        not give users the version again. Right after a write nothing is asked: that it held has answered it.
+        """
+        if self._has_just_written:
+            self._has_just_written = False
+            return True
+        try:
+            await self._store.require_own()
+        except TransientError as error:
+            self._reasons.append(f"whether another process has taken over is not known: {error.in_short()}")
+            await self._enter_back()
+            return False
+        return True
 
     # --- what is written down ---
 
@@ -291,6 +311,7 @@ class _Carrier:
         known = {"run": note, "fenced": self._servers.fenced, **fields}
         document = self._store.document.model_copy(update=known)
         await self._store.write(FleetDocument.model_validate(document.model_dump()))
+        self._has_just_written = True
         if note is not None:
             self._note = note
 
