@@ -33,8 +33,8 @@ WORKERS = 2
 PAGES = (
     "/",
     f"/models/{MODEL}",
-    f"/models/{MODEL}/versions/2",
-    f"/models/{MODEL}/diff/1/2",
+    f"/models/{MODEL}/versions/1",
+    f"/evidence/{MODEL}/1/",
     "/approvals",
     "/calendar",
     "/audit",
@@ -176,22 +176,6 @@ def test_a_killed_worker_costs_a_release_nothing_but_time(running: Running, ledg
     )
 
 
-def test_a_version_is_released_under_traffic(running: Running, ledger: Ledger) -> None:
-    """Version 2 is released by an event, through its canary, while clients ask; no request fails."""
-    began, sandbox = time.monotonic(), running.sandbox
-    with sandbox.traffic(MODEL, 20) as clients:
-        sandbox.await_answers(clients)
-        run_id = release(running, 2)
-        ended = sandbox.ended(MODEL, 2, run_id, RELEASE_LIMIT_S)
-        counted = clients.traffic()
-    assert ended.state.outcome == "promoted", ended.report
-    assert not counted.failures
-    ledger.notes.append(
-        f"version 2 by an event, under traffic: promoted in {time.monotonic() - began:.0f} s, none of "
-        f"{counted.last.requests} requests failed"
-    )
-
-
 def test_the_pages_are_for_those_whom_airflow_lets_in(running: Running, ledger: Ledger) -> None:
     """The pages are served with FAB's users: who may read the DAG reads them all, others nothing, strangers sign in."""
     pages = f"{running.sandbox.settings.airflow_url}/slipway"
@@ -214,4 +198,20 @@ def test_the_pages_are_for_those_whom_airflow_lets_in(running: Running, ledger: 
     assert MODEL in overview.text
     ledger.notes.append(
         f"{len(PAGES)} pages served to an admin and a viewer of FAB; a user without rights refused"
+    )
+
+
+def test_a_version_is_released_under_traffic(running: Running, ledger: Ledger) -> None:
+    """Version 2 is released by an event, through its canary, while clients ask; no request fails."""
+    began, sandbox = time.monotonic(), running.sandbox
+    with sandbox.traffic(MODEL, 20) as clients:
+        sandbox.await_answers(clients)
+        run_id = release(running, 2)
+        ended = sandbox.ended(MODEL, 2, run_id, RELEASE_LIMIT_S)
+        counted = clients.traffic()
+    assert ended.state.outcome == "promoted", ended.report
+    assert not counted.failures
+    ledger.notes.append(
+        f"version 2 by an event, under traffic: promoted in {time.monotonic() - began:.0f} s, none of "
+        f"{counted.last.requests} requests failed"
     )
