@@ -169,6 +169,8 @@ class _Carrier:
             log.info("going on with %s in the phase %s", left.run_id, left.phase)
             self._note = left.model_copy(update={"holder": self._note.holder})
             self._reasons = list(left.reasons)
+            if left.phase != "prepare":
+                self._servers.may_be_asked_still(left.before)
         # A new release asks those again that an earlier one has taken out.
         fenced = self._store.document.fenced if left is not None else {}
         await self._write(self._note, fenced=fenced)

@@ -44,7 +44,12 @@ class FleetServers:
         self._facts: dict[str, Facts] = {}
         self._refusals: dict[str, str] = {}
         self._trouble: dict[str, float] = {}
+        self._unsure: set[str] = set()
         self.fenced: dict[str, str] = {}
+
+    def may_be_asked_still(self, before: Mapping[str, Before]) -> None:
+        """Take it that an earlier process has asked these servers to give users the version, and had no answer."""
+        self._unsure |= before.keys()
 
     def forget_failures(self) -> None:
         """Ask again what was refused: on the way back each server gets another chance."""
@@ -106,6 +111,8 @@ class FleetServers:
             is_verified=server.name in self._facts,
             has_old=bool(old),
             has_new=bool(new),
+            # Anything but an alias is loaded for long, and is not loaded anew without need.
+            is_unsure=server.name in self._unsure and server.name in before and before[server.name].is_alias,
             refusal=self._refusals.get(server.name, ""),
         )
 
@@ -138,7 +145,10 @@ class FleetServers:
             "clean": lambda one: one.clean(self._version, self._candidates(one.name, before)),
         }
         outcomes = await outcomes_of([works[act](one) for one in servers])
-        return self._all_noted(servers, act, [error for _, error in outcomes])
+        errors = [error for _, error in outcomes]
+        if act == "restore":
+            self._unsure -= {one.name for one, error in zip(servers, errors, strict=True) if error is None}
+        return self._all_noted(servers, act, errors)
 
     async def commit(self, names: Sequence[str]) -> tuple[bool, float]:
         """Give users the version on all these servers at once; return whether all show it, and when all had answered.
@@ -148,6 +158,9 @@ class FleetServers:
         servers = [self._servers[name] for name in names if name in self._servers]
         answers = await outcomes_of([one.commit(self._target) for one in servers])
         answered = time.monotonic()
+        self._unsure |= {
+            one.name for one, (_, error) in zip(servers, answers, strict=True) if error is not None
+        }
         pairs = zip(servers, answers, strict=True)
         shown = await outcomes_of([one.require_committed(self._target, error) for one, (_, error) in pairs])
         return self._all_noted(servers, "commit", [error for _, error in shown]), answered

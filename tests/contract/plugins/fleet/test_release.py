@@ -18,10 +18,11 @@ from slipway.hooks.triton_client import calls
 from include.model_release.errors import (
     RaiseRefusedError,
     ReleaseInProgressError,
+    ServerRefusedError,
     StoreUnavailableError,
     UserError,
 )
-from include.model_release.fleet.alias import alias_files, loaded_version
+from include.model_release.fleet.alias import LoadedVersion, alias_files, loaded_version
 from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.build import pin_versions
 from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, Users, digest
@@ -149,6 +150,31 @@ def test_one_that_hangs_takes_all_back(
     again = fleet.bring(store, 2, "three", is_running=lambda run_id: False)
     assert again.outcome == "committed"
     assert fleet.served() == on_all(2)
+
+
+def test_server_that_did_not_answer_the_commit_is_led_back_unseen(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It still shows what it had, and may carry out the commit later: what leads it back is asked for all the same."""
+    fleet.bring(store, 1, "one")
+    led_back: list[str] = []
+    commit = FleetServer.commit
+
+    async def unanswered(self: FleetServer, wanted: LoadedVersion) -> None:
+        if self.name == "s1":
+            raise ServerRefusedError("s1 has not said whether it did")
+        await commit(self, wanted)
+
+    async def unshown(self: FleetServer, wanted: LoadedVersion, error: Any) -> None:
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(FleetServer, "commit", unanswered)
+    monkeypatch.setattr(FleetServer, "require_committed", unshown)
+    monkeypatch.setattr(FleetServer, "restore", before("restore", lambda one: led_back.append(one.name)))
+    assert fleet.bring(store, 2, "two").outcome == "taken_back"
+    assert sorted(led_back) == ["s0", "s1", "s2"]
+    assert fleet.served() == on_all(1)
 
 
 def test_what_a_server_that_hung_serves_late_is_not_what_it_had(
