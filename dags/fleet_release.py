@@ -74,7 +74,9 @@ def fleet_release() -> None:
         doc_md="Leads all servers back where the release was ended in the middle.",
         **FIELDS,
     )
-    place >> release >> settle.as_teardown(setups=place, on_failure_fail_dagrun=True)
+    # The run ends as `release` does. Were `settle` to count, a release that was taken back would be a green run: it
+    # leaves nothing to settle.
+    place >> release >> settle.as_teardown(setups=place)
 
 
 fleet_release()

@@ -17,6 +17,7 @@ from typing import Any
 from kubernetes.client import (
     ApiClient,
     ApiException,
+    AuthorizationV1Api,
     CoreV1Api,
     CustomObjectsApi,
     V1DeleteOptions,
@@ -64,6 +65,7 @@ class KubernetesObjects:
     def __init__(self, api: ApiClient, *, refused_remedy: str, away_remedy: str) -> None:
         self._custom = CustomObjectsApi(api)
         self._core = CoreV1Api(api)
+        self._authorization = AuthorizationV1Api(api)
         self._refused_remedy = refused_remedy
         self._away_remedy = away_remedy
 
@@ -177,6 +179,8 @@ class KubernetesObjects:
             except ApiException as error:
                 _raise_unless(error, 404)
                 return None
+            if found.spec is None:
+                raise ValueError("an answer that is no Service")
             return dict(found.spec.selector or {})
 
     def label_pod(self, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
@@ -190,6 +194,15 @@ class KubernetesObjects:
                 _raise_unless(error, 404)
                 return False
             return True
+
+    def may(self, verb: str, plural: str, namespace: str) -> bool:
+        """Return whether who asks may do this with objects of the core group, as the API says."""
+        attributes = {"namespace": namespace, "verb": verb, "resource": plural}
+        with self._translated(f"asking whether one may {verb} {plural} in {namespace}"):
+            found = self._authorization.create_self_subject_access_review(
+                {"spec": {"resourceAttributes": attributes}}, _request_timeout=READ_TIMEOUT_S
+            )
+            return bool(found.status.allowed)
 
     def create_event(self, namespace: str, body: Mapping[str, Any]) -> bool:
         """Write an Event; False: there is one of this name already."""

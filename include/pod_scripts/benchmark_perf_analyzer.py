@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import time
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -47,7 +48,8 @@ MAX_ROWS = 256
 MAX_INPUT_BYTES = 8 * MEBIBYTE
 # perf_analyzer ends with 2 when its own stability test is not content; the requests were made all the same.
 MEASURED = (0, 2)
-HANGS_AFTER_S, SENDING_SLACK = 20.0, 3.0
+# perf_analyzer was seen to hang now and then. A round is taken to hang when it lasts so much longer than it should.
+HANGS_AFTER_S, SENDING_SLACK, ROUND_SLACK = 20.0, 3.0, 10.0
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -142,7 +144,10 @@ def measure(run: BenchmarkRun, streamed: Collection[str], subject: Subject, numb
     if subject.role in streamed:
         # A decoupled model answers over streams alone; a request lasts until its last answer.
         command.append("--streaming")
-    ended = generate_load(command, run.deadline, try_limit_s=try_limit_s(load, run.options.requests))
+    limit_s, began = try_limit_s(run, subject, load), time.monotonic()
+    ended = generate_load(command, run.deadline, try_limit_s=limit_s)
+    if (took_s := time.monotonic() - began) < limit_s:
+        run.took_s.setdefault((subject.role, load.name), []).append(took_s)
     spans = read_spans(export) if ended.code in MEASURED and export.exists() else []
     if len(spans) < load.requests(run.options.requests):
         raise ended_badly(run.server, subject, command[0], ended)
@@ -150,11 +155,18 @@ def measure(run: BenchmarkRun, streamed: Collection[str], subject: Subject, numb
     return Round(figures_of_spans(spans), {"requests_ns": spans})
 
 
-def try_limit_s(load: Load, requests: int) -> float | None:
-    """Return after how long a round at a rate is taken to hang, which perf_analyzer was seen to do now and then."""
-    if load.request_rate_rps is None:
-        return None
-    return HANGS_AFTER_S + SENDING_SLACK * load.requests(requests) / load.request_rate_rps
+def try_limit_s(run: BenchmarkRun, subject: Subject, load: Load) -> float:
+    """Return after how long a round is taken to hang.
+
+    At a request rate it follows from the rate. With requests in flight the rounds before tell; the first one may take
+    half of the time that is left, so that it can be started once more.
+    """
+    if load.request_rate_rps is not None:
+        requests = load.requests(run.options.requests)
+        return HANGS_AFTER_S + SENDING_SLACK * requests / load.request_rate_rps
+    if took_s := run.took_s.get((subject.role, load.name)):
+        return HANGS_AFTER_S + ROUND_SLACK * max(took_s)
+    return run.deadline.remaining_s() / 2
 
 
 def perf_analyzer_command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from include.model_release.acts.requests import FIRST_TASK, STOP_REASON
+from include.model_release.acts.requests import ADMIT_TASK_ID, STOP_REASON
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record.lock import LockOwner, ReleaseLock
 
@@ -31,7 +31,7 @@ def stop_reason(context: Context) -> str:
     What cannot be read is nothing: the task has more to do than to tell this.
     """
     try:
-        told = context["ti"].xcom_pull(task_ids=FIRST_TASK, key=STOP_REASON)
+        told = context["ti"].xcom_pull(task_ids=ADMIT_TASK_ID, key=STOP_REASON)
     except Exception as error:  # Airflow's, of which there are many
         log.warning("it could not be read why the run was stopped: %s", error)
         return ""

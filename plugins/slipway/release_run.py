@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, field_validator
 
+from include.model_release.acts.requests import ADMIT_TASK_ID
 from include.model_release.bucket_layout import evidence_prefix, repository_paths
 from include.model_release.errors import SpecError, UserError
 from include.model_release.publishing.variants import ONLY, with_variant
 from include.model_release.spec.release_file import ReleaseSpec, release_spec_of
 
-ADMIT_TASK_ID = "admit"
 _FOUND_LIMIT = 300
 RELEASE_RUN_TEMPLATE = f"{{{{ ti.xcom_pull(task_ids='{ADMIT_TASK_ID}') | tojson }}}}"
 

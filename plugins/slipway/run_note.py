@@ -29,6 +29,14 @@ def tell_act(context: Mapping[str, Any], model: object, told: str) -> None:
     _tell(context, note_of("all models" if model is None else str(model), told, model_page(model)))
 
 
+def tell_fleet(context: Mapping[str, Any], fleet: object, version: object, told: str, page: str) -> None:
+    """Tell where the release of a version to a fleet stands, or how it ended.
+
+    :param page: the address of the version's page; "": none.
+    """
+    _tell(context, release_note(fleet, version, told, page))
+
+
 def _tell(context: Mapping[str, Any], note: str) -> None:
     """Whether anybody hears it changes nothing for the task."""
     try:

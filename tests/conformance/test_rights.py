@@ -11,6 +11,7 @@ from tests.support.conformance.rights import AIRFLOW, documented_rules
 from tests.support.conformance.rollouts import Rollouts
 
 RBAC: Path = FOLDER / "guard" / "rbac.yaml"
+FLEET_RBAC: Path = FOLDER / "fleet" / "rbac.yaml"
 GUARD = "slipway-guard"
 BYSTANDER = "bystander"
 
@@ -40,6 +41,18 @@ def test_airflow_may_do_what_the_page_grants_and_nothing_else(
     assert airflow.ask("GET", "/api/v1/namespaces/kserve/configmaps/inferenceservice-config").code == 200
     assert airflow.ask("GET", "/api/v1/namespaces/kserve/configmaps/another").code == 403
     assert standard.hook.cluster_config() is not None
+
+
+def test_the_fleets_role_gives_what_it_names_and_nothing_else(cluster: RealCluster) -> None:
+    """Airflow's account sees the endpoints of a fleet and may fence a server, in the one namespace."""
+    namespace, other = cluster.new_namespace(), cluster.new_namespace()
+    manifests = list(objects_of(FLEET_RBAC, namespace))
+    cluster.add_service_account(namespace, AIRFLOW)
+    for manifest in manifests:
+        cluster.api.apply(manifest)
+    airflow = cluster.api.with_token(cluster.token_of(namespace, AIRFLOW))
+    assert permitted(airflow, namespace) == granted(manifests[0]["rules"])
+    assert permitted(airflow, other) == set()
 
 
 def test_whoever_is_known_but_has_no_rights_may_do_nothing(cluster: RealCluster) -> None:

@@ -5,21 +5,19 @@ It is not part of CI. Where no engine is found it says so and ends with exit cod
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.triton import TritonServer
-from tests.support.containers.engine import Engine, NoEngineError, containers_dir, find_engine
+from tests.support.containers.bases import Bases
+from tests.support.containers.engine import Engine, NoEngineError, find_engine
 from tests.support.containers.image_pod import ImagePod
 from tests.support.containers.ledger import Entry, Ledger
-from tests.support.containers.stand_in_base import provide_python_base
 from tests.support.pods.servers import running_models, running_store
 from tests.support.pods.support import ObjectStore
 
-BASE_VARIABLE = "SLIPWAY_BASE_IMAGE"
 LEDGER = pytest.StashKey[Ledger]()
 BuildImage = Callable[[str], str]
 
@@ -61,28 +59,22 @@ def engine(ledger: Ledger) -> Engine:
 
 
 @pytest.fixture(scope="session")
-def base(engine: Engine, ledger: Ledger) -> str:
-    """The base image that was named, or a stand-in for the one that the Dockerfiles name."""
-    if named := os.environ.get(BASE_VARIABLE):
-        ledger.base = named
-        return named
-    try:
-        name = provide_python_base(engine, containers_dir())
-    except NoEngineError as error:
-        pytest.exit(str(error), returncode=3)
-    ledger.base = f"a stand-in for python:3.11-slim-bookworm ({name}), made from this machine's CPython"
-    return name
+def bases(engine: Engine, ledger: Ledger) -> Bases:
+    return Bases(engine, ledger)
 
 
 @pytest.fixture(scope="session")
-def build(engine: Engine, base: str, ledger: Ledger) -> BuildImage:
+def build(engine: Engine, bases: Bases, ledger: Ledger) -> BuildImage:
     """Builds an image when it is first asked for; returns its name."""
 
     def build_once(name: str) -> str:
         image = f"localhost/slipway/{name}:lane"
         if name not in ledger.entries:
             dockerfile = PROJECT_ROOT / "include" / "images" / name / "Dockerfile"
-            arguments = {"BASE_IMAGE": base, "IMAGE_REVISION": "lane"}
+            try:
+                arguments = {"BASE_IMAGE": bases.of(dockerfile), "IMAGE_REVISION": "lane"}
+            except NoEngineError as error:
+                pytest.exit(str(error), returncode=3)
             seconds = engine.build(dockerfile, PROJECT_ROOT / "include", image, arguments)
             ledger.entries[name] = Entry(seconds, engine.size_mb(image))
         return image

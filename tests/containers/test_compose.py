@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import httpx
 import pytest
 
 from include.sandbox.host.settings import SandboxSettings
@@ -29,6 +30,19 @@ RELEASE_LIMIT_S = 1200.0
 # Airflow gives a killed worker's task up after 60 s without a heartbeat, and looks every 10 s.
 NOTICE_LIMIT_S = 180.0
 WORKERS = 2
+PAGES = (
+    "/",
+    f"/models/{MODEL}",
+    f"/models/{MODEL}/versions/2",
+    f"/models/{MODEL}/diff/1/2",
+    "/approvals",
+    "/calendar",
+    "/audit",
+    "/metrics",
+    f"/api/models/{MODEL}",
+    f"/api/landed/{MODEL}",
+)
+PAGE_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -175,4 +189,29 @@ def test_a_version_is_released_under_traffic(running: Running, ledger: Ledger) -
     ledger.notes.append(
         f"version 2 by an event, under traffic: promoted in {time.monotonic() - began:.0f} s, none of "
         f"{counted.last.requests} requests failed"
+    )
+
+
+def test_the_pages_are_for_those_whom_airflow_lets_in(running: Running, ledger: Ledger) -> None:
+    """The pages are served with FAB's users: who may read the DAG reads them all, others nothing, strangers sign in."""
+    pages = f"{running.sandbox.settings.airflow_url}/slipway"
+    for name, role in (("reader", "Viewer"), ("nobody", "Public")):
+        running.project.make_user(name, role)
+    stranger = httpx.get(f"{pages}/", timeout=PAGE_LIMIT_S)
+    assert stranger.status_code == 303
+    assert "/login" in stranger.headers["location"]
+    refused = httpx.get(f"{pages}/", headers=running.project.credentials("nobody"), timeout=PAGE_LIMIT_S)
+    assert (refused.status_code, "You may not read" in refused.text) == (403, True)
+    for person in (USER, "reader"):
+        for page in PAGES:
+            answer = httpx.get(
+                f"{pages}{page}", headers=running.project.credentials(person), timeout=PAGE_LIMIT_S
+            )
+            # A viewer has no audit log of DAGs in FAB's own roles.
+            expected = (200, 403) if (person, page) == ("reader", "/audit") else (200,)
+            assert answer.status_code in expected, (person, page, answer.text[-2000:])
+    overview = httpx.get(f"{pages}/", headers=running.project.credentials(USER), timeout=PAGE_LIMIT_S)
+    assert MODEL in overview.text
+    ledger.notes.append(
+        f"{len(PAGES)} pages served to an admin and a viewer of FAB; a user without rights refused"
     )

@@ -1,4 +1,4 @@
-"""Every image that needs no base of NVIDIA's, built and run with a pod's rights: its help, and one real job."""
+"""Every image that has a base here, built and run with a pod's rights: its help, and one real job."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from include.model_release.errors import SmokeTestRefusedError
 from include.model_release.gates.benchmark.result import BenchmarkResult
 from include.model_release.gates.parity import parse_parity
+from include.model_release.gates.smoke_test.judge import judge_smoke_test, require_smoke_test
+from include.model_release.gates.smoke_test.report import SmokeTestReport
+from include.model_release.spec.smoke_test import SmokeTest
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.cluster.emulator import Emulator
+from tests.support.containers.bases import has_base
 from tests.support.containers.engine import RUN_LIMIT_S, SCRATCH, Engine
 from tests.support.containers.image_pod import ImagePod
 from tests.support.guard.stage import Stage
 from tests.support.pods.onnx_models import classifier
+from tests.support.pods.scoring import EXAMPLE, Scorer
+from tests.support.pods.smoke_models import WARMUP, put_model
 from tests.support.pods.support import ObjectStore, check_software_list
 from tests.support.pods.tokenizer import MAKE_TOKENIZER, TOKENIZER_CONFIG
 from tests.support.pods.verified_download import BUCKET as SERVED
@@ -56,9 +63,9 @@ Build = Callable[[str], str]
 
 
 def images() -> list[str]:
-    """The images that stand on a plain Python."""
+    """The images that stand on a plain Python, or on a server's image."""
     found = sorted((PROJECT_ROOT / "include" / "images").glob("*/Dockerfile"))
-    return [path.parent.name for path in found if "nvcr.io" not in path.read_text(encoding="utf-8")]
+    return [path.parent.name for path in found if has_base(path)]
 
 
 NAMED = [pytest.param(name, id=name, marks=[pytest.mark.large] if name in LARGE else []) for name in images()]
@@ -75,7 +82,7 @@ def test_an_image_runs_with_a_pods_rights_and_without_a_network(
     seconds = time.monotonic() - began
     assert done.returncode == 0, done.stderr
     assert "usage: " in done.stdout
-    probed = engine.run(image, "-c", WHO_AND_WHERE, options=["--entrypoint", "python"])
+    probed = engine.run(image, "-c", WHO_AND_WHERE, options=["--entrypoint", "python3"])
     assert probed.returncode == 0, probed.stderr
     assert probed.stdout.startswith(f"{USER_ID} {USER_ID}\n")
     assert "can write to" not in probed.stdout
@@ -89,9 +96,10 @@ def test_nothing_is_compiled_at_a_start(engine: Engine, build: Build, name: str)
     """Every module that a program's help imports has its bytecode in the image."""
     image = build(name)
     configuration = engine.inspect(image)["Config"]
-    first = (configuration.get("Entrypoint") or configuration["Cmd"])[0]
-    program = ["-OO", "-m", "include.guard"] if name == "guard" else [f"/opt/slipway/bin/{first}"]
-    done = engine.run(image, "-v", *program, "--help", options=["--entrypoint", "python"])
+    words = [*(configuration.get("Entrypoint") or ()), *configuration["Cmd"]]
+    programs = [[f"/opt/slipway/bin/{word}"] for word in words if word.endswith(".py")]
+    program = ["-OO", "-m", "include.guard"] if name == "guard" else programs[0]
+    done = engine.run(image, "-v", *program, "--help", options=["--entrypoint", "python3"])
     assert done.returncode == 0, done.stderr[-2000:]
     assert "matches /" in done.stderr
     # From a .pyc otherwise.
@@ -210,6 +218,61 @@ def test_the_perf_analyzer_image_measures_a_triton(
     (measured,) = BenchmarkResult.from_json(done.result).measurements
     assert (measured.requests, measured.errors) == (60, 0)
     ran("perf-analyzer", f"60 requests to a tritonserver, p99 {measured.p99_ms:.1f} ms")
+
+
+def test_the_smoke_test_image_loads_a_version_on_its_own_triton(
+    pod: Pods, store: ObjectStore, ran: Note
+) -> None:
+    """The base's server starts as user 10001 on a read-only root, and all phases of the smoke test pass."""
+    image, prefix = pod("smoke-test"), "smoke-test/out"
+    source, golden, digest = put_model(store, "sound", instances=2, more=WARMUP)
+    given = ("--source", source, "--golden", golden, "--manifest-sha256", digest)
+    done = image.run("smoke_test.py", *given, "--loads", "2", "--requests", "200", prefix=prefix)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert done.result is not None
+    assert [one["status"] for one in done.result["loads"]] == ["loaded", "loaded"]
+    assert len(done.result["instances"]["seen"]["sound"]) == 2
+    assert (done.result["memory"]["requests"], done.result["memory"]["failed"]) == (200, 0)
+    probes = done.result["robustness"]["probes"]
+    assert not [one for one in probes if one["died"] or one["golden"] or one["outcome"] == "silent"]
+    ran("smoke-test", f"a version loaded twice on its own tritonserver, {len(probes)} boundary inputs")
+
+
+def test_the_smoke_test_image_survives_what_ends_its_triton(pod: Pods, store: ObjectStore, ran: Note) -> None:
+    """A warm-up that ends the server is told with its signal, by a result that is there."""
+    source, golden, digest = put_model(store, "cold", more=WARMUP)
+    given = ("--source", source, "--golden", golden, "--manifest-sha256", digest)
+    done = pod("smoke-test").run("smoke_test.py", *given, prefix="smoke-test/cold")
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert done.result is not None
+    (load,) = done.result["loads"]
+    assert (load["status"], "SIGSEGV" in load["reason"]) == ("crashed", True)
+    ran("smoke-test", "a warm-up that crashes, told")
+
+
+def test_a_server_without_shared_memory_says_so(pod: Pods, store: ObjectStore, ran: Note) -> None:
+    """Where /dev/shm is too small for the instances, the load's reason has the words that the gate knows it by."""
+    source, golden, digest = put_model(store, "sound", instances=8)
+    given = ("--source", source, "--golden", golden, "--manifest-sha256", digest)
+    smoke_test, prefix = pod("smoke-test"), "smoke-test/shm"
+    done = smoke_test.run("smoke_test.py", *given, prefix=prefix, options=["--shm-size=2m"])
+    assert done.exit_code == 0, done.stdout + done.stderr
+    assert done.result is not None
+    (load,) = done.result["loads"]
+    verdict = judge_smoke_test(SmokeTestReport.from_json(done.result), SmokeTest())
+    with pytest.raises(SmokeTestRefusedError, match=r"raise `smoke_test\.shm_size`"):
+        require_smoke_test(verdict, SmokeTest(), "sound", 1)
+    assert load["status"] == "refused"
+    ran("smoke-test", "too little shared memory, told")
+
+
+def test_the_score_image_runs_a_scorer(pod: Pods, store: ObjectStore, ran: Note) -> None:
+    """The example's scorer gives its figures."""
+    scorer = Scorer(pod("score"), store, "score")
+    done = scorer.run(EXAMPLE)
+    assert done.exit_code == 0, done.stderr
+    assert scorer.returned(done).figures["eer_percent"].value == 0.0
+    ran("score", "score_answers.py with the example's scorer")
 
 
 @pytest.mark.large

@@ -11,20 +11,22 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from moto.server import ThreadedMotoServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.benchmark import BenchmarkModelOperator
 from slipway.operators.convert import ConvertModelOperator
+from slipway.operators.smoke_test.run import RunSmokeTestOperator
+from slipway.operators.staging import Staging
+from slipway.operators.validate import ValidateModelOperator
+from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 
 from include.model_release.errors import TransientError
@@ -42,7 +44,9 @@ from tests.support.containers.node.node_release import (
     laying_out,
     prepare_namespace,
     run_pod,
+    scored_release,
 )
+from tests.support.containers.node.processes import Process, processes_beside, wait_for
 from tests.support.containers.node.relay import Relay
 from tests.support.release.release_steps import Release, staging_server
 from tests.support.store.connections import LOOPBACK, aws_connection, make_bucket
@@ -50,11 +54,10 @@ from tests.support.store.connections import LOOPBACK, aws_connection, make_bucke
 # Where images are built first, a download of theirs may take long.
 pytestmark = pytest.mark.timeout(1800)
 
-IMAGES = ("onnx", "perf-analyzer", "verify")
+IMAGES = ("onnx", "perf-analyzer", "score", "smoke-test", "verify")
 # Keeps a pod's last status readable, as a Job's controller does.
 FINALIZER = "slipway.dev/read-first"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-LIMIT_S = 60.0
 # The first process, a shell, and two that outlive it.
 ENCLOSED = """
 import subprocess, sys
@@ -132,19 +135,34 @@ def converting(release: Release) -> ConvertModelOperator:
     )
 
 
-def wait_for(look: Callable[[], Any], what: str) -> Any:
-    """Return what `look` finds; fail after the limit."""
-    limit = time.monotonic() + LIMIT_S
-    while not (found := look()):
-        assert time.monotonic() < limit, f"not within {LIMIT_S:.0f} s: {what}"
-        time.sleep(0.2)
-    return found
+@contextmanager
+def staged(
+    cluster: NodeCluster,
+    store: ModelStoreHook,
+    release: Release,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Staging]:
+    """A published version on a staging server, which this machine and the pods reach by the same address."""
+    with staging_server(store, folder) as hook:
+        staging = release.stage()
+        ways = [cluster.relay(int(one.rpartition(":")[2])) for one in (hook.http_address, hook.grpc_address)]
+        there = {"conn_type": "generic", "host": GATEWAY, "port": ways[0].port}
+        there["extra"] = {"grpc_port": ways[1].port}
+        monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", json.dumps(there))
+        yield staging
 
 
 def the_pod(cluster: NodeCluster) -> dict[str, Any]:
     """The one pod that there is."""
     (pod,) = cluster.api.items(PODS)
     return pod
+
+
+def running_container(cluster: NodeCluster) -> str:
+    """The id of the one pod's container; empty while it has not begun."""
+    found = the_pod(cluster)["status"].get("containerStatuses", [])
+    return next((one["containerID"] for one in found if "running" in one["state"]), "")
 
 
 def all_gone(cluster: NodeCluster) -> None:
@@ -157,35 +175,6 @@ def stages(store: ModelStoreHook, release: Release) -> dict[str, str]:
     run = release.release_run
     state = ReleaseRecord(store, run.model, run.version, run.release_id).state()
     return {stage.name: stage.outcome for stage in state.stages}
-
-
-@dataclass(frozen=True)
-class Process:
-    """A container's first process, as the kernel sees it."""
-
-    status: Mapping[str, str]
-    root: str
-
-    @classmethod
-    def of(cls, cluster: NodeCluster, container_id: str) -> Process:
-        """Look at a container that runs."""
-        listed = (line.split() for line in cluster.worker.ctr("tasks", "list").splitlines())
-        pid = next(words[1] for words in listed if container_id.endswith(words[0]))
-        status = cluster.worker.enclosure.call("cat", f"/proc/{pid}/status").splitlines()
-        mounts = cluster.worker.enclosure.call("cat", f"/proc/{pid}/mounts").splitlines()
-        root = next(line for line in mounts if line.split()[1] == "/")
-        return cls(dict(line.split(":\t", 1) for line in status if ":\t" in line), root.split()[3])
-
-
-def processes_beside(pid: int) -> list[psutil.Process]:
-    """All processes in the namespace of process ids of another one."""
-    wanted = Path(f"/proc/{pid}/ns/pid").readlink()
-    found = []
-    for one in psutil.process_iter():
-        with suppress(OSError):
-            if Path(f"/proc/{one.pid}/ns/pid").readlink() == wanted:
-                found.append(one)
-    return found
 
 
 def test_nothing_runs_on_when_the_lane_is_killed() -> None:
@@ -247,12 +236,7 @@ def test_a_version_is_converted_published_laid_out_and_measured(
     assert "tabular/1/model.onnx" in manifest.files
     told = run_pod(cluster, laying_out(release))
     assert re.search(r"tabular/1/model\.onnx \d+", told), told
-    with staging_server(store, tmp_path) as hook:
-        staging = release.stage()
-        ways = [cluster.relay(int(one.rpartition(":")[2])) for one in (hook.http_address, hook.grpc_address)]
-        there = {"conn_type": "generic", "host": GATEWAY, "port": ways[0].port}
-        there["extra"] = {"grpc_port": ways[1].port}
-        monkeypatch.setenv("AIRFLOW_CONN_TRITON_STAGING", json.dumps(there))
+    with staged(cluster, store, release, tmp_path, monkeypatch) as staging:
         carry_out(
             lambda: BenchmarkModelOperator(
                 task_id="benchmark",
@@ -273,6 +257,57 @@ def test_a_version_is_converted_published_laid_out_and_measured(
         ("perf-analyzer", "a release's benchmark on a tritonserver"),
     ):
         ran(name, what)
+
+
+def test_a_version_is_tried_on_a_server_of_its_own_and_scored(
+    cluster: NodeCluster, store: ModelStoreHook, ran: Note, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The smoke test's pod runs a tritonserver without any right; the scorer's pod gives the figure that decides."""
+    release, seen = scored_release(store, "scored", tmp_path), []
+    carry_out(partial(converting, release))
+    release.publish()
+    _, digest = ModelRegistry(store).require_with_digest("scored", 1)
+
+    def look() -> None:
+        container = wait_for(lambda: running_container(cluster), "the pod runs")
+        seen.append(Process.of(cluster, container))
+
+    began = time.monotonic()
+    carry_out(
+        lambda: RunSmokeTestOperator(
+            task_id="smoke_test",
+            release=release.rendered,
+            manifest_sha256=digest,
+            namespace=NAMESPACE,
+            deferrable=True,
+            poll_interval=1,
+        ),
+        look,
+    )
+    tried_s = time.monotonic() - began
+    evidence = store.read_json(f"{release.release_run.evidence_prefix}smoke_test.json")
+    assert evidence["verdict"]["status"] == "pass", evidence["verdict"]
+    assert seen[0].status["Uid"].split() == ["10001"] * 4
+    all_gone(cluster)
+    with staged(cluster, store, release, tmp_path, monkeypatch) as staging:
+        began = time.monotonic()
+        carry_out(
+            lambda: ValidateModelOperator(
+                task_id="validate",
+                release=release.rendered,
+                staging=staging.model_dump_json(),
+                namespace=NAMESPACE,
+                deferrable=True,
+                poll_interval=1,
+            )
+        )
+    report = store.read_json(f"{release.release_run.evidence_prefix}validation.json")
+    assert report["numbers"]["sums_to_one"] == 1.0
+    found = stages(store, release)
+    assert (found["smoke_test"], found["validate"]) == ("passed", "passed")
+    all_gone(cluster)
+    ran("smoke-test", f"a release's smoke test, tritonserver in the pod ({tried_s:.0f} s)")
+    ran("score", f"a release's scorer ({time.monotonic() - began:.0f} s)")
 
 
 def test_a_pod_that_is_killed_for_its_memory_says_so(

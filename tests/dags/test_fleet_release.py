@@ -22,6 +22,11 @@ def test_version_is_laid_in_place_before_any_server_is_asked(bag: DagBag) -> Non
     assert dag.get_task("place").is_setup
 
 
+def test_run_ends_as_the_release_does(bag: DagBag) -> None:
+    """A release that was taken back leaves nothing to settle, and the run is no success by that."""
+    assert not bag.dags[FLEET].get_task("settle").on_failure_fail_dagrun
+
+
 def test_nothing_starts_it_but_a_person_or_another_dag(bag: DagBag) -> None:
     """It has no schedule."""
     assert not bag.dags[FLEET].timetable.can_be_scheduled

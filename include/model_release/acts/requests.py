@@ -60,7 +60,7 @@ class Asked:
     release_id: str = ""
 
 
-FIRST_TASK = "admit"
+ADMIT_TASK_ID = "admit"
 STOP_REASON = "stop_reason"
 
 

@@ -46,3 +46,14 @@ class FleetOutcome(BaseModel):
     prepare_s: float | None = None
     commit_ms: float | None = None
     reasons: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """Return what came of it, in words."""
+        counted = sum(one.state == "committed" for one in self.servers.values())
+        what = {
+            "committed": f"on {counted} of {len(self.servers)} servers",
+            "taken_back": "taken back: each server that answers has what it had before",
+            "failed": "neither on all servers nor taken back on all",
+        }[self.outcome]
+        return ". ".join([what, *self.reasons])

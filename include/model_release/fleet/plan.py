@@ -23,14 +23,15 @@ Act = Literal["prepare", "verify", "commit", "drain", "restore", "clean", "wait"
 class ServerView:
     """What is seen of one server.
 
-    :param away_s: for how long it has given no answer; None: it answers, and only then the rest is known.
+    :param away_s: for how long it has given no answer; None: it answers, and only then the rest is known, `refusal`
+        excepted.
     :param serving: the version that its users get; None: none.
     :param is_prepared: the new version is loaded there, and an alias has been tried with it.
     :param is_verified: what it has loaded is what the others have, and its answers are theirs.
     :param has_old: a version besides the one that it serves is loaded, the new one not counted.
     :param has_new: something of the new version is loaded.
     :param is_unsure: it was asked to give users the new version and has not said that it did: it may do so later.
-    :param refusal: what it refuses, or has wrong; it is not asked again.
+    :param refusal: what it refuses, or has wrong, or why it could not be fenced; it is not asked again.
     """
 
     away_s: float | None = None
@@ -126,8 +127,10 @@ def _drain(run: Run, views: Views, policy: FleetPolicy) -> Step:
         if servers:
             return Step(act, tuple(servers))  # type: ignore[arg-type]
     lost = _lost(views, policy)
-    if lost and policy.on_unreachable == "fence" and len(views) - len(lost) >= policy.least_servers:
-        return Step("fence", tuple(lost), reasons=tuple(lost.values()))
+    if policy.on_unreachable == "fence" and len(views) - len(lost) >= policy.least_servers:
+        fenceable = {name: why for name, why in lost.items() if not views[name].refusal}
+        if fenceable:
+            return Step("fence", tuple(fenceable), reasons=tuple(fenceable.values()))
     if any(view.away_s is not None and name not in lost for name, view in views.items()):
         return Step("wait")
     return Step("finish", outcome="committed", reasons=(*_refusals(views), *lost.values()))

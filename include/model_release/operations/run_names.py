@@ -73,14 +73,13 @@ def _name(dag_id: str, conf: Mapping[str, Any]) -> str | None:
             action = _one_of(conf, "freeze", "thaw", "override")
             return f"{_version(conf) if action == 'override' else _model_or_all(conf)}-{action}"
         case "finding_close":
-            finding = conf.get("finding")
-            if not isinstance(finding, str) or not _FINDING.fullmatch(finding) or ".." in finding:
-                return None
-            return f"{_model(conf)}-close-{finding}"
+            return _finding(conf)
         case "model_revalidation":
             return f"{_model_or_all(conf)}-revalidation"
         case "model_tuning":
             return f"{_version(conf)}-tuning"
+        case "fleet_release":
+            return f"{_version(conf, 'fleet')}-fleet"
         case "registry_sync":
             return f"{_model_or_all(conf)}-sync"
         case _:
@@ -95,8 +94,15 @@ def _model_or_all(conf: Mapping[str, Any]) -> str:
     return EVERY_MODEL if conf.get("model") is None else _model(conf)
 
 
-def _version(conf: Mapping[str, Any]) -> str:
-    return f"{_model(conf)}-{parse_version(conf.get('version'))}"
+def _version(conf: Mapping[str, Any], of: str = "model") -> str:
+    return f"{validate_model_name(conf.get(of))}-{parse_version(conf.get('version'))}"
+
+
+def _finding(conf: Mapping[str, Any]) -> str | None:
+    finding = conf.get("finding")
+    if not isinstance(finding, str) or not _FINDING.fullmatch(finding) or ".." in finding:
+        return None
+    return f"{_model(conf)}-close-{finding}"
 
 
 def _one_of(conf: Mapping[str, Any], *actions: str) -> str:

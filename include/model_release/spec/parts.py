@@ -168,7 +168,7 @@ class PodSettings(SpecPart):
     """Bound to an IAM role (IRSA): the pod's way to S3, without keys."""
     shm_size: Quantity | None = None
     """Shared memory at /dev/shm, taken from `resources.memory`; left out: the node's 64 MiB. Several GPUs talk to
-    each other through it.
+    each other through it, and Triton's Python backend to its models: 1 MiB for each instance, more for large tensors.
     """
     scratch_size: Quantity | None = None
     """A volume of the node's disk at /tmp, all that the pod may write to; left out: as large as the pod's disk."""

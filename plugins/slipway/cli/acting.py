@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from include.airflow_api.errors import ConflictError, NotThereError
 from include.model_release.acts.requests import (
+    ADMIT_TASK_ID,
     COMMENT,
-    FIRST_TASK,
     STOP_REASON,
     Answer,
     Asked,
@@ -181,7 +181,7 @@ def _fail(desk: Desk, request: FailRun) -> Done:
     airflow = desk.airflow
     with suppress(SlipwayError):  # nobody goes on with a bad version for want of a reason
         told = XComCreateBody(key=STOP_REASON, value=request.note[:_NOTE_LIMIT])
-        airflow.ask(airflow.xcoms.create_xcom_entry, request.dag_id, FIRST_TASK, request.run_id, told)
+        airflow.ask(airflow.xcoms.create_xcom_entry, request.dag_id, ADMIT_TASK_ID, request.run_id, told)
     body = DAGRunPatchBody(state=DagRunMutableStates.FAILED, note=f"Aborted: {request.note}"[:_NOTE_LIMIT])
     airflow.ask(airflow.dag_runs.patch_dag_run, request.dag_id, request.run_id, body)
     done = f"The run {request.run_id} is stopped. Its last tasks take the users back and close the record."

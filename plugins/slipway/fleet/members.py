@@ -29,15 +29,17 @@ class Member:
 class Members(Protocol):
     """Where a fleet's servers are known; asked anew at each step."""
 
-    @property
-    def can_fence(self) -> bool:
-        """Return whether a server can be taken out here."""
-        ...
-
     async def current(self) -> Sequence[Member]:
         """Return the servers that count or want to join.
 
         :raises TransientError: nobody knows now.
+        """
+        ...
+
+    async def require_fencing(self) -> None:
+        """Find out whether a server could be taken out; nothing is changed.
+
+        :raises SlipwayError: it could not, or nobody knows.
         """
         ...
 
@@ -55,14 +57,15 @@ class StaticMembers:
     :param servers: by their names.
     """
 
-    can_fence = True
-
     def __init__(self, servers: Mapping[str, TritonSettings]) -> None:
         self._servers = dict(servers)
 
     async def current(self) -> Sequence[Member]:
         """Return the servers that were not fenced."""
         return [Member(name, settings) for name, settings in self._servers.items()]
+
+    async def require_fencing(self) -> None:
+        """Find nothing wrong: a server can always be left out."""
 
     async def fence(self, name: str, reason: str) -> None:
         """Leave a server out from now on."""

@@ -71,7 +71,9 @@ async def release_fleet(release: FleetRelease) -> FleetOutcome:
     :raises ReleaseInProgressError: another release of this fleet is under way; no server was changed.
     :raises StoreUnavailableError: the object store is away: before anything was changed, or when all servers have the
         version already and that cannot be written down. Run again.
-    :raises UserError: this version cannot be released to a fleet.
+    :raises UserError: this version cannot be released to a fleet; or the policy says that servers are fenced, and they
+        cannot be.
+    :raises TransientError: nobody knows which servers there are, or whether one could be fenced.
     """
     store = release.store
     document = await store.read()
@@ -83,7 +85,7 @@ async def release_fleet(release: FleetRelease) -> FleetOutcome:
             remedy="correct the fleet's name, or give this model a fleet of its own",
         )
     wanted = loaded_version(release.model, release.version, release.configs, release.manifest_sha256)
-    left = document.run
+    left, had = document.run, dict[str, Before]()
     if left is not None and left.run_id != release.run_id:
         if release.is_running(left.run_id):
             raise ReleaseInProgressError(
@@ -95,8 +97,10 @@ async def release_fleet(release: FleetRelease) -> FleetOutcome:
         log.warning("%s was left by whoever carried it out: it is ended first", left.run_id)
         # One that was draining has committed: what it left loaded is unloaded with the rest.
         had = {} if left.phase == "drain" else await _ended(release, left)
-        return await _Carrier(release, wanted, store, had).carry_out(None)
-    return await _Carrier(release, wanted, store).carry_out(left)
+        left = None
+    if left is None and release.policy.on_unreachable == "fence":
+        await release.members.require_fencing()
+    return await _Carrier(release, wanted, store, had).carry_out(left)
 
 
 async def settle_fleet(release: FleetRelease) -> FleetOutcome | None:
@@ -161,6 +165,7 @@ class _Carrier:
         self._began = time.monotonic()
         self._prepare_s: float | None = None
         self._commit_s: tuple[float, float] | None = None
+        self._has_just_written = False
 
     async def carry_out(self, left: RunNote | None) -> FleetOutcome:
         """Go on until nothing is left to do."""
@@ -169,14 +174,11 @@ class _Carrier:
             log.info("going on with %s in the phase %s", left.run_id, left.phase)
             self._note = left.model_copy(update={"holder": self._note.holder})
             self._reasons = list(left.reasons)
+            self._servers.fenced = dict(self._store.document.fenced)
             if left.phase != "prepare":
                 self._servers.may_be_asked_still(left.before)
         # A new release asks those again that an earlier one has taken out.
-        fenced = self._store.document.fenced if left is not None else {}
-        await self._write(self._note, fenced=fenced)
-        # It is written down before it is done. On the way back whoever may still have users is led back with the rest.
-        if self._note.phase != "back":
-            await self._servers.fence_again(fenced)
+        await self._write(self._note)
         if self._note.phase == "commit":
             await self._enter(Step("enter", phase="commit"))  # the permission may have gone meanwhile
         while True:
@@ -210,6 +212,8 @@ class _Carrier:
             await self._fence(step)
         elif step.act == "wait":
             await asyncio.sleep(_WAIT_S)
+        elif step.act in ("prepare", "commit") and not await self._may_go_on():
+            return
         elif step.act == "commit":
             await self._commit(step.servers)
         elif not await self._servers.act(step.act, step.servers, self._note.before, self._release.golden):
@@ -221,6 +225,23 @@ class _Carrier:
         self._commit_s = (self._commit_s[0] if self._commit_s else began, answered)
         if not good:
             await asyncio.sleep(_WAIT_S)
+
+    async def _may_go_on(self) -> bool:
+        """Return whether nobody has taken over; where nobody knows, all are led back.
+
+        A run that a person has stopped is settled at once, while the process that carried it out still lives: that must
+        not give users the version again. Right after a write nothing is asked: that it held has answered it.
+        """
+        if self._has_just_written:
+            self._has_just_written = False
+            return True
+        try:
+            await self._store.require_own()
+        except TransientError as error:
+            self._reasons.append(f"whether another process has taken over is not known: {error.in_short()}")
+            await self._enter_back()
+            return False
+        return True
 
     # --- what is written down ---
 
@@ -289,19 +310,23 @@ class _Carrier:
             await self._enter_back()
 
     async def _write(self, note: RunNote | None, **fields: object) -> None:
-        document = self._store.document.model_copy(update={"run": note, **fields})
+        known = {"run": note, "fenced": self._servers.fenced, **fields}
+        document = self._store.document.model_copy(update=known)
         await self._store.write(FleetDocument.model_validate(document.model_dump()))
+        self._has_just_written = True
         if note is not None:
             self._note = note
 
     async def _fence(self, step: Step) -> None:
         fenced = dict(zip(step.servers, step.reasons, strict=True))
-        self._reasons += [f"fenced: {reason}" for reason in step.reasons]
         try:
-            await self._write(self._note, fenced={**self._store.document.fenced, **fenced})
+            await self._write(self._note, fenced={**self._servers.fenced, **fenced})
         except TransientError as error:
             log.warning("what is fenced could not be written down: %s", error)
         await self._servers.fence(fenced)
+        self._reasons += [
+            f"fenced: {reason}" for name, reason in fenced.items() if name in self._servers.fenced
+        ]
 
     async def _finish(self, step: Step, views: Mapping[str, ServerView]) -> FleetOutcome:
         assert step.outcome is not None  # noqa: S101  what `finish` is

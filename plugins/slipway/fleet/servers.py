@@ -79,7 +79,9 @@ class FleetServers:
                 raise
             log.warning("the fleet's servers cannot be looked up, those known before are taken: %s", error)
             return
-        found = {one.name: self._known(one) for one in current if one.name not in self.fenced}
+        found = {one.name: self._known(one) for one in current}
+        # One that was to be fenced and is still there, or is there again, counts: users are sent to it.
+        self.fenced = {name: reason for name, reason in self.fenced.items() if name not in found}
         for gone in self._servers.keys() - found.keys():
             self._facts.pop(gone, None)
         self._servers = found
@@ -92,7 +94,8 @@ class FleetServers:
 
     async def _view(self, server: FleetServer, phase: Phase, before: Mapping[str, Before]) -> ServerView:
         if not await server.answers():
-            return ServerView(away_s=server.away_s or 0.0)
+            refusal = self._refusals.get(server.name, "")
+            return ServerView(away_s=server.away_s or 0.0, refusal=refusal)
         try:
             serving = await server.serving()
             prepared = self._wanted is not None and await server.is_prepared(self._wanted)
@@ -176,12 +179,6 @@ class FleetServers:
             self.fenced[name] = reason
             self._servers.pop(name, None)
             self._facts.pop(name, None)
-
-    async def fence_again(self, reasons: Mapping[str, str]) -> None:
-        """Take those out that were to be taken out by an earlier process, which may not have come to it."""
-        await self._read_members()
-        self.fenced |= {name: reason for name, reason in reasons.items() if name not in self._servers}
-        await self.fence({name: reason for name, reason in reasons.items() if name in self._servers})
 
     @property
     def _target(self) -> LoadedVersion:

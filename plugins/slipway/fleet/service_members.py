@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from include.kubernetes_objects import ObjectKind
-from include.model_release.errors import UserError
+from include.model_release.errors import TimedOutError, TransientError, UserError
 from include.model_release.fleet.fleet_file import ServiceMembers
 from slipway.blocking_calls import BlockingCalls
 from slipway.fleet.members import Member, with_control_over_grpc
@@ -18,6 +20,11 @@ from slipway.hooks.triton_client.settings import TritonSettings
 ENDPOINT_SLICES = ObjectKind("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _OF_SERVICE = "kubernetes.io/service-name"
 _LIMIT_S = 30.0
+# For how long Kubernetes may take to write the slices after a label has changed.
+_LEAVE_LIMIT_S = 30.0
+_LEAVE_INTERVAL_S = 0.2
+# A pod of a Service with two families has an address in a slice of each; it is always asked at the same one.
+_FAMILIES = ("IPv4", "IPv6")
 _FENCED = "false"
 _SERVING = "true"
 
@@ -48,11 +55,6 @@ class ServicePods:
         self._calls = BlockingCalls("the Kubernetes API", _LIMIT_S)
         self._base: TritonSettings | None = None
 
-    @property
-    def can_fence(self) -> bool:
-        """Return whether a server can be taken out here."""
-        return True
-
     async def current(self) -> Sequence[Member]:
         """Return the pods that the Service's slices name."""
         slices = await self._calls.run(self._hook.slices)
@@ -62,16 +64,65 @@ class ServicePods:
             for name, address, is_ready in endpoints_of(slices)
         ]
 
+    async def require_fencing(self) -> None:
+        """Find out whether the Service selects by the label, and whether pods may be labelled.
+
+        :raises UserError: one of both is not so.
+        :raises ClusterUnavailableError: the Kubernetes API does not say.
+        """
+        await self._calls.run(self._require_fencing)
+
+    def _require_fencing(self) -> None:
+        self._require_label()
+        service = self._service
+        if not self._hook.objects.may("patch", "pods", service.namespace):
+            raise UserError(
+                f"no pod of the Service {service.name!r} could be fenced",
+                expected=f"the right to patch pods in the namespace {service.namespace!r}",
+                found=f"the account of the connection {service.kubernetes_conn_id!r} does not have it",
+                remedy="give it the Role of include/manifests/fleet/rbac.yaml, or let the fleet fail where a server is "
+                "away (`policy.on_unreachable`)",
+            )
+
     async def fence(self, name: str, reason: str) -> None:
-        """Change the label by which the Service finds a pod.
+        """Change the label by which the Service finds a pod, and wait until the pod is in none of its slices.
 
         :raises UserError: the Service does not select by that label, so the pod would go on to get requests.
+        :raises ClusterUnavailableError: the label could not be changed.
+        :raises TimedOutError: the slices still name the pod.
         """
         await self._calls.run(lambda: self._fence(name))
+        deadline, found = time.monotonic() + _LEAVE_LIMIT_S, "its slices still name it"
+        while True:
+            try:
+                slices = await self._calls.run(self._hook.slices)
+            except TransientError as error:
+                found = error.in_short()
+            else:
+                if name not in {one for one, _, _ in endpoints_of(slices)}:
+                    return
+            if time.monotonic() >= deadline:
+                raise TimedOutError(
+                    f"the pod {name!r} has not left the Service {self._service.name!r}",
+                    expected=f"no EndpointSlice that names it, within {_LEAVE_LIMIT_S:g} s",
+                    found=found,
+                    remedy="see whether the cluster's endpointslice controller runs",
+                )
+            await asyncio.sleep(_LEAVE_INTERVAL_S)
 
     def _fence(self, name: str) -> None:
+        self._require_label()
+        labels = {self._service.fence_label: _FENCED}
+        self._hook.objects.label_pod(self._service.namespace, name, labels)
+
+    def _require_label(self) -> None:
         service = self._service
-        selector = self._hook.objects.service_selector(service.namespace, service.name) or {}
+        selector = self._hook.objects.service_selector(service.namespace, service.name)
+        if selector is None:
+            raise UserError(
+                f"the namespace {service.namespace!r} has no Service {service.name!r}",
+                remedy="correct `service` in the fleet's file",
+            )
         if selector.get(service.fence_label) != _SERVING:
             raise UserError(
                 f"the Service {service.name!r} does not select by the label {service.fence_label!r}",
@@ -79,7 +130,6 @@ class ServicePods:
                 found=", ".join(f"{key}={value}" for key, value in selector.items()) or "no selector",
                 remedy="add it to both, or let the fleet fail where a server is away (`policy.on_unreachable`)",
             )
-        self._hook.objects.label_pod(service.namespace, name, {service.fence_label: _FENCED})
 
     def _settings(self) -> TritonSettings:
         if self._base is None:
@@ -103,15 +153,17 @@ def endpoints_of(slices: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, bo
 
     One that is ending is left out: its users have gone elsewhere.
     """
-    found = dict[str, tuple[str, str, bool]]()
-    for one in slices:
+    found, ending = dict[str, tuple[str, str, bool]](), set[str]()
+    usable = [one for one in slices if one["addressType"] in _FAMILIES]
+    for one in sorted(usable, key=lambda one: _FAMILIES.index(one["addressType"])):
         for endpoint in one.get("endpoints") or ():
             conditions = endpoint.get("conditions") or {}
             addresses = endpoint.get("addresses") or ()
-            if conditions.get("terminating") or not addresses:
+            if not addresses:
                 continue
-            target = endpoint.get("targetRef") or {}
-            name = str(target.get("name") or addresses[0])
+            name = str((endpoint.get("targetRef") or {}).get("name") or addresses[0])
+            if conditions.get("terminating"):
+                ending.add(name)
             # An endpoint that does not say is ready, by Kubernetes' own reading.
-            found[name] = (name, str(addresses[0]), conditions.get("ready") is not False)
-    return list(found.values())
+            found.setdefault(name, (name, str(addresses[0]), conditions.get("ready") is not False))
+    return [one for name, one in found.items() if name not in ending]

@@ -61,6 +61,17 @@ class FleetStore:
         self._etag = await self._calls.run(lambda: self._written(body))
         self.document = document
 
+    async def require_own(self) -> None:
+        """Return where what was last written here is still the newest.
+
+        :raises ReleaseInProgressError: another process has written since.
+        :raises StoreUnavailableError: nobody knows.
+        :raises TimedOutError: the same.
+        """
+        now = await self._calls.run(self._now)
+        if now is None or (now[1] != self._etag and not self._is_own(now[0])):
+            raise self._other()
+
     def _written(self, body: bytes) -> str:
         """Write, and return the tag by which the next write is held to this one."""
         if not self._put(body, self._etag):

@@ -11,6 +11,7 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
+from include.model_release.acts.requests import ADMIT_TASK_ID
 from include.model_release.admission import require_older, restore_refusal
 from include.model_release.bucket_layout import parse_storage_uri, repository_paths
 from include.model_release.errors import InputMissingError, SignedWithoutIdentityError, StoreUnavailableError
@@ -251,7 +252,7 @@ class TryRollbackOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the `ReleaseRun` under which staging tries the version."""
-        tried = context["ti"].xcom_pull(task_ids="admit", key=TRIED)
+        tried = context["ti"].xcom_pull(task_ids=ADMIT_TASK_ID, key=TRIED)
         if tried is None:
             self.log.warning("an emergency: the version is not tried on staging first")
             raise DownstreamTasksSkipped(tasks=[self.first_task_id])

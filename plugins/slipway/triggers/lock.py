@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 POLL_INTERVAL_S = 5.0
 # Nobody gives back the lock of a run that has died; who waits looks for that, in a worker, this often.
 LIMIT_S = 300.0
+# A store that hangs holds one of the few threads that all triggers of a triggerer share.
+_ANSWER_LIMIT_S = 10.0
 
 
 class LockFreedTrigger(BaseTrigger):
@@ -51,7 +53,8 @@ class LockFreedTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look now and then."""
-        store, deadline = ModelStoreHook(self.bucket, self.aws_conn_id), time.monotonic() + LIMIT_S
+        store = ModelStoreHook(self.bucket, self.aws_conn_id, answer_limit_s=_ANSWER_LIMIT_S)
+        deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
             await asyncio.sleep(POLL_INTERVAL_S)
             try:

@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from include.model_release.errors import UserError
-from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.scoring.given import pack_given
 from include.model_release.gates.validation.scoring.returned import read_returned
-from tests.support.pods.support import ObjectStore, Pod, PodRun
+from tests.support.pods.scoring import EXAMPLE, ROWS, Scorer
+from tests.support.pods.support import ObjectStore, Pod
 
 pytestmark = pytest.mark.timeout(120)
-
-EXAMPLE = (Path(__file__).parents[3] / "examples" / "custom_scorer" / "voice_scorer.py").read_text()
-ROWS = 40
-LABELS = np.arange(ROWS) % 2
-ANSWERS = {"speech": np.where(LABELS == 1, 0.8, 0.2).astype(np.float32)[:, np.newaxis]}
-GOLDEN = GoldenSet({"text": np.array([b"caf\xc3\xa9"] * ROWS, dtype=object)}, LABELS)
-
-
-class Scorer:
-    """Runs the program over an object store."""
-
-    def __init__(self, pod: Pod, store: ObjectStore, prefix: str) -> None:
-        self.pod, self.store, self.prefix = pod, store, prefix
-        self.given = pack_given(GOLDEN, ANSWERS, ANSWERS)
-
-    def run(self, scorer: str, *more: str, given_sha256: str | None = None) -> PodRun:
-        """Score with this program."""
-        given = self.store.put(f"{self.prefix}/given.npz", self.given)
-        program = self.store.put(f"{self.prefix}/scorer.py", scorer.encode())
-        arguments = ["--given", given, "--scorer", program, "--rows", str(ROWS)]
-        arguments += ["--given-sha256", given_sha256 or hashlib.sha256(self.given).hexdigest()]
-        arguments += ["--scorer-sha256", hashlib.sha256(scorer.encode()).hexdigest(), *more]
-        return self.pod.run("score_answers.py", *arguments, prefix=self.prefix)
-
-    def returned(self, run: PodRun) -> Any:
-        """Return what the gate reads of it."""
-        assert run.result is not None, run.stderr
-        return read_returned(run.result, self.store.read(f"{self.prefix}/scores.npz"), ROWS)
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ class Fate(StrEnum):
     """What becomes of a pod."""
 
     READY = "ready"
+    # Its containers run, and its readiness probe fails.
+    UNREADY = "unready"
     CRASHES = "crashes"
     WAITS = "waits"
 
@@ -152,14 +154,14 @@ class Kubelet(threading.Thread):
         self._api.ask("DELETE", path, {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
 
     def _status(self, pod: Object, fate: Fate) -> Object:
-        spec, is_up = pod["spec"], fate is Fate.READY
+        spec, is_up, runs = pod["spec"], fate is Fate.READY, fate in (Fate.READY, Fate.UNREADY)
         address = pod.get("status", {}).get("podIP") or self._address()
-        conditions = {"PodScheduled": True, "Initialized": is_up, "ContainersReady": is_up, "Ready": is_up}
+        conditions = {"PodScheduled": True, "Initialized": runs, "ContainersReady": is_up, "Ready": is_up}
         inits, containers = spec.get("initContainers", []), spec["containers"]
-        if is_up:
+        if runs:
             init_states = [{**_named(one), "ready": True, "state": _ended_well()} for one in inits]
             states = [
-                {**_named(one), "ready": True, "started": True, "state": {"running": {"startedAt": _now()}}}
+                {**_named(one), "ready": is_up, "started": True, "state": {"running": {"startedAt": _now()}}}
                 for one in containers
             ]
         elif fate is Fate.CRASHES and inits:
@@ -172,7 +174,7 @@ class Kubelet(threading.Thread):
         else:
             init_states, states = [], [{**_named(one), "state": {"waiting": {}}} for one in containers]
         return {
-            "phase": "Pending" if inits and not is_up else "Running",
+            "phase": "Pending" if inits and not runs else "Running",
             "conditions": [_condition(kind, value) for kind, value in conditions.items()],
             "podIP": address,
             "podIPs": [{"ip": address}],
@@ -188,9 +190,11 @@ class Kubelet(threading.Thread):
 
 def _shows(pod: Object, fate: Fate) -> bool:
     """Return whether the pod's status says its fate already."""
+    status = pod.get("status", {})
+    if fate is Fate.UNREADY:
+        return not is_ready(pod) and "podIP" in status
     if fate is not Fate.CRASHES:
         return is_ready(pod) is (fate is Fate.READY)
-    status = pod.get("status", {})
     states = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
     return not is_ready(pod) and any("waiting" in one["state"] and one["restartCount"] for one in states)
 

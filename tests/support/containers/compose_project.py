@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 
-from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings
+from include.sandbox.host.settings import LOOPBACK, PROJECT_ROOT, SandboxSettings
+from include.sandbox.services.airflow import access_token
 from tests.support.containers.docker_engine import DockerEngine
 from tests.support.containers.sandbox_servers import (
     KUBECONFIG,
@@ -29,6 +31,7 @@ MOUNTED = ("dags", "plugins", "include")
 FILES = ("docker-compose.yaml", "pyproject.toml", "requirements.txt", ".dockerignore")
 AIRFLOW_SERVICES = ("init", "api-server", "scheduler", "dag-processor", "triggerer", "worker")
 UP_LIMIT_S, DOWN_LIMIT_S = 900.0, 300.0
+_ASK_LIMIT_S = 60.0
 GATEWAY, BRIDGE = "172.30.200.1", "slipway-lane"
 USER = "admin"
 LEASE_S, SLOW_MS, SLOWER_PERCENT = 300, 5000, 400
@@ -119,6 +122,18 @@ class ComposeProject:
         """End a container's processes by SIGKILL, as the kernel does where memory runs out: Docker starts it anew."""
         pid = int(self.engine.docker("inspect", "--format", "{{.State.Pid}}", container))
         os.kill(pid, signal.SIGKILL)
+
+    def make_user(self, name: str, role: str) -> None:
+        """Make a user of Airflow's FAB auth manager, whose password is the admin's."""
+        body = {"username": name, "password": self.password, "roles": [{"name": role}]}
+        body |= {"first_name": name, "last_name": "of the lane", "email": f"{name}@example.org"}
+        url = f"http://{LOOPBACK}:{self.port}/auth/fab/v1/users"
+        httpx.post(url, json=body, headers=self.credentials(USER), timeout=_ASK_LIMIT_S).raise_for_status()
+
+    def credentials(self, user: str) -> dict[str, str]:
+        """Return the header with which a user's requests go to Airflow."""
+        token = access_token(f"http://{LOOPBACK}:{self.port}", user, self.password, _ASK_LIMIT_S)
+        return {"Authorization": f"Bearer {token}"}
 
     def logs(self) -> str:
         """Return the end of what the services have said."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.support.containers.engine import SCRATCH, Engine
@@ -27,12 +28,15 @@ class ImagePod:
         }
         return [f"--env={name}={value}" for name, value in given.items()]
 
-    def run(self, script: str, *arguments: str, prefix: str, scratch: bool = True) -> PodRun:
+    def run(
+        self, script: str, *arguments: str, prefix: str, scratch: bool = True, options: Iterable[str] = ()
+    ) -> PodRun:
         """Run a program to its end with `--destination` under `prefix`, and read the result that it left there.
 
         :param scratch: whether a volume lies at /tmp.
+        :param options: more of the engine's options.
         """
-        options = [*self.variables(), *(SCRATCH if scratch else ())]
+        options = [*self.variables(), *(SCRATCH if scratch else ()), *options]
         command = [script, *arguments, "--destination", self.store.url(prefix)]
         # The S3 listens on the machine's loopback only.
         done = self.engine.run(self.image, *command, options=options, network="host")

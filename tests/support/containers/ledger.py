@@ -17,10 +17,10 @@ class Entry:
 
 @dataclass
 class Ledger:
-    """What one run of the lane has built and run: engine, base image, images, and notes of what was seen."""
+    """What one run of the lane has built and run: engine, base images, images, and notes of what was seen."""
 
     engine: str = ""
-    base: str = ""
+    bases: list[str] = field(default_factory=list)
     entries: dict[str, Entry] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -30,7 +30,7 @@ class Ledger:
         yield from self.notes
         if not self.entries:
             return
-        yield f"base image: {self.base}"
+        yield from (f"base image: {base}" for base in self.bases)
         yield f"{'image':<20}{'build s':>8}{'MB':>7}  ran as user 10001, read-only root, no capabilities"
         for name, entry in self.entries.items():
             yield f"{name:<20}{entry.build_s:>8.0f}{entry.size_mb:>7.0f}  {'; '.join(entry.ran) or 'nothing'}"

@@ -45,7 +45,8 @@ REJECTION_DAG = "version_rejection"
 FREEZE_DAG = "release_freeze"
 GC_DAG = "repository_gc"
 NAMESPACE = "models"
-RELEASE_LIMIT_S = 420.0
+# A release takes three minutes beside all others on two cores; a step that is begun again once may take five more.
+RELEASE_LIMIT_S = 600.0
 
 _ISVC = ("serving.kserve.io", "v1beta1", NAMESPACE, "inferenceservices")
 _LEASES = (lease.GROUP, lease.API_VERSION, NAMESPACE, lease.PLURAL)
@@ -77,9 +78,12 @@ class Airflow(AirflowClient):
         body = UpdateHITLDetailPayload(chosen_options=[option], params_input={})
         self.ask(self.tasks.update_hitl_detail, dag_id, run_id, task_id, -1, body)
 
-    def make_connection(self, conn_id: str, *, host: str, password: str) -> None:
-        """Make a connection, as a person does in the UI."""
-        body = ConnectionBody(connection_id=conn_id, conn_type="http", host=host, password=password)
+    def make_connection(self, conn_id: str, *, conn_type: str = "http", **fields: Any) -> None:
+        """Make a connection, as a person does in the UI.
+
+        :param fields: host, port, password, extra.
+        """
+        body = ConnectionBody(connection_id=conn_id, conn_type=conn_type, **fields)
         self.ask(ConnectionApi(self.dags.api_client).post_connection, body)
 
     def task_pid(self, dag_id: str, run_id: str, task_id: str) -> int | None:

@@ -171,18 +171,26 @@ class Users:
             thread.join(30)
 
 
+def write_versions(repository: Path, *, is_last: bool = False) -> None:
+    """Write the repository of a server: each version in a folder of its own name.
+
+    :param is_last: version 3 is broken, and version 4 another than the others'.
+    """
+    for version, factor in FACTORS.items():
+        content = table_model(factor + 1 if version == 4 and is_last else factor)
+        content = b"no model" if version == 3 and is_last else content
+        name = version_name(MODEL, version)
+        write_repository(repository, name=name, versions={version: content}, more="")
+    write_repository(repository, versions={1: table_model(FACTORS[1])}, more="")
+
+
 @contextmanager
 def running_fleet(folder: Callable[[str], Path], count: int = 3) -> Iterator[TritonFleet]:
     """Run servers while the context lasts; the last one has a broken version 3 and another version 4."""
     with ExitStack() as stack:
         servers = {}
         for number in range(count):
-            here, last = folder(f"fleet{number}"), number == count - 1
-            for version, factor in FACTORS.items():
-                content = table_model(factor + 1 if version == 4 and last else factor)
-                content = b"no model" if version == 3 and last else content
-                name = version_name(MODEL, version)
-                write_repository(here / "repository", name=name, versions={version: content}, more="")
-            write_repository(here / "repository", versions={1: table_model(FACTORS[1])}, more="")
+            here = folder(f"fleet{number}")
+            write_versions(here / "repository", is_last=number == count - 1)
             servers[f"s{number}"] = stack.enter_context(running_triton(here / "repository", here / "log"))
         yield TritonFleet(servers)

@@ -44,10 +44,19 @@ class Release:
     """One release's steps up to staging, as the DAG would have them run."""
 
     def __init__(
-        self, store: ModelStoreHook, release_file: str, version: int, stable: int | None = None
+        self,
+        store: ModelStoreHook,
+        release_file: str,
+        version: int,
+        stable: int | None = None,
+        folder: Path | None = None,
     ) -> None:
+        """Open it.
+
+        :param folder: where the files lie that the release file names, if it names any.
+        """
         self.store = store
-        spec = parse_release_spec(release_file, "release.yaml")
+        spec = parse_release_spec(release_file, "release.yaml", folder)
         uri = f"s3://{store.bucket}/models/{spec.model}/{stable}/repository"
         self.release_run = ReleaseRun(
             release_id=f"{spec.model}-{version}",

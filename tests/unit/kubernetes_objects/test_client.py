@@ -77,6 +77,9 @@ ASKS: dict[str, Ask] = {
     "delete": lambda one, kind: one.delete(kind, "models", "digits", "u", "7"),
     "event": lambda one, kind: one.create_event("models", BODY),
     "config map": lambda one, kind: one.read_config_map("kserve", "inferenceservice-config"),
+    "selector": lambda one, kind: one.service_selector("models", "triton"),
+    "label": lambda one, kind: one.label_pod("models", "triton-0", {"a": "b"}),
+    "may": lambda one, kind: one.may("patch", "pods", "models"),
 }
 
 
@@ -93,6 +96,8 @@ ASKS: dict[str, Ask] = {
         ("event", 409, False),
         ("config map", 403, None),
         ("config map", 404, None),
+        ("selector", 404, None),
+        ("label", 404, False),
     ],
 )
 def test_an_object_that_is_absent_or_has_changed_is_no_error(
@@ -170,12 +175,29 @@ def test_an_api_that_hangs_is_asked_once(
     assert len(api.asked) == 1
 
 
-@pytest.mark.parametrize("what", ["read", "list", "create", "patch"])
+@pytest.mark.parametrize("what", ["read", "list", "create", "patch", "selector", "may"])
 def test_an_answer_that_is_no_json_is_no_object(api: Api, objects: KubernetesObjects, what: str) -> None:
     """What cannot be read is not absent."""
     api.body = "<html>a proxy's page</html>"
     with pytest.raises(ClusterUnavailableError):
         ASKS[what](objects, SERVICE)
+
+
+@pytest.mark.parametrize("what", ["selector", "may"])
+def test_an_answer_that_is_another_object_says_nothing(
+    api: Api, objects: KubernetesObjects, what: str
+) -> None:
+    """Neither a Service without pods, nor a right that is missing."""
+    with pytest.raises(ClusterUnavailableError):
+        ASKS[what](objects, SERVICE)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_right_is_asked_for_without_being_used(api: Api, objects: KubernetesObjects, allowed: bool) -> None:
+    """The API says whether whoever asks has it."""
+    api.body = json.dumps({"spec": {}, "status": {"allowed": allowed}})
+    assert objects.may("patch", "pods", "models") is allowed
+    assert api.asked == ["POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"]
 
 
 def test_a_list_tells_the_servers_clock(api: Api, objects: KubernetesObjects) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from slipway.extra_links import EVIDENCE_LINKS, EvidenceLink, ReleaseLink, ReportLink
+from slipway.operators.triton.fleet_release import FleetVersionLink, PlaceFleetVersionOperator
 
 RUN = {"release_id": "manual__2026-11-22T10:00:00+00:00", "model": "digits", "version": 2, "bucket": "b"}
 
@@ -31,6 +33,20 @@ def test_a_task_leads_to_the_release_and_to_what_it_wrote() -> None:
         f"{here}/evidence/digits/2/manual__2026-11-22T10-00-00-00-00/validation.html",
     ]
     assert links(RUN, "benchmark/verdict.json")[1].endswith("00-00/benchmark/verdict.json")
+
+
+def test_a_task_of_a_fleet_leads_to_the_version(tmp_path: Path) -> None:
+    """The model is the fleet's; a fleet without a file makes no link, and no error."""
+    (tmp_path / "edge.yaml").write_text("fleet: edge\nmodel: digits\nconnections: [a]\n")
+
+    def link(fleet: str) -> str:
+        task = PlaceFleetVersionOperator(
+            task_id="place", releases_dir="", bucket="b", fleet=fleet, version="2", fleets=str(tmp_path)
+        )
+        return FleetVersionLink().get_link(task, ti_key=cast("Any", None))
+
+    assert link("edge") == "https://airflow.example.com/slipway/models/digits/versions/2"
+    assert link("../edge") == link("other") == ""
 
 
 def test_a_task_without_evidence_of_its_own_leads_to_the_release() -> None:

@@ -17,6 +17,8 @@ Status = Literal["pass", "warn", "inconclusive", "fail"]
 CheckStatus = Literal["pass", "warn", "inconclusive", "fail", "off"]
 _RISING: tuple[Status, ...] = ("pass", "warn", "inconclusive", "fail")
 _MIB = 2**20
+# In what Triton's Python backend says when it finds no room for its tensors.
+_SHARED_MEMORY = "shared memory"
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def require_smoke_test(verdict: SmokeTestVerdict, limits: SmokeTest, model: str,
             f"{model} version {version} has failed on a Triton of its own",
             expected="loads, answers and memory within the limits of `smoke_test`",
             found=found,
-            remedy="Look at evidence/smoke_test.html, which has the lines of the server's log.",
+            remedy=_remedy(found, limits),
         )
     if verdict.status == "inconclusive" and limits.on_inconclusive == "refuse":
         raise SmokeTestInconclusiveError(
@@ -97,6 +99,17 @@ def require_smoke_test(verdict: SmokeTestVerdict, limits: SmokeTest, model: str,
             found=found,
             remedy="Raise `smoke_test.timeout_s`, or turn off what cannot be asked of this model.",
         )
+
+
+def _remedy(found: str, limits: SmokeTest) -> str:
+    """Return what to do; of shared memory Triton itself names an option that no release file has."""
+    page = "Look at evidence/smoke_test.html, which has the lines of the server's log."
+    if _SHARED_MEMORY not in found:
+        return page
+    has = limits.shm_size or "the node's 64 MiB"
+    return (
+        f"{page} The pod has {has} at /dev/shm: raise `smoke_test.shm_size`, and give your servers as much."
+    )
 
 
 def _limited(report: SmokeTestReport, limits: SmokeTest, growth: Growth | None) -> Iterator[Check]:

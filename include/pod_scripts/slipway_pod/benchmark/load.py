@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -271,13 +271,17 @@ def refused(subject: Subject, found: str) -> PodError:
 
 @dataclass(frozen=True)
 class BenchmarkRun:
-    """One run of a benchmark: options, store, working folder, server, and deadline."""
+    """One run of a benchmark: options, store, working folder, server, and deadline.
+
+    `took_s` has how long the rounds of a role at a level of load have taken so far, seconds.
+    """
 
     options: argparse.Namespace
     store: Store
     folder: Path
     server: Server
     deadline: Deadline
+    took_s: dict[tuple[str, str], list[float]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, options: argparse.Namespace, store: Store, folder: Path) -> BenchmarkRun:

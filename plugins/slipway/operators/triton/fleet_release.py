@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowRuntimeError, AirflowSkipException
 
-from include.model_release.errors import LoadRefusedError, ServerUnavailableError
+from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError
 from include.model_release.fleet.outcome import FleetOutcome
 from include.model_release.identifiers import parse_version
 from slipway.airflow_run import is_missing_run, triggered_by
@@ -17,9 +18,22 @@ from slipway.failures import airflow_failures
 from slipway.fleet.context import FleetContext, fleets_dir
 from slipway.fleet.release import release_fleet, settle_fleet
 from slipway.hooks.triton_client.caller import run
+from slipway.page_addresses import release_page
+from slipway.run_note import tell_fleet
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.sdk.types import TaskInstanceKey
+
+
+class FleetVersionLink(BaseOperatorLink):
+    """To the page of the version that a fleet is to serve."""
+
+    name = "Release page"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """Return the address; "" where the task names no fleet and version."""
+        return operator.page() if isinstance(operator, FleetOperator) else ""
 
 
 class FleetOperator(BaseOperator):
@@ -31,6 +45,7 @@ class FleetOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("bucket", "fleet", "version")
+    operator_extra_links: Collection[BaseOperatorLink] = (FleetVersionLink(),)
 
     def __init__(
         self,
@@ -57,6 +72,30 @@ class FleetOperator(BaseOperator):
         folder = fleets_dir() if self.fleets is None else Path(self.fleets)
         return FleetContext(folder, Path(self.releases_dir), self.fleet, self.bucket, self.aws_conn_id)
 
+    def page(self) -> str:
+        """Return the address of the version's page; "" where the fleet's file does not say whose version it is."""
+        try:
+            return release_page(self.parts.file.model, self.version)
+        except SlipwayError:
+            return ""
+
+    def tell(self, context: Context, told: str) -> None:
+        """Tell, in the run's note, where the release stands."""
+        tell_fleet(context, self.fleet, self.version, told, self.page())
+
+    @contextmanager
+    def telling(self, context: Context, what: str) -> Iterator[None]:
+        """`airflow_failures`; the run's note says why something was not done.
+
+        :param what: was not done, in words.
+        """
+        with airflow_failures():
+            try:
+                yield
+            except SlipwayError as error:
+                self.tell(context, f"{what}: {error.in_short()}")
+                raise
+
 
 class PlaceFleetVersionOperator(FleetOperator):
     """Lays a published version where the fleet's servers find it, when users may get it.
@@ -66,13 +105,14 @@ class PlaceFleetVersionOperator(FleetOperator):
 
     def execute(self, context: Context) -> str:
         """Check, and copy; return what was done."""
-        with airflow_failures():
+        with self.telling(context, "not released"):
             version = parse_version(self.version)
             parts = self.parts
             parts.require_permitted(version, triggered_by(context))
             copied = parts.place(version)
         told = f"version {version} of {parts.file.model} {'was laid' if copied else 'lies'} in place"
         self.log.info(told)
+        self.tell(context, "laid in place")
         return told
 
 
@@ -89,7 +129,7 @@ class ReleaseToFleetOperator(FleetOperator):
 
         :raises AirflowFailException: it is on no server; the log says why.
         """
-        with airflow_failures():
+        with self.telling(context, "not released"):
             release = self.parts.release(
                 parse_version(self.version),
                 str(context["run_id"]),
@@ -99,6 +139,7 @@ class ReleaseToFleetOperator(FleetOperator):
             outcome = run(release_fleet(release))
             self.log.info("%s", outcome.model_dump_json(indent=2))
             require_committed(outcome)
+            self.tell(context, outcome.told)
         return outcome.model_dump(mode="json")
 
 
@@ -110,12 +151,13 @@ class SettleFleetOperator(FleetOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Settle; skipped where nothing was left half done."""
-        with airflow_failures():
+        with self.telling(context, "not settled"):
             outcome = self._settled(context)
             if outcome is None:
                 raise AirflowSkipException("nothing was left half done")
             self.log.info("%s", outcome.model_dump_json(indent=2))
             require_settled(outcome)
+            self.tell(context, f"ended in the middle, and settled: {outcome.told}")
         return outcome.model_dump(mode="json")
 
     def _settled(self, context: Context) -> FleetOutcome | None:

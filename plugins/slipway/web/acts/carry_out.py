@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from include.model_release.acts.requests import (
+    ADMIT_TASK_ID,
     COMMENT,
-    FIRST_TASK,
     STOP_REASON,
     Answer,
     FailRun,
@@ -114,7 +114,15 @@ async def _fail(api: AirflowApi, request: FailRun, model: str | None) -> Done:
         raise AirflowRefusedError(409, f"The run {request.run_id} is over: it is {run.get('state')}")
     with suppress(AirflowRefusedError):  # nobody goes on with a bad version for want of a reason
         told = {"key": STOP_REASON, "value": request.note[:_NOTE_LIMIT]}
-        path = ("dags", request.dag_id, "dagRuns", request.run_id, "taskInstances", FIRST_TASK, "xcomEntries")
+        path = (
+            "dags",
+            request.dag_id,
+            "dagRuns",
+            request.run_id,
+            "taskInstances",
+            ADMIT_TASK_ID,
+            "xcomEntries",
+        )
         await api.post(*path, body=told)
     body = {"state": "failed", "note": f"Aborted: {request.note}"[:_NOTE_LIMIT]}
     await api.patch("dags", request.dag_id, "dagRuns", request.run_id, body=body)

@@ -21,6 +21,8 @@ DAG_IDS = frozenset(
         "version_pin",
         "release_freeze",
         "finding_close",
+        "fleet_release",
+        "model_tuning",
     }
 )
 """The DAGs whose tasks tell notes; a task of another one can change none."""

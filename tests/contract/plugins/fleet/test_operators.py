@@ -125,9 +125,15 @@ def servers(
         yield found
 
 
-def context(run_id: str) -> Any:
-    """Return what Airflow gives a task; no other run is under way."""
-    ti = SimpleNamespace(get_dagrun_state=lambda dag_id, run_id: "failed")
+def context(run_id: str, notes: list[str] | None = None) -> Any:
+    """Return what Airflow gives a task; no other run is under way.
+
+    :param notes: takes what is told for the run's note.
+    """
+    told = [] if notes is None else notes
+    ti = SimpleNamespace(
+        get_dagrun_state=lambda dag_id, run_id: "failed", xcom_push=lambda key, note: told.append(note)
+    )
     dag_run = SimpleNamespace(triggering_user_name="alice")
     return {"run_id": run_id, "ti": ti, "dag_run": dag_run, "dag": SimpleNamespace(dag_id="fleet_release")}
 
@@ -160,8 +166,11 @@ def test_published_version_comes_to_all_servers(
     assert "lies in place" in task(PlaceFleetVersionOperator, folder, bucket, 1).execute(context("one"))
     parts = FleetContext(folder / "fleets", folder / "releases", "edge", bucket)
     with servers(s3_endpoint, bucket, folder, monkeypatch):
-        told = task(ReleaseToFleetOperator, folder, bucket, 1).execute(context("one"))
+        notes: list[str] = []
+        told = task(ReleaseToFleetOperator, folder, bucket, 1).execute(context("one", notes))
         assert told["outcome"] == "committed"
+        (note,) = notes
+        assert note.startswith("edge 1: on 2 of 2 servers [Page](")
         parity = run(parity_now(parts, members_of(parts.file)))
         assert parity.agree
         assert {one.manifest_sha256 for one in parity.servers} == {digests[1]}
@@ -180,7 +189,8 @@ def test_published_version_comes_to_all_servers(
         object.__setattr__(release, "permit", killed)
         with pytest.raises(KilledError):
             run(release_fleet(release))
-        settled = task(SettleFleetOperator, folder, bucket, 2).execute(context("two"))
+        settled = task(SettleFleetOperator, folder, bucket, 2).execute(context("two", notes))
+        assert notes[-1].startswith("edge 2: ended in the middle, and settled: taken back")
         assert settled["outcome"] == "taken_back"
         assert {one["version"] for one in settled["servers"].values()} == {1}
         again = task(ReleaseToFleetOperator, folder, bucket, 2).execute(context("three"))
@@ -192,9 +202,10 @@ def test_version_that_was_rejected_is_not_even_laid_in_place(
 ) -> None:
     """Neither a version without a record, nor one that was rejected after its gates had passed."""
     digest = publish(1, 2.0)
-    place = task(PlaceFleetVersionOperator, folder, store.bucket, 1)
+    place, notes = task(PlaceFleetVersionOperator, folder, store.bucket, 1), list[str]()
     with pytest.raises(AirflowFailException, match="a record of the version's gates"):
-        place.execute(context("one"))
+        place.execute(context("one", notes))
+    assert notes[0].startswith("edge 1: not released: this version may not go to a fleet: none")
     record = passed(store, 1, digest)
     record.append(VersionRejected(reason="wrong labels", by="anna"))
     with pytest.raises(AirflowFailException, match="rejected by anna"):

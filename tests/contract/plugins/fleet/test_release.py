@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slipway.fleet import FleetStore, StaticMembers, release_fleet
+from slipway.fleet import FleetStore, release_fleet
+from slipway.fleet.release import settle_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
 
 from include.model_release.errors import (
+    ClusterUnavailableError,
     RaiseRefusedError,
     ReleaseInProgressError,
     ServerRefusedError,
+    ServerUnavailableError,
     StoreUnavailableError,
     UserError,
 )
@@ -220,34 +223,70 @@ def test_one_that_hangs_is_fenced_where_the_policy_says_so(fleet: TritonFleet, s
     assert document(store).fenced == {}
 
 
-def test_server_that_was_to_be_fenced_is_fenced_after_a_kill(
-    fleet: TritonFleet, store: ModelStoreHook
-) -> None:
-    """Killed between what was written down and what was done: the next process takes it out before the others go on."""
+class Unfenceable:
+    """The fleet's servers, none of which can be taken out: users go on to be sent to it."""
+
+    def __init__(self, fleet: TritonFleet) -> None:
+        self.current = fleet.members.current
+
+    async def require_fencing(self) -> None:
+        """Find nothing wrong: nobody knew."""
+
+    async def fence(self, name: str, reason: str) -> None:
+        """Refuse."""
+        raise ClusterUnavailableError("labelling the pod failed", found="HTTP 403")
+
+
+def test_server_that_cannot_be_fenced_takes_all_back(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """It counts as one that refuses: nobody goes on without it, and nothing is kept that calls it fenced."""
     fleet.bring(store, 1, "one")
     policy = POLICY.model_copy(update={"on_unreachable": "fence"})
+    with fleet.stopped("s0"):
+        outcome = fleet.bring(store, 2, "two", policy=policy, members=Unfenceable(fleet))
+    assert outcome.outcome == "taken_back"
+    assert outcome.servers["s0"].state == "unreachable"
+    assert any("could not be fenced" in one and "HTTP 403" in one for one in outcome.reasons)
+    assert not any(one.startswith("fenced: ") for one in outcome.reasons)
+    assert fleet.served(["s1", "s2"]) == dict.fromkeys(("s1", "s2"), ("1", FACTORS[1]))
+    assert document(store).fenced == {}
+
+
+def test_fleet_that_could_fence_nobody_is_not_begun(fleet: TritonFleet, store: ModelStoreHook) -> None:
+    """Where the policy says that servers are fenced, that is asked for before anything is written or loaded."""
+
+    class Powerless(Unfenceable):
+        async def require_fencing(self) -> None:
+            raise UserError("no right to patch pods")
+
+    members = Powerless(fleet)
+    with pytest.raises(UserError, match="no right"):
+        fleet.bring(
+            store, 2, "two", policy=POLICY.model_copy(update={"on_unreachable": "fence"}), members=members
+        )
+    assert store.read("fleets/pair/fleet.json") is None
+    assert fleet.bring(store, 2, "two", members=members).outcome == "committed"
+
+
+def test_server_that_was_only_to_be_fenced_counts_when_a_release_goes_on(
+    fleet: TritonFleet, store: ModelStoreHook
+) -> None:
+    """Killed between what is written and the fencing, the same run asks the server again: users are sent to it."""
+    fleet.bring(store, 1, "one")
 
     class Killed(BaseException):
         pass
 
-    class Behind(StaticMembers):
-        is_killed, taken_out = True, list[str]()
-
+    class Dying(Unfenceable):
         async def fence(self, name: str, reason: str) -> None:
-            if self.is_killed:
-                raise Killed
-            self.taken_out = [*self.taken_out, name]
-            await super().fence(name, reason)
+            raise Killed
 
-    members = Behind(fleet.settings)
-    with fleet.stopped("s2"), pytest.raises(Killed):
-        fleet.bring(store, 2, "two", policy=policy, members=members)
-    assert list(document(store).fenced) == ["s2"]
-    members.is_killed = False
-    outcome = fleet.bring(store, 2, "two", policy=policy, members=members)
-    assert outcome.outcome == "committed"
-    assert outcome.servers["s2"].state == "fenced"
-    assert members.taken_out == ["s2"]
+    policy = POLICY.model_copy(update={"on_unreachable": "fence"})
+    with fleet.stopped("s0"), pytest.raises(Killed):
+        fleet.bring(store, 2, "two", policy=policy, members=Dying(fleet))
+    assert "s0" in document(store).fenced
+    assert fleet.bring(store, 2, "two", policy=policy).outcome == "committed"
+    assert fleet.served() == on_all(2)
+    assert document(store).fenced == {}
 
 
 def test_server_that_joins_is_brought_to_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:
@@ -257,7 +296,6 @@ def test_server_that_joins_is_brought_to_the_version(fleet: TritonFleet, store: 
     fleet.ask("s2", calls.unload(MODEL))
 
     class Joining:
-        can_fence = False
         looks = 0
 
         async def current(self) -> Any:
@@ -345,6 +383,29 @@ def test_no_request_fails_and_each_answer_tells_its_true_version(
         assert fleet.bring(store, 4, "four").outcome == "taken_back"
     assert users.answers
     assert set(users.answers) == {("1", FACTORS[1]), ("2", FACTORS[2])}
+
+
+def test_process_that_was_taken_over_gives_nobody_the_version_again(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run is stopped and settled while its process tries a server once more: all servers stay with what they had."""
+    fleet.bring(store, 1, "one")
+    commit, settled = FleetServer.commit, list[Any]()
+
+    async def hanging(self: FleetServer, *arguments: Any) -> None:
+        if self.name != "s1" or settled:
+            await commit(self, *arguments)
+            return
+        other = fleet.release(store, 2, "two")
+        settled.append(await asyncio.to_thread(lambda: asyncio.run(settle_fleet(other))))
+        raise ServerUnavailableError("s1 has hung")
+
+    monkeypatch.setattr(FleetServer, "commit", hanging)
+    with pytest.raises(ReleaseInProgressError, match="written by another process"):
+        fleet.bring(store, 2, "two")
+    assert settled[0].outcome == "taken_back"
+    assert fleet.served() == on_all(1)
+    assert document(store).run is None
 
 
 def test_two_releases_of_one_fleet_exclude_each_other(fleet: TritonFleet, store: ModelStoreHook) -> None:

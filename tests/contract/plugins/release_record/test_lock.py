@@ -16,6 +16,8 @@ from slipway.triggers import lock as lock_trigger
 from slipway.triggers.lock import LockFreedTrigger
 
 from include.model_release.errors import StoreUnavailableError, UserError
+from tests.support.stalled.deaf import deaf_server
+from tests.support.store.connections import own_connection
 
 FIRST = LockOwner("digits-1", 1)
 SECOND = LockOwner("digits-2", 2)
@@ -255,3 +257,13 @@ async def test_who_waits_looks_for_a_dead_owner_now_and_then(
         bucket=store.bucket, model="digits", holder="digits-1", aws_conn_id="aws_default"
     )
     await asyncio.wait_for(anext(trigger.run()), 10)
+
+
+async def test_who_waits_does_not_hang_with_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that takes a connection and answers nothing ends one look, and so frees the triggerer's thread."""
+    monkeypatch.setattr(lock_trigger, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr(lock_trigger, "LIMIT_S", 0.1)
+    monkeypatch.setattr(lock_trigger, "_ANSWER_LIMIT_S", 0.5)
+    with deaf_server() as address, own_connection(f"http://{address}") as conn_id:
+        trigger = LockFreedTrigger(bucket="slipway", model="digits", holder="digits-1", aws_conn_id=conn_id)
+        await asyncio.wait_for(anext(trigger.run()), 20)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,23 @@ for folder, _, names in os.walk("/mnt/models"):
 """
 
 
+# The model's own scorer: whether the probabilities of a row sum to 1.
+_SCORER = """
+import numpy as np
+
+def score(inputs, labels, answers, stable):
+    return {"sums_to_one": np.isclose(answers["probabilities"].sum(axis=1), 1, atol=1e-3).astype(float)}
+"""
+_SCORED = f"""\
+validation:
+  kind: custom
+  output: probabilities
+  scorer: scorer.py
+  figures: {{sums_to_one: {{min: 0.5}}}}
+  scoring: {{secret_env: {_FROM_SECRET}}}
+"""
+
+
 def release_file(model: str, conversion: str = "") -> str:
     """Return a release file whose pods get their way to S3 from a Secret; how fast a model is, is not tried here."""
     return f"""\
@@ -48,6 +66,7 @@ model: {model}
 source: {{format: onnx}}
 conversion: {{secret_env: {_FROM_SECRET}{conversion and ", "}{conversion}}}
 serving: {{max_batch_size: 64}}
+smoke_test: {{loads: 2, requests: 250, first_request: off, secret_env: {_FROM_SECRET}}}
 benchmark:
   requests: 60
   rounds: 1
@@ -80,7 +99,16 @@ def landed(store: ModelStoreHook, model: str, conversion: str = "", padding_byte
     :param conversion: more of the release file's part about the conversion.
     :param padding_bytes: how much larger the model is than it need be.
     """
-    release = Release(store, release_file(model, conversion), 1)
+    return _land(Release(store, release_file(model, conversion), 1), padding_bytes)
+
+
+def scored_release(store: ModelStoreHook, model: str, folder: Path) -> Release:
+    """Return the release of a version whose answers a scorer of its own judges; the release file lies in `folder`."""
+    (folder / "scorer.py").write_text(_SCORER, encoding="utf-8")
+    return _land(Release(store, release_file(model) + _SCORED, 1, folder=folder))
+
+
+def _land(release: Release, padding_bytes: int = 0) -> Release:
     rows = np.random.default_rng(3).random((32, 4)).astype(np.float32)
     golden = npz(X=rows, label=np.zeros(32, np.int64))
     model = onnx.load_from_string(classifier())

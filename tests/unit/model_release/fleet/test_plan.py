@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.model_release.fleet.plan import Run, ServerView, next_step
+from include.model_release.fleet.plan import Phase, Run, ServerView, next_step
 from include.model_release.fleet.policy import FleetPolicy
 from tests.support.fleet.simulation import NEW, OLD, SimulatedFleet, SimulatedServer
 
@@ -88,6 +88,19 @@ def test_fencing_never_leaves_too_few() -> None:
     assert last.outcome == "taken_back"
     assert not fleet.fenced
     assert any("fewer than 2" in reason for step in fleet.steps for reason in step.reasons)
+
+
+def test_server_that_could_not_be_fenced_is_not_fenced_again() -> None:
+    """Before the end of the commit it leads all back; after it the release ends without it, and names it."""
+    views = {name: ServerView(serving=NEW, is_prepared=True, is_verified=True) for name in ("a", "b")}
+    views["c"] = ServerView(away_s=9.0, refusal="it could not be fenced: HTTP 403")
+    phases: tuple[Phase, ...] = ("prepare", "commit")
+    for phase in phases:
+        step = next_step(Run(phase, NEW, {}), views, FENCE)
+        assert (step.act, step.phase, step.reasons) == ("enter", "back", (f"c: {views['c'].refusal}",))
+    step = next_step(Run("drain", NEW, {}), views, FENCE)
+    assert (step.act, step.outcome) == ("finish", "committed")
+    assert step.reasons == (f"c: {views['c'].refusal}", "c: no answer for 9 s")
 
 
 def test_fleet_without_a_server_is_led_back() -> None:

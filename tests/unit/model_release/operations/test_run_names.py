@@ -28,6 +28,7 @@ from include.model_release.operations.run_names import free_run_id, run_name, ti
         ("finding_close", {"model": "digits", "finding": "3-published"}, "digits-close-3-published"),
         ("model_revalidation", {}, "all-revalidation"),
         ("model_tuning", {"model": "digits", "version": 3}, "digits-3-tuning"),
+        ("fleet_release", {"fleet": "edge", "version": 3}, "edge-3-fleet"),
         ("registry_sync", {"model": "digits"}, "digits-sync"),
     ],
 )
@@ -49,6 +50,8 @@ def test_a_run_is_named_after_what_it_is_about(dag_id: str, conf: dict[str, Any]
         ("finding_close", {"model": "digits", "finding": "3..published"}),
         ("finding_close", {"model": "digits", "finding": 3}),
         ("repository_gc", {"models": ["digits"]}),
+        ("fleet_release", {"fleet": "../edge", "version": 3}),
+        ("fleet_release", {"fleet": "edge"}),
         ("somebody_elses", {"model": "digits", "version": 2}),
     ],
 )

@@ -185,3 +185,18 @@ def test_more_answers_than_requests_are_no_report() -> None:
     """They would make up for requests that failed."""
     with pytest.raises(SlipwayError, match="41 of 40 requests"):
         judged(steady={**ABOVE, "answered": 41}, memory=memory(failed=1))
+
+
+@pytest.mark.parametrize(("shm_size", "has"), [(None, "the node's 64 MiB"), ("128Mi", "128Mi")])
+def test_too_little_shared_memory_names_the_key_to_raise(shm_size: str | None, has: str) -> None:
+    """Triton names an option of Docker's, which a release file does not have."""
+    limits = SmokeTest(shm_size=shm_size)
+    told = "Unable to initialize shared memory key 'a' to requested size (1048576 bytes)"
+    verdict = judged(limits, loads=[{**CRASHED, "status": "refused", "reason": told}])
+    with pytest.raises(
+        SmokeTestRefusedError, match=rf"The pod has {has} at /dev/shm: raise `smoke_test.shm_size`"
+    ):
+        require_smoke_test(verdict, limits, "digits", 2)
+    with pytest.raises(SmokeTestRefusedError) as other:
+        require_smoke_test(judged(loads=[CRASHED]), limits, "digits", 2)
+    assert "shm_size" not in str(other.value)

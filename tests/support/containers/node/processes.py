@@ -1,0 +1,54 @@
+"""The processes of containers as the kernel sees them, from outside; and how a test waits for something."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.support.containers.node.node_cluster import NodeCluster
+
+LIMIT_S = 60.0
+
+
+def wait_for(look: Callable[[], Any], what: str) -> Any:
+    """Return what `look` finds; fail after the limit."""
+    limit = time.monotonic() + LIMIT_S
+    while not (found := look()):
+        assert time.monotonic() < limit, f"not within {LIMIT_S:.0f} s: {what}"
+        time.sleep(0.2)
+    return found
+
+
+@dataclass(frozen=True)
+class Process:
+    """A container's first process, as the kernel sees it."""
+
+    status: Mapping[str, str]
+    root: str
+
+    @classmethod
+    def of(cls, cluster: NodeCluster, container_id: str) -> Process:
+        """Look at a container that runs."""
+        listed = (line.split() for line in cluster.worker.ctr("tasks", "list").splitlines())
+        pid = next(words[1] for words in listed if container_id.endswith(words[0]))
+        status = cluster.worker.enclosure.call("cat", f"/proc/{pid}/status").splitlines()
+        mounts = cluster.worker.enclosure.call("cat", f"/proc/{pid}/mounts").splitlines()
+        root = next(line for line in mounts if line.split()[1] == "/")
+        return cls(dict(line.split(":\t", 1) for line in status if ":\t" in line), root.split()[3])
+
+
+def processes_beside(pid: int) -> list[psutil.Process]:
+    """All processes in the namespace of process ids of another one."""
+    wanted = Path(f"/proc/{pid}/ns/pid").readlink()
+    found = []
+    for one in psutil.process_iter():
+        with suppress(OSError):
+            if Path(f"/proc/{one.pid}/ns/pid").readlink() == wanted:
+                found.append(one)
+    return found

@@ -1,0 +1,43 @@
+"""After how long a round of perf_analyzer is taken to hang."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from benchmark_perf_analyzer import HANGS_AFTER_S, ROUND_SLACK, SENDING_SLACK, try_limit_s
+
+from slipway_pod.benchmark.figures import Load
+from slipway_pod.benchmark.load import BenchmarkRun, Deadline, Server, Subject
+from slipway_pod.storage.s3 import Store
+
+CANDIDATE = Subject("candidate", "m", "2")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> BenchmarkRun:
+    """A benchmark of 200 requests a round, which may take 300 s."""
+    nothing = object()
+    return BenchmarkRun(
+        Namespace(requests=200), cast(Store, nothing), tmp_path, cast(Server, nothing), Deadline(300)
+    )
+
+
+def test_first_round_leaves_time_to_start_it_once_more(run: BenchmarkRun) -> None:
+    """Nobody knows how long it should take: it may take half of the time."""
+    assert try_limit_s(run, CANDIDATE, Load(concurrency=2)) == pytest.approx(150, abs=1)
+
+
+def test_round_is_measured_by_those_before_it(run: BenchmarkRun) -> None:
+    """The slowest of this model at this level counts; other levels and models say nothing."""
+    run.took_s[("candidate", Load(concurrency=2).name)] = [1.0, 2.0]
+    assert try_limit_s(run, CANDIDATE, Load(concurrency=2)) == HANGS_AFTER_S + ROUND_SLACK * 2.0
+    assert try_limit_s(run, CANDIDATE, Load(concurrency=8)) == pytest.approx(150, abs=1)
+    assert try_limit_s(run, Subject("baseline", "m", "1"), Load(concurrency=2)) == pytest.approx(150, abs=1)
+
+
+def test_round_at_a_rate_is_measured_by_the_rate(run: BenchmarkRun) -> None:
+    """200 requests at 50 a second should be sent in 4 s."""
+    assert try_limit_s(run, CANDIDATE, Load(request_rate_rps=50)) == HANGS_AFTER_S + SENDING_SLACK * 4
