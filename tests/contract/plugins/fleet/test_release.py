@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,43 +15,18 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
 
 from include.model_release.errors import (
-    ClusterUnavailableError,
     RaiseRefusedError,
     ReleaseInProgressError,
-    ServerRefusedError,
     ServerUnavailableError,
     StoreUnavailableError,
     UserError,
 )
-from include.model_release.fleet.alias import LoadedVersion, alias_files, loaded_version
 from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.build import pin_versions
-from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, Users, digest
+from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, Users, digest
+from tests.support.fleet.steps import ALL, document, on_all
 
 pytestmark = pytest.mark.timeout(180)
-
-ALL = ("s0", "s1", "s2")
-
-
-def on_all(version: int | None) -> dict[str, tuple[str, float] | None]:
-    """Return what each server answers where all serve one version."""
-    return dict.fromkeys(ALL, None if version is None else (str(version), FACTORS[version]))
-
-
-def document(store: ModelStoreHook) -> FleetDocument:
-    """Return what is kept of the fleet."""
-    return FleetDocument.from_bytes(store.read("fleets/pair/fleet.json") or b"", "the document")
-
-
-def before(step: str, act: Callable[[FleetServer], None]) -> Callable[..., Awaitable[None]]:
-    """Return a method of a server that does something of the test's before what it is there for."""
-    real = getattr(FleetServer, step)
-
-    async def disturbed(self: FleetServer, *arguments: Any) -> None:
-        act(self)
-        await real(self, *arguments)
-
-    return disturbed
 
 
 def test_all_servers_get_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:
@@ -126,167 +99,6 @@ def test_version_that_users_may_not_get_is_on_no_server(fleet: TritonFleet, stor
     assert "no gate has passed" in outcome.reasons[0]
     assert outcome.commit_ms is None
     assert fleet.served() == on_all(1)
-
-
-def test_one_that_hangs_takes_all_back(
-    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that stops during the commit: the others are led back within limits. When it goes on, the same run
-    leads it back too, or brings all."""
-    fleet.bring(store, 1, "one")
-
-    def stop(server: FleetServer) -> None:
-        if server.name == "s1":
-            fleet.signal("s1", signal.SIGSTOP)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(FleetServer, "commit", before("commit", stop))
-        try:
-            outcome = fleet.bring(store, 2, "two")
-        finally:
-            fleet.signal("s1", signal.SIGCONT)
-    assert outcome.outcome == "taken_back"
-    assert outcome.servers["s1"].state == "unreachable"
-    left = document(store).run
-    assert left is not None
-    assert left.phase == "back"
-    again = fleet.bring(store, 2, "three", is_running=lambda run_id: False)
-    assert again.outcome == "committed"
-    assert fleet.served() == on_all(2)
-
-
-def test_server_that_did_not_answer_the_commit_is_led_back_unseen(
-    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It still shows what it had, and may carry out the commit later: what leads it back is asked for all the same."""
-    fleet.bring(store, 1, "one")
-    led_back: list[str] = []
-    commit = FleetServer.commit
-
-    async def unanswered(self: FleetServer, wanted: LoadedVersion) -> None:
-        if self.name == "s1":
-            raise ServerRefusedError("s1 has not said whether it did")
-        await commit(self, wanted)
-
-    async def unshown(self: FleetServer, wanted: LoadedVersion, error: Any) -> None:
-        if error is not None:
-            raise error
-
-    monkeypatch.setattr(FleetServer, "commit", unanswered)
-    monkeypatch.setattr(FleetServer, "require_committed", unshown)
-    monkeypatch.setattr(FleetServer, "restore", before("restore", lambda one: led_back.append(one.name)))
-    assert fleet.bring(store, 2, "two").outcome == "taken_back"
-    assert sorted(led_back) == ["s0", "s1", "s2"]
-    assert fleet.served() == on_all(1)
-
-
-def test_what_a_server_that_hung_serves_late_is_not_what_it_had(
-    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that hung in a commit, and all through the next release, is led back to what it had before both."""
-    fleet.bring(store, 1, "one")
-
-    def stop(server: FleetServer) -> None:
-        if server.name == "s1":
-            fleet.signal("s1", signal.SIGSTOP)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(FleetServer, "commit", before("commit", stop))
-        try:
-            assert fleet.bring(store, 2, "two").outcome == "taken_back"
-            patched.undo()
-            again = fleet.bring(store, 4, "three", is_running=lambda run_id: False)
-        finally:
-            fleet.signal("s1", signal.SIGCONT)
-    assert again.servers["s1"].state == "unreachable"
-    late = loaded_version(MODEL, 2, {MODEL: fleet.config(2)}, digest(2))
-    fleet.ask("s1", calls.load(MODEL, late.alias(), alias_files(2)))  # if it has not carried it out by itself
-    assert fleet.served(["s1"]) == {"s1": ("2", FACTORS[2])}
-    last = fleet.bring(store, 4, "four", is_running=lambda run_id: False)
-    assert last.outcome == "taken_back"
-    assert fleet.served() == on_all(1)
-
-
-def test_one_that_hangs_is_fenced_where_the_policy_says_so(fleet: TritonFleet, store: ModelStoreHook) -> None:
-    """The others go on without it, and it is said; at the next release it is asked again."""
-    fleet.bring(store, 1, "one")
-    policy = POLICY.model_copy(update={"on_unreachable": "fence"})
-    with fleet.stopped("s0"):
-        outcome = fleet.bring(store, 2, "two", policy=policy)
-    assert outcome.outcome == "committed"
-    assert outcome.servers["s0"].state == "fenced"
-    assert "s0" in document(store).fenced
-    assert fleet.served(["s1", "s2"]) == dict.fromkeys(("s1", "s2"), ("2", FACTORS[2]))
-    whole = TritonFleet(fleet.servers)
-    assert whole.bring(store, 2, "three").outcome == "committed"
-    assert whole.served() == on_all(2)
-    assert document(store).fenced == {}
-
-
-class Unfenceable:
-    """The fleet's servers, none of which can be taken out: users go on to be sent to it."""
-
-    def __init__(self, fleet: TritonFleet) -> None:
-        self.current = fleet.members.current
-
-    async def require_fencing(self) -> None:
-        """Find nothing wrong: nobody knew."""
-
-    async def fence(self, name: str, reason: str) -> None:
-        """Refuse."""
-        raise ClusterUnavailableError("labelling the pod failed", found="HTTP 403")
-
-
-def test_server_that_cannot_be_fenced_takes_all_back(fleet: TritonFleet, store: ModelStoreHook) -> None:
-    """It counts as one that refuses: nobody goes on without it, and nothing is kept that calls it fenced."""
-    fleet.bring(store, 1, "one")
-    policy = POLICY.model_copy(update={"on_unreachable": "fence"})
-    with fleet.stopped("s0"):
-        outcome = fleet.bring(store, 2, "two", policy=policy, members=Unfenceable(fleet))
-    assert outcome.outcome == "taken_back"
-    assert outcome.servers["s0"].state == "unreachable"
-    assert any("could not be fenced" in one and "HTTP 403" in one for one in outcome.reasons)
-    assert not any(one.startswith("fenced: ") for one in outcome.reasons)
-    assert fleet.served(["s1", "s2"]) == dict.fromkeys(("s1", "s2"), ("1", FACTORS[1]))
-    assert document(store).fenced == {}
-
-
-def test_fleet_that_could_fence_nobody_is_not_begun(fleet: TritonFleet, store: ModelStoreHook) -> None:
-    """Where the policy says that servers are fenced, that is asked for before anything is written or loaded."""
-
-    class Powerless(Unfenceable):
-        async def require_fencing(self) -> None:
-            raise UserError("no right to patch pods")
-
-    members = Powerless(fleet)
-    with pytest.raises(UserError, match="no right"):
-        fleet.bring(
-            store, 2, "two", policy=POLICY.model_copy(update={"on_unreachable": "fence"}), members=members
-        )
-    assert store.read("fleets/pair/fleet.json") is None
-    assert fleet.bring(store, 2, "two", members=members).outcome == "committed"
-
-
-def test_server_that_was_only_to_be_fenced_counts_when_a_release_goes_on(
-    fleet: TritonFleet, store: ModelStoreHook
-) -> None:
-    """Killed between what is written and the fencing, the same run asks the server again: users are sent to it."""
-    fleet.bring(store, 1, "one")
-
-    class Killed(BaseException):
-        pass
-
-    class Dying(Unfenceable):
-        async def fence(self, name: str, reason: str) -> None:
-            raise Killed
-
-    policy = POLICY.model_copy(update={"on_unreachable": "fence"})
-    with fleet.stopped("s0"), pytest.raises(Killed):
-        fleet.bring(store, 2, "two", policy=policy, members=Dying(fleet))
-    assert "s0" in document(store).fenced
-    assert fleet.bring(store, 2, "two", policy=policy).outcome == "committed"
-    assert fleet.served() == on_all(2)
-    assert document(store).fenced == {}
 
 
 def test_server_that_joins_is_brought_to_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:
