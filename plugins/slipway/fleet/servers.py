@@ -97,7 +97,7 @@ class FleetServers:
             refusal = self._refusals.get(server.name, "")
             return ServerView(away_s=server.away_s or 0.0, refusal=refusal)
         try:
-            serving = await server.serving()
+            serving = await self._shown(server, phase, before)
             prepared = self._wanted is not None and await server.is_prepared(self._wanted)
             old, new = (
                 await self._leftovers(server, phase, before) if phase in ("drain", "back") else ([], [])
@@ -118,6 +118,20 @@ class FleetServers:
             is_unsure=server.name in self._unsure and server.name in before and before[server.name].is_alias,
             refusal=self._refusals.get(server.name, ""),
         )
+
+    async def _shown(self, server: FleetServer, phase: Phase, before: Mapping[str, Before]) -> int | None:
+        """Return the version that a server's users get; None also where they get that number by other means.
+
+        A model that was loaded under the model's own name, without an alias, may be any that has this number.
+        """
+        serving = await server.serving()
+        if serving != self._version:
+            return serving
+        target = await server.leads_to(self._model)
+        if phase == "back":
+            had = before.get(server.name)
+            return None if had is not None and had.is_alias != (target is not None) else serving
+        return None if self._wanted is None or target != self._wanted.target else serving
 
     async def _leftovers(
         self, server: FleetServer, phase: Phase, before: Mapping[str, Before]

@@ -21,6 +21,7 @@ from include.model_release.errors import (
     StoreUnavailableError,
     UserError,
 )
+from include.model_release.fleet.alias import alias_target
 from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.build import pin_versions
 from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, Users, digest
@@ -251,6 +252,28 @@ def test_model_that_was_loaded_without_an_alias_is_adopted(fleet: TritonFleet, s
     outcome = fleet.bring(store, 2, "two")
     assert (outcome.outcome, outcome.from_version) == ("committed", 1)
     assert fleet.served() == on_all(2)
+
+
+def test_model_that_has_the_version_s_number_is_not_taken_for_it(
+    fleet: TritonFleet, store: ModelStoreHook
+) -> None:
+    """What was loaded without an alias may be any model with that number: users get the version that was verified."""
+    plain = pin_versions(fleet.config(1), [1])
+    other = {**plain, "parameters": {"origin": {"string_value": "unknown"}}}
+    for name in ALL:
+        fleet.ask(name, calls.load(MODEL, other))
+
+    def refused() -> None:
+        raise RaiseRefusedError("version 1 may not get users")
+
+    assert fleet.bring(store, 1, "one", permit=refused).outcome == "taken_back"
+    assert alias_target(fleet.ask("s0", calls.config(MODEL))) is None
+    outcome = fleet.bring(store, 1, "two")
+    assert (outcome.outcome, outcome.from_version) == ("committed", 1)
+    for name in ALL:
+        target = alias_target(fleet.ask(name, calls.config(MODEL)))
+        assert target is not None
+        assert (target.name, target.manifest_sha256) == ("table_v1", digest(1))
 
 
 def test_fleet_of_another_model_is_refused(fleet: TritonFleet, store: ModelStoreHook) -> None:
