@@ -60,6 +60,11 @@ class LoadedVersion:
         """Return the outermost model's configuration."""
         return self.configs[self.name]
 
+    @property
+    def target(self) -> AliasTarget:
+        """Return where an alias of it leads."""
+        return AliasTarget(self.name, self.version, self.manifest_sha256)
+
     def alias(self, name: str | None = None) -> Config:
         """Return the configuration of the alias that leads to this version.
 

@@ -33,6 +33,7 @@ class Parity(BaseModel):
     """The reports of all servers, and where they differ.
 
     :param version: what the fleet should serve, by its last release; None: nothing was released.
+    :param open_release: a release that is under way, or was left half done, in words; empty: none is.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,6 +43,7 @@ class Parity(BaseModel):
     version: int | None
     servers: tuple[ServerReport, ...]
     differences: tuple[str, ...]
+    open_release: str = ""
 
     @property
     def agree(self) -> bool:
@@ -49,8 +51,20 @@ class Parity(BaseModel):
         return not self.differences
 
 
-def parity_of(fleet: str, model: str, version: int | None, reports: Sequence[ServerReport]) -> Parity:
-    """Compare the servers with each other, and with what the fleet should serve."""
+def parity_of(
+    fleet: str,
+    model: str,
+    version: int | None,
+    reports: Sequence[ServerReport],
+    *,
+    manifest_sha256: str = "",
+    open_release: str = "",
+) -> Parity:
+    """Compare the servers with each other, and with what the fleet should serve.
+
+    :param manifest_sha256: digest of the manifest of that version; empty: nobody knows.
+    :param open_release: as in `Parity`.
+    """
     answering = [one for one in reports if not one.problem]
     differences = [f"{one.server}: {one.problem}" for one in reports if one.problem]
     if not reports:
@@ -65,9 +79,22 @@ def parity_of(fleet: str, model: str, version: int | None, reports: Sequence[Ser
         differences += _odd("version", [(one.server, _version(one.version)) for one in answering])
     same = [one for one in answering if version is None or one.version == version]
     differences += _odd("configuration", [(one.server, one.config_sha256) for one in same])
-    differences += _odd("manifest", [(one.server, one.manifest_sha256) for one in same])
+    if manifest_sha256:
+        differences += [
+            f"{one.server} was told to serve the manifest {_short(one.manifest_sha256)}, "
+            f"the fleet's is {_short(manifest_sha256)}"
+            for one in same
+            if one.manifest_sha256 != manifest_sha256
+        ]
+    else:
+        differences += _odd("manifest", [(one.server, one.manifest_sha256) for one in same])
     return Parity(
-        fleet=fleet, model=model, version=version, servers=tuple(reports), differences=tuple(differences)
+        fleet=fleet,
+        model=model,
+        version=version,
+        servers=tuple(reports),
+        differences=tuple(differences),
+        open_release=open_release,
     )
 
 

@@ -30,6 +30,7 @@ class ServerView:
     :param is_verified: what it has loaded is what the others have, and its answers are theirs.
     :param has_old: a version besides the one that it serves is loaded, the new one not counted.
     :param has_new: something of the new version is loaded.
+    :param is_unsure: it was asked to give users the new version and has not said that it did: it may do so later.
     :param refusal: what it refuses, or has wrong, or why it could not be fenced; it is not asked again.
     """
 
@@ -39,6 +40,7 @@ class ServerView:
     is_verified: bool = False
     has_old: bool = False
     has_new: bool = False
+    is_unsure: bool = False
     refusal: str = ""
 
 
@@ -136,7 +138,8 @@ def _drain(run: Run, views: Views, policy: FleetPolicy) -> Step:
 
 def _back(run: Run, views: Views, policy: FleetPolicy) -> Step:
     here = {name: view for name, view in views.items() if view.away_s is None and not view.refusal}
-    changed = [name for name, view in here.items() if view.serving != run.had(name)]
+    # A server carries out loads in turn: what leads it back comes after what it was asked for.
+    changed = [name for name, view in here.items() if view.serving != run.had(name) or view.is_unsure]
     if changed:
         return Step("restore", tuple(changed))
     loaded = [name for name, view in here.items() if view.has_new and run.had(name) != run.version]

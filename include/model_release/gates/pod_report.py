@@ -11,6 +11,24 @@ from include.model_release.document_form import first_problem
 from include.model_release.errors import SlipwayError
 
 M = TypeVar("M", bound=BaseModel)
+RESULT_LIMIT_BYTES = 64 << 20
+"""A pod may write what it likes: a larger result is not read."""
+
+
+def pod_result(value: object, uri: str) -> Mapping[str, Any]:
+    """Return a pod's result.json, of which no more is known than whether it tells of an error.
+
+    :param value: its JSON value.
+    :raises SlipwayError: it has another form. The fault is the pod's.
+    """
+    if isinstance(value, dict) and isinstance(value.get("error", ""), dict | None):
+        return value
+    raise SlipwayError(
+        f"{uri} is no result of a pod of this project",
+        expected="a mapping whose `error` is null or a mapping",
+        found=f"{str(value)[:200]!r}",
+        remedy="Use an image that fits this release of the project; see who writes to the release's evidence.",
+    )
 
 
 def parse_report(model: type[M], value: Mapping[str, Any] | str | bytes, *, pod: str, expected: str) -> M:

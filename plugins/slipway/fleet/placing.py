@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from include.model_release.bucket_layout import CONFIG_FILE, staged_model
 from include.model_release.errors import UserError
 from include.model_release.fleet.alias import LoadedVersion
-from include.model_release.publishing.manifest import Manifest
+from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.triton_config.options import Config
 from include.model_release.triton_config.pbtxt import to_pbtxt
 from include.model_release.triton_config.staged_paths import names_files
@@ -33,8 +33,10 @@ def place(
     """Copy a version to where the fleet's servers find it; return whether anything was copied.
 
     What lies there already is left untouched: a server that sees newer files would load them again when its alias is
-    changed.
+    changed. It is held against the manifest: all servers load these files, and would answer alike with wrong ones.
 
+    :raises InputMissingError: a file that was laid there is gone.
+    :raises VersionConflictError: one is another file by now.
     :raises UserError: its models name files by absolute paths, which are another server's.
     """
     if names_files(published):
@@ -45,16 +47,21 @@ def place(
         )
     mark = f"fleets/{fleet}/placed/{wanted.name}.json"
     content = json.dumps({"manifest_sha256": wanted.manifest_sha256}).encode()
-    if store.read(mark, most_bytes=_MARK_LIMIT_BYTES) == content:
-        return False
-    prefix = repository_prefix(fleet)
+    prefix, registry = repository_prefix(fleet), ModelRegistry(store)
+    configs = {
+        f"{prefix}{name}/{CONFIG_FILE}": to_pbtxt(config).encode() for name, config in wanted.configs.items()
+    }
 
     def key_of(path: str) -> str:
         owner, _, rest = path.partition("/")
         return f"{prefix}{staged_model(wanted.model, owner, wanted.name)}/{rest}"
 
-    ModelRegistry(store).copy_models(manifest, key_of)
-    for name, config in wanted.configs.items():
-        store.write(f"{prefix}{name}/{CONFIG_FILE}", to_pbtxt(config).encode())
+    if store.read(mark, most_bytes=_MARK_LIMIT_BYTES) == content:
+        copied = {key_of(path): entry for path, entry in manifest.files.items()}
+        registry.require_copies(copied | {key: FileEntry.of(body) for key, body in configs.items()})
+        return False
+    registry.copy_models(manifest, key_of)
+    for key, body in configs.items():
+        store.write(key, body)
     store.write(mark, content)
     return True

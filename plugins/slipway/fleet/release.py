@@ -175,6 +175,8 @@ class _Carrier:
             self._note = left.model_copy(update={"holder": self._note.holder})
             self._reasons = list(left.reasons)
             self._servers.fenced = dict(self._store.document.fenced)
+            if left.phase != "prepare":
+                self._servers.may_be_asked_still(left.before)
         # A new release asks those again that an earlier one has taken out.
         await self._write(self._note)
         if self._note.phase == "commit":

@@ -144,8 +144,10 @@ class FleetServer:
         for name in wanted.configs:
             if not await self._ask(calls.model_ready(name, wanted.version)):
                 return False
-        target = AliasTarget(wanted.name, wanted.version, wanted.manifest_sha256)
-        return target in (await self.leads_to(next_name(self._model)), await self.leads_to(self._model))
+        return wanted.target in (
+            await self.leads_to(next_name(self._model)),
+            await self.leads_to(self._model),
+        )
 
     async def loaded(self, candidates: tuple[str, ...]) -> list[str]:
         """Return which versions' models, and the next alias, are loaded; the outer before what they call.
@@ -303,8 +305,9 @@ class FleetServer:
         What counts is what the server shows, not its answer: one whose object store is away answers with an error, and
         has changed the alias all the same.
         """
-        target = AliasTarget(wanted.name, wanted.version, wanted.manifest_sha256)
-        if await self.leads_to(name) == target and await self._ask(calls.model_ready(name, wanted.version)):
+        if await self.leads_to(name) == wanted.target and await self._ask(
+            calls.model_ready(name, wanted.version)
+        ):
             return
         raise error or ServerUnavailableError(
             f"{self.name} does not show the alias {name!r} as it was loaded",

@@ -44,7 +44,12 @@ class FleetServers:
         self._facts: dict[str, Facts] = {}
         self._refusals: dict[str, str] = {}
         self._trouble: dict[str, float] = {}
+        self._unsure: set[str] = set()
         self.fenced: dict[str, str] = {}
+
+    def may_be_asked_still(self, before: Mapping[str, Before]) -> None:
+        """Take it that an earlier process has asked these servers to give users the version, and had no answer."""
+        self._unsure |= before.keys()
 
     def forget_failures(self) -> None:
         """Ask again what was refused: on the way back each server gets another chance."""
@@ -92,7 +97,7 @@ class FleetServers:
             refusal = self._refusals.get(server.name, "")
             return ServerView(away_s=server.away_s or 0.0, refusal=refusal)
         try:
-            serving = await server.serving()
+            serving = await self._shown(server, phase, before)
             prepared = self._wanted is not None and await server.is_prepared(self._wanted)
             old, new = (
                 await self._leftovers(server, phase, before) if phase in ("drain", "back") else ([], [])
@@ -109,8 +114,24 @@ class FleetServers:
             is_verified=server.name in self._facts,
             has_old=bool(old),
             has_new=bool(new),
+            # Anything but an alias is loaded for long, and is not loaded anew without need.
+            is_unsure=server.name in self._unsure and server.name in before and before[server.name].is_alias,
             refusal=self._refusals.get(server.name, ""),
         )
+
+    async def _shown(self, server: FleetServer, phase: Phase, before: Mapping[str, Before]) -> int | None:
+        """Return the version that a server's users get; None also where they get that number by other means.
+
+        A model that was loaded under the model's own name, without an alias, may be any that has this number.
+        """
+        serving = await server.serving()
+        if serving != self._version:
+            return serving
+        target = await server.leads_to(self._model)
+        if phase == "back":
+            had = before.get(server.name)
+            return None if had is not None and had.is_alias != (target is not None) else serving
+        return None if self._wanted is None or target != self._wanted.target else serving
 
     async def _leftovers(
         self, server: FleetServer, phase: Phase, before: Mapping[str, Before]
@@ -141,7 +162,10 @@ class FleetServers:
             "clean": lambda one: one.clean(self._version, self._candidates(one.name, before)),
         }
         outcomes = await outcomes_of([works[act](one) for one in servers])
-        return self._all_noted(servers, act, [error for _, error in outcomes])
+        errors = [error for _, error in outcomes]
+        if act == "restore":
+            self._unsure -= {one.name for one, error in zip(servers, errors, strict=True) if error is None}
+        return self._all_noted(servers, act, errors)
 
     async def commit(self, names: Sequence[str]) -> tuple[bool, float]:
         """Give users the version on all these servers at once; return whether all show it, and when all had answered.
@@ -151,6 +175,9 @@ class FleetServers:
         servers = [self._servers[name] for name in names if name in self._servers]
         answers = await outcomes_of([one.commit(self._target) for one in servers])
         answered = time.monotonic()
+        self._unsure |= {
+            one.name for one, (_, error) in zip(servers, answers, strict=True) if error is not None
+        }
         pairs = zip(servers, answers, strict=True)
         shown = await outcomes_of([one.require_committed(self._target, error) for one, (_, error) in pairs])
         return self._all_noted(servers, "commit", [error for _, error in shown]), answered

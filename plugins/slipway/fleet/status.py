@@ -19,4 +19,12 @@ async def parity_now(parts: FleetContext, members: Members) -> Parity:
     document = await parts.fleet_store().read()
     servers = [FleetServer(one, file.model, file.policy) for one in await members.current()]
     reports = await asyncio.gather(*(one.report() for one in servers))
-    return parity_of(file.fleet, file.model, document.version, sorted(reports, key=lambda one: one.server))
+    left = document.run
+    return parity_of(
+        file.fleet,
+        file.model,
+        document.version,
+        sorted(reports, key=lambda one: one.server),
+        manifest_sha256=document.manifest_sha256,
+        open_release="" if left is None else f"{left.run_id}, of version {left.version}, in {left.phase}",
+    )

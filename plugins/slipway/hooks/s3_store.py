@@ -140,12 +140,13 @@ class ModelStoreHook(BaseHook):
             )
         return body
 
-    def read_json(self, key: str) -> Any | None:
+    def read_json(self, key: str, *, most_bytes: int | None = None) -> Any | None:
         """Return the object's JSON value, or None where there is no such object.
 
-        :raises UserError: the object is no JSON.
+        :param most_bytes: a larger object is not read.
+        :raises UserError: the object is no JSON, or larger.
         """
-        body = self.read(key)
+        body = self.read(key, most_bytes=most_bytes)
         return None if body is None else parse_json(body, self.uri(key))
 
     def exists(self, key: str) -> bool:

@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from include.model_release.errors import SlipwayError
+from include.model_release.gates.pod_report import RESULT_LIMIT_BYTES, pod_result
 from slipway.failures import airflow_failures
 from slipway.operators.base import ReleaseStep, recorded_stage
 from slipway.pods.description import ReleasePod
@@ -151,12 +152,12 @@ class ReleasePodOperator(ReleaseStep, BaseOperator):
         """Start or resume the pod, then let its result, not its exit code alone, say how it ended."""
         execution = self._execution = self.execution_of(pod, release_run)
         run(execution)
-        result = self.store.read_json(pod.result_key) or {
-            "outcome": "error",
-            "error": execution.silent_end(self.store.uri(pod.result_key)).to_dict(),
-        }
+        uri = self.store.uri(pod.result_key)
         try:
-            self.conclude(release_run, result)
+            found = self.store.read_json(pod.result_key, most_bytes=RESULT_LIMIT_BYTES)
+            if found is None:
+                found = {"outcome": "error", "error": execution.silent_end(uri).to_dict()}
+            self.conclude(release_run, pod_result(found, uri))
         except SlipwayError as error:
             if execution.failure is None:
                 raise

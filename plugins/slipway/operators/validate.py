@@ -15,7 +15,7 @@ from include.model_release.gates.validation.gate import require_validation, scor
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.health import HealthCheck, health_of
 from include.model_release.gates.validation.quality.slices import slice_figures
-from include.model_release.gates.validation.request_options import optional_inputs
+from include.model_release.gates.validation.request_options import is_decoupled, optional_inputs
 from include.model_release.gates.validation.scores import ValidationScores, require_output
 from include.model_release.gates.validation.signature import (
     ServedTensors,
@@ -33,7 +33,7 @@ from slipway.hooks.triton import TritonHook
 from slipway.operators.base import recorded_stage
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
-from slipway.operators.validation.asking import Answered, GoldenQuestions
+from slipway.operators.validation.asking import Answered, GoldenQuestions, streams
 from slipway.operators.validation.scoring import (
     keep_for_scorer,
     read_gathered,
@@ -194,16 +194,21 @@ class ValidateModelOperator(ReleasePodOperator):
         if release_run.stable is None:
             return None
         if staging.baseline is None:
-            published = ModelRegistry(self.store).manifest(release_run.model, release_run.stable.version)
+            registry = ModelRegistry(self.store)
+            published = registry.manifest(release_run.model, release_run.stable.version)
             if published is None:
                 return None
-            candidate_signature = self._manifest(release_run, staging).signature
-            return ServedTensors(published.signature), ServedTensors(candidate_signature)
+            before, after = (
+                ServedTensors(one.signature, streams=is_decoupled(registry.configs(one).values()))
+                for one in (published, self._manifest(release_run, staging))
+            )
+            return before, after
         stable, candidate = (
             ServedTensors(
                 hook.metadata(staged.name, staged.version).signature,
                 optional_inputs(staged.config),
                 int(staged.config.get("max_batch_size", 0)),
+                streams=streams(staged),
             )
             for staged in (staging.baseline, staging.candidate)
         )

@@ -215,6 +215,31 @@ class ModelRegistry:
 
         each(copy, manifest.files, self._workers)
 
+    def require_copies(self, expected: Mapping[str, FileEntry]) -> None:
+        """Return where files that were laid elsewhere in the bucket are what they shall be.
+
+        :param expected: each by its key.
+        :raises InputMissingError: one is not there.
+        :raises VersionConflictError: one is another file by now.
+        """
+        each(lambda key: self._require_copy(key, expected[key]), expected, self._workers)
+
+    def _require_copy(self, key: str, expected: FileEntry) -> None:
+        facts = self._store.stat(key)
+        if facts is None:
+            raise InputMissingError(
+                f"{self._store.uri(key)} is missing",
+                expected="the file that was laid there",
+                found="none",
+                remedy="find out who deletes there",
+            )
+        sha256, size_bytes = facts.sha256, facts.size_bytes
+        if sha256 is None:  # the store keeps none of the whole object
+            sha256, size_bytes = self._store.sha256(key)
+        found = FileEntry(sha256=sha256, size_bytes=size_bytes)
+        if found != expected:
+            raise self._damaged(key, expected, found)
+
     def _document(self, model: str, version: int) -> bytes | None:
         paths = repository_paths(model, version)
         document = self._store.read(paths.manifest, most_bytes=MANIFEST_LIMIT_BYTES)

@@ -159,6 +159,8 @@ def _answers(report: SmokeTestReport) -> _Found:
         return _Found("unknown", "the time was up before golden rows were asked")
     failed = steady.requests - steady.answered + memory.failed
     asked = steady.requests + memory.requests
+    if not asked:
+        return _Found("unknown", "no golden row was asked after the first")
     if memory.ended:
         return _Found("bad", f"after {memory.requests} golden requests {memory.ended}")
     if failed > 0:
@@ -182,6 +184,8 @@ def _instances(report: SmokeTestReport) -> _Found:
     if found is None:
         return _Found("unknown", "the instances were not asked")
     number = sum(found.expected.values())
+    if not number or not found.requests:
+        return _Found("unknown", "the server named no instance" if not number else "no instance was asked")
     if report.steady is not None and report.steady.differ:
         return _Found("unknown", "the model answers one row in more than one way, on whatever instance")
     if found.differ:
@@ -200,6 +204,8 @@ def _memory(report: SmokeTestReport, limits: SmokeTest, growth: Growth | None) -
     found, most = report.memory, limits.memory_growth_mib_max
     if found is None or growth is None:
         return _Found("unknown", f"too few requests to tell: {0 if found is None else found.requests}")
+    if not any(mib for _, mib in found.samples):
+        return _Found("unknown", "the memory of the server could not be read")
     told = f"{growth.mib:+.2f} MiB per 1000 requests over {found.requests}, at most {most:g}{_by_end(found)}"
     if growth.low_mib > most:
         return _Found("bad", told)
@@ -232,6 +238,8 @@ def _robustness(report: SmokeTestReport) -> _Found:
         return _Found("bad", f"{len(bad)} of {len(found.probes)} boundary inputs do harm: {told}")
     if found.left_out:
         return _Found("unknown", f"{found.left_out} boundary inputs were left out: {found.reason}")
+    if not found.probes:
+        return _Found("unknown", "no boundary input was asked")
     answered = sum(one.outcome == "answered" for one in found.probes)
     refused = len(found.probes) - answered
     told = f"{len(found.probes)} boundary inputs: {answered} answered, {refused} refused with an error"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from include.model_release.gates.pod_report import parse_report
 
@@ -48,6 +48,12 @@ class Steady(_Part):
     p50_ms: _Ms | None
     p90_ms: _Ms | None
     differ: _Number
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        if self.answered > self.requests:
+            raise ValueError(f"{self.answered} of {self.requests} requests were answered")
+        return self
 
 
 class Instances(_Part):

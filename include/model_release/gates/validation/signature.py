@@ -1,7 +1,8 @@
 """What clients meet of two versions: whether they can go on with the candidate as they did with stable.
 
 A candidate may take more than stable: an input that may be left out, a size that may vary now, larger batches. It may
-answer more: a further output. Whatever a client of stable sends must be taken, and what it reads must be there still.
+answer more: a further output. Whatever a client of stable sends must be taken, in the way that it is sent, and what it
+reads must be there still.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ class ServedTensors:
     """A version's inputs and outputs as clients meet them.
 
     :param optional: the inputs that may be left out.
+    :param streams: it answers over a gRPC stream alone (a decoupled model).
     :param max_batch_size: as its configuration has it, 0 for none; None where it is not known, and not compared.
     """
 
     signature: ModelSignature
     optional: frozenset[str] = frozenset()
     max_batch_size: int | None = None
+    streams: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,12 @@ class SignatureChange:
 
 def signature_changes(stable: ServedTensors, candidate: ServedTensors) -> tuple[SignatureChange, ...]:
     """Return all differences, in the order of the tensors; none where clients cannot tell the two apart."""
-    return (*_inputs(stable, candidate), *_outputs(stable, candidate), *_batches(stable, candidate))
+    return (
+        *_inputs(stable, candidate),
+        *_outputs(stable, candidate),
+        *_batches(stable, candidate),
+        *_ways_to_ask(stable, candidate),
+    )
 
 
 def require_compatible(
@@ -110,6 +118,16 @@ def _batches(stable: ServedTensors, candidate: ServedTensors) -> Iterator[Signat
     taken_before, taken_after = _most_rows(stable), _most_rows(candidate)
     told = f"`max_batch_size` was {before} and is {after}"
     yield SignatureChange("batch", "", taken_after < taken_before, told)
+
+
+def _ways_to_ask(stable: ServedTensors, candidate: ServedTensors) -> Iterator[SignatureChange]:
+    if candidate.streams and not stable.streams:
+        told = "the model answered single requests, and answers over a gRPC stream alone now (decoupled)"
+        yield SignatureChange("protocol", "", True, told)
+    if stable.streams and not candidate.streams:
+        yield SignatureChange(
+            "protocol", "", False, "the model answers single requests now, not streams alone"
+        )
 
 
 def _most_rows(served: ServedTensors) -> float:

@@ -47,6 +47,8 @@ def fleet(
     else:
         head = "no version" if found.version is None else f"version {found.version}"
         desk.printer.say(f"{found.fleet}: {head} of {found.model}")
+        if found.open_release:
+            desk.printer.say(f"A release is under way, or was left half done: {found.open_release}")
         rows = [
             [
                 one.server,

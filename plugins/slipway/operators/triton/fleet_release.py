@@ -208,10 +208,19 @@ def require_settled(outcome: FleetOutcome) -> None:
 
 def _is_running(context: Context, run_id: str) -> bool:
     """Return whether the DAG run of this id is under way."""
+    return is_under_way(state_of(context, str(context["dag"].dag_id), run_id))
+
+
+def is_under_way(state: str | None) -> bool:
+    """Return whether a run in this state is carried out, or will be."""
+    return state in ("queued", "running")
+
+
+def state_of(context: Context, dag_id: str, run_id: str) -> str | None:
+    """Return the state of a DAG run; None: Airflow does not know it."""
     try:
-        dag_id = str(context["dag"].dag_id)
-        return context["ti"].get_dagrun_state(dag_id, run_id) in ("queued", "running")
+        return context["ti"].get_dagrun_state(dag_id, run_id)
     except AirflowRuntimeError as error:
         if is_missing_run(error):
-            return False
+            return None
         raise

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from include.model_release.bucket_layout import repository_paths
 from include.model_release.errors import SlipwayError
 from include.model_release.gates.benchmark.result import BenchmarkResult, Measurement
+from include.model_release.gates.pod_report import RESULT_LIMIT_BYTES, pod_result
 from include.model_release.spec.benchmark import Benchmark
 from include.model_release.tuning.trials import Point
 from slipway.hooks.s3_store import ModelStoreHook
@@ -63,7 +64,7 @@ class PodMeasure:
     def __call__(self, wanted: Wanted) -> list[list[Point]]:
         """Return the points of each of the models; see `Measure`."""
         key = f"{self._prefix}{wanted.folder}result.json"
-        kept = self._store.read_json(key)
+        kept = self._kept(key)
         if kept is None or kept.get("error") is not None:
             kept = self._measured(wanted, key)
         if kept.get("error") is not None:
@@ -88,10 +89,14 @@ class PodMeasure:
         )
         execution = self._execution = self._execution_of(pod)
         execution.start(self._context)
-        result = self._store.read_json(key)
+        result = self._kept(key)
         if result is None:
             return {"error": execution.silent_end(self._store.uri(key)).to_dict()}
-        return dict(result)
+        return result
+
+    def _kept(self, key: str) -> Mapping[str, Any] | None:
+        found = self._store.read_json(key, most_bytes=RESULT_LIMIT_BYTES)
+        return None if found is None else pod_result(found, self._store.uri(key))
 
     def _command(self, benchmark: Benchmark, wanted: Wanted) -> list[str]:
         run = self._run

@@ -50,7 +50,7 @@ class GoldenQuestions:
         """Return one version's answers to all rows."""
         name, version, outputs = staged.name, staged.version, self.validation.outputs
         is_custom = isinstance(self.validation, CustomValidation)
-        if _streams(staged):
+        if streams(staged):
             if is_custom:
                 raise _no_streams(name)
             # How the rows of a batch share its responses is each model's own affair.
@@ -76,7 +76,7 @@ class GoldenQuestions:
 
     def probe(self, staged: StagedModel) -> Probe | None:
         """Ask some golden rows again, alone and together; None where answers are texts or come in streams."""
-        if _streams(staged) or isinstance(self.validation, TextValidation):
+        if streams(staged) or isinstance(self.validation, TextValidation):
             return None
         golden, asked = self.golden, self.validation
 
@@ -104,5 +104,6 @@ def _no_streams(name: str) -> SpecError:
     )
 
 
-def _streams(staged: StagedModel) -> bool:
+def streams(staged: StagedModel) -> bool:
+    """Return whether a staged version answers over streams alone."""
     return is_decoupled([staged.config, *(member.config for member in staged.members)])

@@ -236,3 +236,21 @@ def test_way_back_needs_nothing_of_what_was_published(
         task(SettleFleetOperator, folder, store.bucket, 2).execute(context("two"))
     with pytest.raises(AirflowSkipException):
         task(SettleFleetOperator, folder, store.bucket, 2).execute(context("another"))
+
+
+def test_files_that_changed_after_they_were_laid_in_place_are_refused(
+    store: ModelStoreHook, folder: Path, publish: Callable[..., str]
+) -> None:
+    """All servers would load them and answer alike: what they were told to serve is not what they would serve."""
+    passed(store, 1, publish(1, 2.0))
+    place = task(PlaceFleetVersionOperator, folder, store.bucket, 1)
+    place.execute(context("one"))
+    assert "lies in place" in place.execute(context("one"))
+    model = "fleets/edge/repository/digits_v1/1/model.onnx"
+    assert model in {one.key for one in store.entries("fleets/edge/repository/")}
+    store.write(model, table_model(7.0))
+    with pytest.raises(AirflowFailException, match="is not the file that its manifest names"):
+        place.execute(context("two"))
+    store.delete(model)
+    with pytest.raises(AirflowFailException, match="is missing"):
+        place.execute(context("three"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,32 +21,13 @@ from include.model_release.errors import (
     StoreUnavailableError,
     UserError,
 )
-from include.model_release.fleet.alias import alias_files, loaded_version
+from include.model_release.fleet.alias import alias_target
 from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.build import pin_versions
-from tests.support.fleet.servers import (
-    ALL,
-    FACTORS,
-    MODEL,
-    TritonFleet,
-    Users,
-    digest,
-    document,
-    on_all,
-)
+from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, Users, digest
+from tests.support.fleet.steps import ALL, document, on_all
 
 pytestmark = pytest.mark.timeout(180)
-
-
-def before(step: str, act: Callable[[FleetServer], None]) -> Callable[..., Awaitable[None]]:
-    """Return a method of a server that does something of the test's before what it is there for."""
-    real = getattr(FleetServer, step)
-
-    async def disturbed(self: FleetServer, *arguments: Any) -> None:
-        act(self)
-        await real(self, *arguments)
-
-    return disturbed
 
 
 def test_all_servers_get_the_version(fleet: TritonFleet, store: ModelStoreHook) -> None:
@@ -120,60 +99,6 @@ def test_version_that_users_may_not_get_is_on_no_server(fleet: TritonFleet, stor
     assert outcome.outcome == "taken_back"
     assert "no gate has passed" in outcome.reasons[0]
     assert outcome.commit_ms is None
-    assert fleet.served() == on_all(1)
-
-
-def test_one_that_hangs_takes_all_back(
-    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that stops during the commit: the others are led back within limits. When it goes on, the same run
-    leads it back too, or brings all."""
-    fleet.bring(store, 1, "one")
-
-    def stop(server: FleetServer) -> None:
-        if server.name == "s1":
-            fleet.signal("s1", signal.SIGSTOP)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(FleetServer, "commit", before("commit", stop))
-        try:
-            outcome = fleet.bring(store, 2, "two")
-        finally:
-            fleet.signal("s1", signal.SIGCONT)
-    assert outcome.outcome == "taken_back"
-    assert outcome.servers["s1"].state == "unreachable"
-    left = document(store).run
-    assert left is not None
-    assert left.phase == "back"
-    again = fleet.bring(store, 2, "three", is_running=lambda run_id: False)
-    assert again.outcome == "committed"
-    assert fleet.served() == on_all(2)
-
-
-def test_what_a_server_that_hung_serves_late_is_not_what_it_had(
-    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that hung in a commit, and all through the next release, is led back to what it had before both."""
-    fleet.bring(store, 1, "one")
-
-    def stop(server: FleetServer) -> None:
-        if server.name == "s1":
-            fleet.signal("s1", signal.SIGSTOP)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(FleetServer, "commit", before("commit", stop))
-        try:
-            assert fleet.bring(store, 2, "two").outcome == "taken_back"
-            patched.undo()
-            again = fleet.bring(store, 4, "three", is_running=lambda run_id: False)
-        finally:
-            fleet.signal("s1", signal.SIGCONT)
-    assert again.servers["s1"].state == "unreachable"
-    late = loaded_version(MODEL, 2, {MODEL: fleet.config(2)}, digest(2))
-    fleet.ask("s1", calls.load(MODEL, late.alias(), alias_files(2)))  # if it has not carried it out by itself
-    assert fleet.served(["s1"]) == {"s1": ("2", FACTORS[2])}
-    last = fleet.bring(store, 4, "four", is_running=lambda run_id: False)
-    assert last.outcome == "taken_back"
     assert fleet.served() == on_all(1)
 
 
@@ -327,6 +252,28 @@ def test_model_that_was_loaded_without_an_alias_is_adopted(fleet: TritonFleet, s
     outcome = fleet.bring(store, 2, "two")
     assert (outcome.outcome, outcome.from_version) == ("committed", 1)
     assert fleet.served() == on_all(2)
+
+
+def test_model_that_has_the_version_s_number_is_not_taken_for_it(
+    fleet: TritonFleet, store: ModelStoreHook
+) -> None:
+    """What was loaded without an alias may be any model with that number: users get the version that was verified."""
+    plain = pin_versions(fleet.config(1), [1])
+    other = {**plain, "parameters": {"origin": {"string_value": "unknown"}}}
+    for name in ALL:
+        fleet.ask(name, calls.load(MODEL, other))
+
+    def refused() -> None:
+        raise RaiseRefusedError("version 1 may not get users")
+
+    assert fleet.bring(store, 1, "one", permit=refused).outcome == "taken_back"
+    assert alias_target(fleet.ask("s0", calls.config(MODEL))) is None
+    outcome = fleet.bring(store, 1, "two")
+    assert (outcome.outcome, outcome.from_version) == ("committed", 1)
+    for name in ALL:
+        target = alias_target(fleet.ask(name, calls.config(MODEL)))
+        assert target is not None
+        assert (target.name, target.manifest_sha256) == ("table_v1", digest(1))
 
 
 def test_fleet_of_another_model_is_refused(fleet: TritonFleet, store: ModelStoreHook) -> None:

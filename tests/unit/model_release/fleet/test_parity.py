@@ -46,3 +46,14 @@ def test_fleet_without_a_release_is_compared_with_itself() -> None:
     assert parity_of("edge", "digits", None, [report("a"), report("b")]).agree
     assert not parity_of("edge", "digits", None, [report("a"), report("b", version=6)]).agree
     assert parity_of("edge", "digits", None, []).differences == ("the fleet has no server",)
+
+
+def test_servers_that_are_alike_and_not_the_fleet_s_differ_from_it() -> None:
+    """Where all have the version's number, and none was told to serve its manifest, that is no agreement."""
+    reports = [report("a", manifest_sha256=""), report("b", manifest_sha256="")]
+    parity = parity_of("edge", "digits", 7, reports, manifest_sha256="m" * 64)
+    assert parity.differences == (
+        "a was told to serve the manifest none, the fleet's is mmmmmmmmmmmm",
+        "b was told to serve the manifest none, the fleet's is mmmmmmmmmmmm",
+    )
+    assert parity_of("edge", "digits", 7, [report("a")], manifest_sha256="m" * 64).agree

@@ -47,6 +47,14 @@ def test_one_that_is_wrong_takes_all_back() -> None:
     assert all(one.serving == OLD and one.loaded == {OLD} for one in fleet.servers.values())
 
 
+def test_server_that_has_not_said_whether_it_committed_is_led_back() -> None:
+    """Also where it shows what it had: it may carry out later what it was asked for, and that comes first then."""
+    run = Run("back", NEW, {"s0": OLD, "s1": OLD})
+    asked = ServerView(serving=OLD, has_new=True, is_unsure=True)
+    step = next_step(run, {"s0": asked, "s1": ServerView(serving=OLD, has_new=True)}, FAIL)
+    assert (step.act, step.servers) == ("restore", ("s0",))
+
+
 def test_joiner_during_the_commit_gets_the_version_before_the_end() -> None:
     """A server that joins when others have the version is prepared and verified before it gets it, then it counts."""
 

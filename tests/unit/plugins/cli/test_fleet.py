@@ -41,3 +41,17 @@ def test_servers_that_differ_end_with_an_error(call: Call, server: FakeSlipway) 
     assert called.code == 1
     assert json.loads(called.out)["agree"] is False
     assert "pod-b serves version 6, the fleet's version is 7" in called.err
+
+
+def test_release_that_was_left_half_done_is_told(call: Call, server: FakeSlipway) -> None:
+    """Servers that are alike may still have one behind them that is not over."""
+    server.fleets["edge"] = parity_of(
+        "edge",
+        "digits",
+        7,
+        [report("pod-a", 7, is_ready=True)],
+        open_release="edge-8-fleet, of version 8, in back",
+    )
+    called = call("fleet", "status", "edge")
+    assert called.code == 0, called.err
+    assert "left half done: edge-8-fleet, of version 8, in back" in called.out

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from include.model_release.errors import SmokeTestInconclusiveError, SmokeTestRefusedError
+from include.model_release.errors import (
+    SlipwayError,
+    SmokeTestInconclusiveError,
+    SmokeTestRefusedError,
+)
 from include.model_release.gates.smoke_test.judge import (
     SmokeTestVerdict,
     judge_smoke_test,
@@ -146,6 +150,41 @@ def test_growth_is_told_apart_from_what_fills_with_the_first_requests() -> None:
     assert verdict.growth.mib == pytest.approx(0.0)
     noisy = [[number * 40, 66.0 + 3 * (number * 7 % 11) + 0.3 * number] for number in range(26)]
     assert statuses(judged(memory=memory(samples=noisy)))["memory_growth"] == "inconclusive"
+
+
+NOTHING_ASKED = {"requests": 0, "answered": 0, "p50_ms": None, "p90_ms": None, "differ": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "told"),
+    [
+        (
+            {"steady": NOTHING_ASKED, "memory": memory(requests=0, samples=[])},
+            "answers",
+            "no golden row was asked after the first",
+        ),
+        ({"instances": instances(expected={}, seen={})}, "instances", "the server named no instance"),
+        ({"instances": instances(requests=0)}, "instances", "no instance was asked"),
+        (
+            {"memory": memory(samples=[[number * 40, 0.0] for number in range(26)])},
+            "memory_growth",
+            "could not be read",
+        ),
+        ({"robustness": robustness()}, "robustness", "no boundary input was asked"),
+    ],
+)
+def test_what_was_never_asked_is_no_pass(changes: dict[str, Any], check: str, told: str) -> None:
+    """A part of the report that is there and holds nothing is inconclusive: nothing was found, and nothing shown."""
+    verdict = judged(**changes)
+    assert statuses(verdict)[check] == "inconclusive"
+    assert verdict.status == "inconclusive"
+    assert any(told in one for one in verdict.reasons), verdict.reasons
+
+
+def test_more_answers_than_requests_are_no_report() -> None:
+    """They would make up for requests that failed."""
+    with pytest.raises(SlipwayError, match="41 of 40 requests"):
+        judged(steady={**ABOVE, "answered": 41}, memory=memory(failed=1))
 
 
 @pytest.mark.parametrize(("shm_size", "has"), [(None, "the node's 64 MiB"), ("128Mi", "128Mi")])

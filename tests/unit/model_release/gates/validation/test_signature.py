@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +34,11 @@ Y, Z = tensor("y", -1, 10), tensor("z", -1)
 STABLE = served(X)
 SQUARE = served(tensor("x", 1, 64), outputs=(tensor("y", 1, 10),), batch=0)
 
+STREAMS = replace(STABLE, streams=True)
+
 FITS = {
+    "streams on both": (STREAMS, STREAMS),
+    "single requests where there were streams": (STREAMS, STABLE),
     "the same": (STABLE, STABLE),
     "an optional input is new": (STABLE, served(X, tensor("seed", -1, 1), optional="seed")),
     "an input may be left out now": (STABLE, served(X, optional="x")),
@@ -47,6 +53,7 @@ FITS = {
     "a batch that is not known": (STABLE, served(X, batch=None)),
 }
 BREAKS = {
+    "streams alone": (STABLE, STREAMS, "over a gRPC stream alone"),
     "an input is needed that was not": (STABLE, served(X, tensor("seed", -1, 1)), "`seed`.*not optional"),
     "an input is gone": (served(X, tensor("seed", -1, 1)), STABLE, "`seed`.*is gone"),
     "an input must be sent now": (served(X, optional="x"), STABLE, "`x` was optional"),

@@ -1,0 +1,121 @@
+"""The watch over a fleet: who goes on later than its release is led back, and servers that differ are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from slipway.fleet import StaticMembers
+from slipway.hooks.s3_store import ModelStoreHook
+from slipway.hooks.triton_client import calls
+from slipway.operators.triton.fleet_watch import ListFleetsOperator, WatchFleetOperator
+
+from include.model_release.errors import ServerUnavailableError
+from include.model_release.fleet.alias import alias_files, loaded_version
+from include.model_release.fleet.document import FleetDocument
+from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, digest
+
+pytestmark = pytest.mark.timeout(180)
+
+FLEET_FILE = f"""
+fleet: pair
+model: {MODEL}
+connections: [s0, s1, s2]
+policy: {{unreachable_s: 2, call_limit_s: 2, settle_limit_s: 1}}
+"""
+ALL_ON_1 = dict.fromkeys(("s0", "s1", "s2"), ("1", FACTORS[1]))
+
+
+class KilledError(BaseException):
+    """Ends a release in the middle."""
+
+
+def killed() -> None:
+    """End the release."""
+    raise KilledError
+
+
+@pytest.fixture
+def watch(
+    fleet: TritonFleet, store: ModelStoreHook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> WatchFleetOperator:
+    """The task, its templates rendered, on servers of which each serves version 1."""
+    (tmp_path / "pair.yaml").write_text(FLEET_FILE)
+    (tmp_path / f"{MODEL}.yaml").write_text(f"model: {MODEL}\nsource: {{format: onnx}}\n")
+    for module in ("slipway.fleet.context", "slipway.operators.triton.fleet_watch"):
+        monkeypatch.setattr(f"{module}.members_of", lambda _: StaticMembers(fleet.settings))
+    fleet.bring(store, 1, "one")
+    return WatchFleetOperator(
+        task_id="watch",
+        releases_dir=str(tmp_path),
+        fleets=str(tmp_path),
+        fleet="pair",
+        bucket=store.bucket,
+    )
+
+
+def context(state: str | None) -> Any:
+    """Return what Airflow gives a task, where each run of `fleet_release` is in this state."""
+    return {"ti": SimpleNamespace(get_dagrun_state=lambda dag_id, run_id: state)}
+
+
+def left_open(store: ModelStoreHook) -> FleetDocument:
+    """Return what is kept of the fleet."""
+    return FleetDocument.from_bytes(store.read("fleets/pair/fleet.json") or b"", "the document")
+
+
+def serve_late(fleet: TritonFleet, name: str, version: int) -> None:
+    """Have a server carry out a commit that a release has given up."""
+    wanted = loaded_version(MODEL, version, {MODEL: fleet.config(version)}, digest(version))
+    fleet.ask(name, calls.load(MODEL, wanted.alias(), alias_files(version)))
+
+
+def test_server_that_goes_on_after_its_release_is_led_back(
+    fleet: TritonFleet, store: ModelStoreHook, watch: WatchFleetOperator
+) -> None:
+    """It serves what no release stands behind any more; while it is away that is told, and then it is led back."""
+    with pytest.raises(KilledError):
+        fleet.bring(store, 2, "two", permit=killed)
+    serve_late(fleet, "s1", 2)
+    with fleet.stopped("s2"), pytest.raises(ServerUnavailableError, match="could not be led back on s2"):
+        watch.execute(context("failed"))
+    assert left_open(store).run is not None
+    assert watch.execute(context("failed"))["version"] == 1
+    assert fleet.served() == ALL_ON_1
+    assert left_open(store).run is None
+
+
+def test_release_that_is_carried_out_is_left_alone(
+    fleet: TritonFleet, store: ModelStoreHook, watch: WatchFleetOperator
+) -> None:
+    """One that Airflow has under way, and one that it does not know, which nobody but a person can tell of."""
+    with pytest.raises(KilledError):
+        fleet.bring(store, 2, "two", permit=killed)
+    with pytest.raises(AirflowSkipException, match="two is under way"):
+        watch.execute(context("running"))
+    with pytest.raises(AirflowFailException, match="Airflow does not know"):
+        watch.execute(context(None))
+    assert left_open(store).run is not None
+
+
+def test_servers_that_differ_are_told(
+    fleet: TritonFleet, store: ModelStoreHook, watch: WatchFleetOperator
+) -> None:
+    """Where no release is open, nothing is changed: a person says which version it shall be."""
+    assert watch.execute(context(None))["differences"] == []
+    fleet.ask("s1", calls.load("table_v2"))
+    serve_late(fleet, "s1", 2)
+    with pytest.raises(ServerUnavailableError, match="s1 serves version 2, the fleet's version is 1"):
+        watch.execute(context(None))
+    assert fleet.served(["s1"]) == {"s1": ("2", FACTORS[2])}
+
+
+def test_fleets_that_have_a_file_are_watched(tmp_path: Path) -> None:
+    """By their names; where there is none, no task is mapped."""
+    listing = ListFleetsOperator(task_id="list_fleets", fleets=str(tmp_path))
+    assert listing.execute({}) == []
+    (tmp_path / "pair.yaml").write_text(FLEET_FILE)
+    assert listing.execute({}) == ["pair"]
