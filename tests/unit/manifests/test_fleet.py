@@ -1,4 +1,4 @@
-"""include/manifests/fleet: the Service finds the pods that a fleet may fence, and no right is given that is not used."""
+"""include/manifests/fleet: the Service finds the pods that a fleet may fence, and the servers fit its file."""
 
 from __future__ import annotations
 
