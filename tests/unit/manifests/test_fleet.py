@@ -1,4 +1,4 @@
-"""include/manifests/fleet: the Service finds the pods that a fleet may fence, and the servers fit its file."""
+"""include/manifests/fleet: the Service finds the pods that a fleet may fence, and every right given is used."""
 
 from __future__ import annotations
 
