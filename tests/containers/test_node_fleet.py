@@ -26,7 +26,6 @@ from tests.support.containers.engine import Engine, NoEngineError, containers_di
 from tests.support.containers.ledger import Ledger
 from tests.support.containers.node.fleet_pods import NodePods
 from tests.support.containers.node.node_cluster import NodeCluster, node_cluster, versions
-from tests.support.fleet.servers import write_versions
 from tests.support.store.connections import make_bucket, own_connection
 from tests.support.store.moto_server import moto_server
 
@@ -60,8 +59,7 @@ def service(cluster: NodeCluster) -> Iterator[FleetService]:
 @pytest.fixture
 def pods(cluster: NodeCluster, service: FleetService, tmp_path: Path) -> NodePods:
     """Three containers with nothing loaded."""
-    write_versions(tmp_path / "repository")
-    made = NodePods(cluster, service, tmp_path / "repository")
+    made = NodePods(cluster, service, tmp_path)
     service.deploy(3, made.run_triton)
     return made
 
