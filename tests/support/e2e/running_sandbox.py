@@ -13,13 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from airflow_client.client import (
-    ConnectionApi,
-    ConnectionBody,
-    DAGRunPatchBody,
-    UpdateHITLDetailPayload,
-)
-from airflow_client.client.models.dag_run_mutable_states import DagRunMutableStates
 from kubernetes import config as kubernetes_config
 from kubernetes.client import ApiException, CustomObjectsApi
 
@@ -30,13 +23,14 @@ from include.model_release.record.fold import fold
 from include.model_release.record.state import ReleaseState, release_report
 from include.model_release.rollout import lease
 from include.model_release.rollout.observation import Observed, observe
-from include.sandbox.demo.airflow_client import AirflowClient, DagRun
+from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.records import Records
 from include.sandbox.demo.traffic import TrafficClient
 from include.sandbox.demo.training import golden_set, train
 from include.sandbox.host.settings import SandboxSettings
 from include.sandbox.services.object_store import READY_SUFFIX, client
+from tests.support.e2e.airflow import Airflow
 
 RELEASE_DAG = "model_release"
 ROLLBACK_DAG = "model_rollback"
@@ -62,49 +56,6 @@ class StoppedError(Exception):
 
 class StoryError(AssertionError):
     """Something that a story waits for did not happen; the message names it and what was there instead."""
-
-
-class Airflow(AirflowClient):
-    """The REST API, with what a person does in the UI beside starting a run."""
-
-    def mark_failed(self, dag_id: str, run_id: str) -> None:
-        """Mark the run as failed, as a person does to stop it."""
-        body = DAGRunPatchBody(state=DagRunMutableStates.FAILED)
-        self.ask(self.dag_runs.patch_dag_run, dag_id, run_id, body, update_mask=["state"])
-
-    def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
-        """Answer what a task asks of a person, as the UI's button does."""
-        body = UpdateHITLDetailPayload(chosen_options=[option], params_input={})
-        self.ask(self.tasks.update_hitl_detail, dag_id, run_id, task_id, -1, body)
-
-    def make_connection(self, conn_id: str, *, conn_type: str = "http", **fields: Any) -> None:
-        """Make a connection, as a person does in the UI.
-
-        :param fields: host, port, password, extra.
-        """
-        body = ConnectionBody(connection_id=conn_id, conn_type=conn_type, **fields)
-        self.ask(ConnectionApi(self.dags.api_client).post_connection, body)
-
-    def task_pid(self, dag_id: str, run_id: str, task_id: str) -> int | None:
-        """Return the process of a task that runs; None where none does."""
-        found = self.ask(self.tasks.get_task_instances, dag_id, run_id, limit=100)
-        return next(
-            (
-                one.pid
-                for one in found.task_instances
-                if one.task_id == task_id and one.pid and one.state and one.state.value == "running"
-            ),
-            None,
-        )
-
-    def task_tries(self, dag_id: str, run_id: str, task_id: str) -> int:
-        """Return how often a task, or the most tried one of its mapped tasks, was tried."""
-        found = self.ask(self.tasks.get_task_instances, dag_id, run_id, limit=100)
-        return max(one.try_number for one in found.task_instances if one.task_id == task_id)
-
-    def conf(self, dag_id: str, run_id: str) -> dict[str, Any]:
-        """Return what the run was started with."""
-        return dict(self.ask(self.dag_runs.get_dag_run, dag_id, run_id).conf or {})
 
 
 @dataclass(frozen=True)
@@ -285,6 +236,11 @@ class RunningSandbox:
         """Return a release's run; None where there is none of that id."""
         return self.airflow.run(RELEASE_DAG, run_id)
 
+    def is_quiet(self, run_id: str, dag_id: str = RELEASE_DAG) -> bool | None:
+        """Return True when no task of the run is at work, or about to be; None otherwise."""
+        tasks = self.airflow.task_runs(dag_id, run_id)
+        return all(task.state in _ENDED for task in tasks) or None
+
     def ended(self, model: str, version: int, run_id: str, limit_s: float = RELEASE_LIMIT_S) -> Ended:
         """Wait for the run to end; return it with its record. StoryError tells how far its tasks are."""
         try:
@@ -292,7 +248,7 @@ class RunningSandbox:
                 lambda: finished(self.run(run_id)), f"{run_id} of {model} {version} ends", limit_s
             )
             # A run that is marked as failed is `failed` at once, while its teardowns still work.
-            self.wait(lambda: self._is_quiet(run_id), f"every task of {run_id} ends", limit_s)
+            self.wait(lambda: self.is_quiet(run_id), f"every task of {run_id} ends", limit_s)
         except StoryError as error:
             tasks = [f"{task.task_id} {task.state}" for task in self.airflow.task_runs(RELEASE_DAG, run_id)]
             raise StoryError(f"{error} Its tasks: {', '.join(tasks)}") from None
@@ -385,11 +341,6 @@ class RunningSandbox:
         """Whether the run waits for a person."""
         tasks = self.airflow.task_runs(dag_id, run_id)
         return any(task.task_id == task_id and task.state == "awaiting_input" for task in tasks)
-
-    def _is_quiet(self, run_id: str) -> bool | None:
-        """True when no task of the run is at work, or about to be; None otherwise."""
-        tasks = self.airflow.task_runs(RELEASE_DAG, run_id)
-        return all(task.state in _ENDED for task in tasks) or None
 
 
 _ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
