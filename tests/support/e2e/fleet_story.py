@@ -22,6 +22,8 @@ LEFT, RIGHT = "e2e_fleet_left", "e2e_fleet_right"
 # `e2e_fleet_right` hangs for less than this, while the run is stopped.
 UNREACHABLE_S = 120.0
 _STATUS_LIMIT_S = 120.0
+# Of another story's release, and of what that story does before it.
+_LIMIT_S = 600.0
 # The exit codes with which the command tells what the servers serve: they agree, or they differ.
 _TOLD = (0, 1)
 
@@ -63,7 +65,7 @@ def fleet_story(sandbox: RunningSandbox) -> FleetStory:
     prefix = f"fleets/{FLEET}/repository"
     # To Triton an empty prefix is no repository.
     sandbox.s3.put_object(Bucket=sandbox.settings.bucket, Key=f"{prefix}/.keep", Body=b"")
-    sandbox.await_event(ON_CALL, 1, "release_finished")
+    sandbox.await_event(ON_CALL, 1, "release_finished", limit_s=_LIMIT_S)
     with fleet_servers(sandbox.settings, (LEFT, RIGHT), prefix) as servers:
         for name, server in servers.items():
             sandbox.airflow.make_connection(
@@ -74,9 +76,9 @@ def fleet_story(sandbox: RunningSandbox) -> FleetStory:
                 extra=json.dumps({"grpc_port": server.ports.grpc}),
             )
         first = _released(sandbox, servers, 1)
-        sandbox.await_event(ON_CALL, 2, "release_finished")
+        sandbox.await_event(ON_CALL, 2, "release_finished", limit_s=_LIMIT_S)
         refused = _released(sandbox, servers, 2)
-        sandbox.await_event(ON_CALL, 3, "release_finished")
+        sandbox.await_event(ON_CALL, 3, "release_finished", limit_s=_LIMIT_S)
         ports = {name: server.ports.http for name, server in servers.items()}
         with FleetUsers(ON_CALL, ports) as users:
             third = _released(sandbox, servers, 3)

@@ -267,7 +267,9 @@ class RunningSandbox:
         """Return a version's record as it is now."""
         return Records(self.s3, self.settings.bucket).events(model, version)
 
-    def await_event(self, model: str, version: int, kind: str, **least: int) -> Event:
+    def await_event(
+        self, model: str, version: int, kind: str, *, limit_s: float = RELEASE_LIMIT_S, **least: int
+    ) -> Event:
         """Wait for an event of a kind, with at least these numbers in it."""
 
         def look() -> Event | None:
@@ -278,7 +280,7 @@ class RunningSandbox:
                     return event
             return None
 
-        return self.wait(look, f"{kind} {least or ''} of {model} {version}")
+        return self.wait(look, f"{kind} {least or ''} of {model} {version}", limit_s)
 
     def service(self, model: str) -> Observed | None:
         """Return the InferenceService as it is now; None where there is none."""
