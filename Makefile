@@ -57,9 +57,9 @@ images-test: setup ## Build the pods' images with Podman or Docker and run each 
 compose-test: setup ## docker-compose.yaml on a Docker Engine: two releases by events, two workers, one of them killed
 	@$(BIN)/python -m pytest tests/containers/test_compose.py -q -s $(ARGS)
 
-node-test: setup ## A release's pods as containers on a real kubelet and containerd; one out of memory, one evicted
+node-test: setup ## Pods of a release, and a fleet, on a real kubelet and containerd; one out of memory, one evicted
 	@$(BIN)/python -m tests.support.conformance.build etcd kube node
-	@$(BIN)/python -m pytest tests/containers/test_node.py -q $(ARGS)
+	@$(BIN)/python -m pytest tests/containers/test_node.py tests/containers/test_node_fleet.py -q $(ARGS)
 
 demo: setup ## The whole story: four releases under live traffic, each with its own end
 	@$(SANDBOX) demo $(ARGS)
