@@ -20,7 +20,8 @@ from tests.support.containers.engine import Engine, NoEngineError, containers_di
 from tests.support.containers.ledger import Ledger
 from tests.support.containers.sandbox_servers import led_to_loopback, servers_without_airflow
 from tests.support.containers.stand_in_services import provide_compose_images
-from tests.support.e2e.running_sandbox import RELEASE_DAG, Airflow, RunningSandbox
+from tests.support.e2e.airflow_user import Airflow
+from tests.support.e2e.running_sandbox import RELEASE_DAG, RunningSandbox
 
 pytestmark = pytest.mark.timeout(3600)
 
