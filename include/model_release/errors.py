@@ -99,12 +99,13 @@ class SlipwayError(Exception):
         return " ".join(sentences)
 
     def in_short(self) -> str:
-        """Return what was wrong and what was found, for another error's `found`, which has a remedy of its own."""
-        return (
-            self.what
-            if not self.found
-            else f"{self.what.strip().rstrip('.')}: {self.found.strip().rstrip('.')}"
-        )
+        """Return what was wrong and what was found, for another error's `found`, which has a remedy of its own.
+
+        That nothing was found is said by `what` alone.
+        """
+        if not self.found or self.found == "none":
+            return self.what
+        return f"{self.what.strip().rstrip('.')}: {self.found.strip().rstrip('.')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default would call the class with `what` alone; the keywords travel in the state.

@@ -122,6 +122,21 @@ def test_a_page_fits_its_screen(visit: Visitor, path: str, screen: Screen, dark:
     assert _contrast(behind, ink) >= 7
 
 
+def test_a_telephone_shows_each_model_whole(visit: Visitor) -> None:
+    """Nobody scrolls a table sideways to see what is in flight: each cell is a line that names its column."""
+    page = visit(screen="narrow").go("/")
+    table = page.get_by_role("group", name="Table of models")
+    assert table.evaluate("one => one.scrollWidth - one.clientWidth") == 0
+    for state in table.locator(".state").all():
+        box = state.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 390
+    labels = table.locator("td[data-column]").evaluate_all(
+        "cells => cells.map(one => getComputedStyle(one, '::before').content)"
+    )
+    assert {'"Live"', '"In flight"', '"Last release"', '"Attention"'} == set(labels)
+
+
 def test_states_have_words(visit: Visitor) -> None:
     """No state is told by its colour alone."""
     page = visit().go("/models/digits")

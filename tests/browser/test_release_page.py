@@ -166,6 +166,12 @@ def test_the_page_fits_a_telephone_and_a_dark_screen(
     _open(page)
     assert visit.width_over() == 0
     expect(page.get_by_role("heading", name="What happened")).to_be_attached()
+    # A key is a short line, and no more of the picture.
+    keys = page.locator(".legend svg").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().height)"
+    )
+    assert keys
+    assert max(keys) < 10
 
 
 def test_without_scripts_the_page_is_whole_and_acts(

@@ -23,9 +23,10 @@ from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import PROJECT_ROOT, ROOT_VARIABLE
 from include.sandbox.services import airflow
 from tests.support.e2e.drift_story import DriftStory
+from tests.support.e2e.fleet_story import LEFT, RIGHT, UNREACHABLE_S, FleetStory
 from tests.support.e2e.operations_stories import FourEyesStory, FrozenStory
 from tests.support.e2e.outage_stories import OutageStory
-from tests.support.e2e.release_files import write_release_files
+from tests.support.e2e.release_files import ON_CALL, write_fleet_file, write_release_files
 from tests.support.e2e.running_sandbox import RunningSandbox
 from tests.support.e2e.stories import (
     STORIES,
@@ -70,10 +71,13 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[RunningSandbox]:
     with _own_root() as root, _interruptible(), pytest.MonkeyPatch.context() as environment:
         releases = root / "releases"
         write_release_files(releases)
+        write_fleet_file(root / "fleets", ON_CALL, (LEFT, RIGHT), UNREACHABLE_S)
         environment.setenv("SLIPWAY_RELEASES_DIR", str(releases))
+        environment.setenv("SLIPWAY_FLEETS_DIR", str(root / "fleets"))
         environment.setenv("SLIPWAY_SWEEP_CRON", NEVER)
         environment.setenv("SLIPWAY_GC_CRON", NEVER)
         environment.setenv("SLIPWAY_REVALIDATION_CRON", NEVER)
+        environment.setenv("SLIPWAY_FLEET_WATCH_CRON", NEVER)
         environment.delenv(ROOT_VARIABLE, raising=False)
         # Nothing that a DAG file reads changes here.
         environment.setattr(airflow, "DAG_FILES_READ_AGAIN_S", 600)
@@ -172,6 +176,12 @@ def frozen(stories: Mapping[str, Future[Any]]) -> FrozenStory:
 def drift(stories: Mapping[str, Future[Any]]) -> DriftStory:
     """What came of the story of a live model that is changed by hand."""
     return _result(stories, "drift", DriftStory)
+
+
+@pytest.fixture(scope="session")
+def fleet(stories: Mapping[str, Future[Any]], on_call: OnCallStory) -> FleetStory:
+    """What came of the story of two servers beside the cluster, which get the versions of the story `on_call`."""
+    return _result(stories, "fleet", FleetStory)
 
 
 @pytest.fixture(scope="session")

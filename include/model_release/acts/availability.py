@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from include.model_release.acts.table import ActName
 from include.model_release.read_model.documents import FreezeLine, ModelDocument, OpenRelease, VersionLine
 from include.model_release.read_model.live import LiveDocument
+from include.model_release.record.stage_names import stage_name
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def _canary(now: Situation) -> Refused | None:
     if now.open.is_rollback or now.open.rolling_back:
         return Refused("Users are being taken back.", _watch(now))
     if not has_users(now.open):
-        stage = now.open.stage or "its beginning"
+        stage = stage_name(now.open.stage) if now.open.stage else "its beginning"
         return Refused(
             f"Version {now.open.version} has no users yet: the release is at {stage}.", _watch(now)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -109,8 +109,7 @@ def request_of(name: ActName, asked: Asked, *, run_id: str | None = None) -> Req
     :raises UserError: something that the act needs is missing, or is none; the message says which.
     """
     act = ACTS[name]
-    for field in act.fields:
-        _CHECKS.get(field, _unchecked)(act, asked)
+    require_filled_in(name, asked)
     if act.means == "answer":
         assert asked.question is not None  # noqa: S101  checked right above
         return Answer(asked.question, APPROVE if name == "approve" else REJECT, asked.reason.strip())
@@ -119,6 +118,18 @@ def request_of(name: ActName, asked: Asked, *, run_id: str | None = None) -> Req
     if run_id is not None and not 0 < len(run_id) <= _RUN_ID_LONGEST:
         raise _missing(act, "the run's name is empty or too long", f"1 to {_RUN_ID_LONGEST} characters")
     return StartRun(act.dag_id, _conf(act, asked), run_id, note=asked.reason.strip())
+
+
+def require_filled_in(name: ActName, asked: Asked, *, apart_from: Container[Field] = ()) -> None:
+    """Return if what an act needs is given.
+
+    :param apart_from: what is not known yet.
+    :raises UserError: one is missing, or is none; the message says which.
+    """
+    act = ACTS[name]
+    for field in act.fields:
+        if field not in apart_from:
+            _CHECKS.get(field, _unchecked)(act, asked)
 
 
 def _conf(act: Act, asked: Asked) -> dict[str, Value]:

@@ -38,6 +38,7 @@ from include.model_release.canary.verdict import Statistics, Status, Verdict
 from include.model_release.errors import SlipwayError
 from include.model_release.metrics.samples import Window
 from include.model_release.spec.rollout.analysis import AnalysisPolicy, HypothesisName
+from include.model_release.written_numbers import number
 
 _STATE_VERSION = 2
 
@@ -135,8 +136,8 @@ class CanaryJudge:
         worst = max(evidence, key=lambda name: evidence[name])
         if self._failed is None and total >= threshold:
             self._failed = (
-                f"The candidate fails: {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence {total:.3g}, "
-                f"threshold {threshold:.3g})."
+                f"The candidate fails: {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence {number(total)}, "
+                f"threshold {number(threshold)})."
             )
         if self._failed is not None:
             return "fail", self._failed
@@ -149,7 +150,7 @@ class CanaryJudge:
         if max(total, users, replayed or 0.0) >= self.policy.suspicion_threshold:
             return "inconclusive", (
                 f"Suspicious, not sure: perhaps {_WORSE_WORDS[worst]} ({self._figures(worst)}; evidence "
-                f"{total:.3g} of {threshold:.3g})."
+                f"{number(total)} of {number(threshold)})."
             )
         if self._tests.no_worse() >= threshold and not self._rests_on_replays():
             return "pass", f"Shown to be no worse than stable beyond the margin ({self._rates()})."

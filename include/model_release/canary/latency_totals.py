@@ -8,6 +8,7 @@ from typing import Any
 
 from include.model_release.canary.latency import above, add_histograms, ceiling_bound, quantile_ms
 from include.model_release.metrics.samples import Window
+from include.model_release.written_numbers import number
 
 Histogram = dict[float, int]
 
@@ -100,7 +101,7 @@ def histogram_from_list(value: Sequence[Sequence[Any]]) -> Histogram:
 
 def _in_ms(quantile: tuple[float, bool]) -> str:
     value, beyond = quantile
-    return f"{'more than ' if beyond else ''}{value:.3g} ms"
+    return f"{'more than ' if beyond else ''}{number(value)} ms"
 
 
 def _share(histogram: Mapping[float, int], bound: float) -> str:

@@ -6,8 +6,9 @@ from datetime import datetime
 
 from include.model_release.canary.latency import quantile_ms
 from include.model_release.canary.verdict import Verdict
-from include.model_release.canary.verdict_text import REPLAYED, duration, number
+from include.model_release.canary.verdict_text import REPLAYED, duration
 from include.model_release.metrics.samples import Sample
+from include.model_release.written_numbers import number
 
 _P99 = 0.99
 _BETWEEN = " | "

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from include.model_release.canary.verdict import Statistics, Verdict
 from include.model_release.metrics.samples import Sample
 from include.model_release.spec.rollout.analysis import AnalysisPolicy
+from include.model_release.written_numbers import number
 
 _Name = TypeVar("_Name", bound=str)
 
@@ -118,13 +119,6 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s".removesuffix(" 0 s")
     return f"{whole // 3600} h {whole % 3600 // 60} min".removesuffix(" 0 min")
-
-
-def number(value: float) -> str:
-    """Write a number with three digits that count: `0.812`, `14.2`, `1,350`, `2.1e+09`."""
-    if value == 0 or 0.001 <= abs(value) < 1000:
-        return f"{value:.3g}"
-    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.2g}"
 
 
 def _step(verdict: Verdict) -> tuple[int | None, float]:

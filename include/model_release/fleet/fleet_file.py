@@ -90,11 +90,14 @@ def load_fleet_file(folder: Path, fleet: str) -> FleetFile:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
+        fleets = list_fleets(folder)
         raise SpecError(
             f"the fleet {fleet!r} has no file that can be read",
             expected=path.name,
             found=getattr(error, "strerror", None) or str(error),
-            remedy=f"name one of {', '.join(list_fleets(folder)) or 'none that there is yet'}, or write {path.name}",
+            remedy=f"name one of {', '.join(fleets)}, or write {path.name}"
+            if fleets
+            else f"write {path.name}: no fleet has a file yet",
         ) from error
     parsed = parse_yaml_mapping(text, path.name)
     try:

@@ -31,6 +31,7 @@ from include.model_release.record.kinds import (
     WeightObserved,
     WindowJudged,
 )
+from include.model_release.record.stage_names import stage_name
 
 _STAGE_ENDS = {
     "passed": "passed",
@@ -75,12 +76,14 @@ def _release_started(data: ReleaseStarted) -> str:
 
 @_of(StageStarted)
 def _stage_started(data: StageStarted) -> str:
-    return f"The stage {data.stage} began."
+    return f"The stage {stage_name(data.stage)} began."
 
 
 @_of(StageFinished)
 def _stage_finished(data: StageFinished) -> str:
-    return f"The stage {data.stage} {_STAGE_ENDS.get(data.outcome, data.outcome)}{_why(data.reason)}"
+    return (
+        f"The stage {stage_name(data.stage)} {_STAGE_ENDS.get(data.outcome, data.outcome)}{_why(data.reason)}"
+    )
 
 
 @_of(Approved)

@@ -17,11 +17,12 @@ from include.model_release.acts.requests import (
     Question,
     StartRun,
     request_of,
+    require_filled_in,
 )
 from include.model_release.acts.table import ACTS, ActName
-from include.model_release.errors import SlipwayError, TransientError
+from include.model_release.errors import SlipwayError, TransientError, UserError
 from include.model_release.operations.run_names import free_run_id, run_name
-from slipway.cli.failures import CommandError
+from slipway.cli.failures import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from slipway.cli.desk import Desk
@@ -76,8 +77,10 @@ def require_available(desk: Desk, name: ActName, asked: Asked) -> None:
 def carry_out(desk: Desk, name: ActName, asked: Asked) -> Done:
     """Ask Airflow for what an act needs.
 
-    :raises SlipwayError: it makes no sense now, the person may not, or the server does not answer.
+    :raises SlipwayError: something is filled in wrongly, it makes no sense now, the person may not, or the server does
+        not answer.
     """
+    _require_typed(name, asked)
     try:
         if not asked.emergency:
             require_available(desk, name, asked)
@@ -93,6 +96,23 @@ def carry_out(desk: Desk, name: ActName, asked: Asked) -> Done:
     if isinstance(request, StartRun):
         return _start(desk, name, request)
     return _fail(desk, request) if isinstance(request, FailRun) else _answer(desk, request)
+
+
+def _require_typed(name: ActName, asked: Asked) -> None:
+    """Look at what a person has typed, before a server is asked anything.
+
+    :raises CommandError: it is wrong.
+    """
+    try:
+        require_filled_in(name, asked, apart_from=("question", "release_id"))
+    except UserError as error:
+        raise CommandError(
+            error.what,
+            code=ExitCode.USAGE,
+            expected=error.expected,
+            found=error.found,
+            remedy=f"slipway {name.replace('_', '-')} --help",
+        ) from None
 
 
 def _start(desk: Desk, name: ActName, request: StartRun) -> Done:

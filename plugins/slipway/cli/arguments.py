@@ -35,10 +35,11 @@ IntervalOption = Annotated[
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-def seconds_of(text: str) -> float | None:
+def seconds_of(text: str, option: str = "--timeout") -> float | None:
     """Return a duration such as `90s`, `30m`, `2h`, `1d` or `45` in seconds; None for 0: as long as it takes.
 
-    :raises CommandError: it is none.
+    :param option: which one has it.
+    :raises CommandError: it is none, or longer than a year.
     """
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     try:
@@ -49,9 +50,9 @@ def seconds_of(text: str) -> float | None:
         raise CommandError(
             f"{text!r} is no duration",
             code=ExitCode.USAGE,
-            expected="a number with a unit, such as 90s, 30m, 2h or 1d",
+            expected="a number with a unit, such as 90s, 30m, 2h or 1d; a year at most",
             found=repr(text),
-            remedy="give it as --timeout 30m",
+            remedy=f"give it as {option} 30m",
         )
     return seconds or None
 
@@ -62,7 +63,7 @@ def end_of(text: str, now: datetime) -> datetime:
     :raises CommandError: it is neither, or a moment without its time zone.
     """
     if text[-1:] in _UNITS and text[:-1].replace(".", "", 1).isdigit():
-        return now + timedelta(seconds=seconds_of(text) or 0)
+        return now + timedelta(seconds=seconds_of(text, "--until") or 0)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -52,6 +52,11 @@ class Desk:
         """Where Airflow is, and who asks."""
         return load_settings(self.flags)
 
+    @property
+    def pages(self) -> str:
+        """The dashboard's address, without a slash at its end."""
+        return f"{self.settings.access.base_url.rstrip('/')}/slipway"
+
     @cached_property
     def session(self) -> Session:
         """Airflow, as this person."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from urllib.parse import quote
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -12,6 +13,7 @@ from include.model_release.canary.verdict_text import against_words, meaning
 from include.model_release.read_model.documents import VersionLine
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.release_view import ReleaseView, StepView
+from include.model_release.record.stage_names import stage_name
 from slipway.cli.output import table_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
@@ -28,9 +30,12 @@ _OUTCOMES = {
 _VERDICTS = ("pass", "fail", "inconclusive")
 
 
-def explained(found: VersionDocuments, now: datetime, *, with_log: bool = False) -> RenderableType:
+def explained(
+    found: VersionDocuments, now: datetime, *, pages: str, with_log: bool = False
+) -> RenderableType:
     """Return the explanation.
 
+    :param pages: the dashboard's address, without a slash at its end.
     :param with_log: every event of the record, too.
     """
     view = found.view
@@ -40,14 +45,26 @@ def explained(found: VersionDocuments, now: datetime, *, with_log: bool = False)
     if verdict:
         parts += [Text(), Text("The canary's verdict", style="bold"), Text("\n".join(verdict))]
     if view.evidence:
-        pages = [key for key in view.evidence if with_log or key.endswith(".html")]
-        others = len(view.evidence) - len(pages)
-        parts += [Text(), Text("Evidence", style="bold"), *(Text(plain(key)) for key in pages)]
+        shown = [key for key in view.evidence if with_log or key.endswith(".html")]
+        others = len(view.evidence) - len(shown)
+        parts += [
+            Text(),
+            Text("Evidence", style="bold"),
+            *(Text(plain(_address(key, pages))) for key in shown),
+        ]
         parts += [Text(f"and {counted(others, 'more file')}: --log", style="dim")] if others else []
     if with_log:
         parts += [Text(), Text("Log", style="bold"), _log(view)]
     parts += [Text(), Text(_next(view))]
     return Group(*parts)
+
+
+def _address(key: str, pages: str) -> str:
+    """Return where a person reads a file of the evidence; its key where that is none of a version's."""
+    match key.split("/", 4):
+        case ["models", model, version, "evidence", name]:
+            return f"{pages}/evidence/{model}/{version}/{quote(name)}"
+    return key
 
 
 def _summary(line: VersionLine, now: datetime) -> Iterator[str]:
@@ -91,7 +108,7 @@ def _steps(view: ReleaseView) -> RenderableType:
 
 
 def _name(step: StepView) -> str:
-    return step.name.replace("_", " ") + (f" {step.weight} %" if step.weight is not None else "")
+    return stage_name(step.name) + (f" {step.weight} %" if step.weight is not None else "")
 
 
 def _colour(step: StepView) -> str:

@@ -71,6 +71,10 @@ def formatted(document: object, format_: Format) -> str:
     return json.dumps(document, indent=2)
 
 
+_WRAPPED = ("reason", "NOTES")
+"""Columns of sentences: in a narrow terminal they take several lines and are never cut."""
+
+
 def table_of(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()
 ) -> RenderableType:
@@ -84,7 +88,7 @@ def table_of(
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for name in columns:
         table.add_column(
-            name, justify="right" if name in right else "left", no_wrap=name != "reason", overflow="fold"
+            name, justify="right" if name in right else "left", no_wrap=name not in _WRAPPED, overflow="fold"
         )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(plain(str(cell))) for cell in row))

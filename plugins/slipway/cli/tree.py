@@ -8,10 +8,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from include.model_release.canary.verdict_text import against_words, number
+from include.model_release.canary.verdict_text import against_words
 from include.model_release.read_model.documents import ModelDocument, OpenRelease, VersionLine
 from include.model_release.read_model.live import LiveDocument, LiveSample
 from include.model_release.read_model.release_view import StepView
+from include.model_release.record.stage_names import stage_name
+from include.model_release.written_numbers import number
 from slipway.cli.output import fields_of
 from slipway.cli.plain import plain
 from slipway.cli.server import VersionDocuments
@@ -155,7 +157,7 @@ def _sample(sample: LiveSample) -> str:
 
 def _step(step: StepView, live: LiveDocument | None) -> Text:
     sign, style = _SIGNS[step.state]
-    name = step.name.replace("_", " ") + (f" {step.weight} %" if step.weight is not None else "")
+    name = stage_name(step.name) + (f" {step.weight} %" if step.weight is not None else "")
     text = Text.assemble((f"{sign} ", style), (plain(name), "bold" if step.state == "here" else ""))
     if step.state == "here":
         text.append("  ← here", style="cyan")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -101,6 +102,7 @@ def _verify(model: str, version: int, bucket: str, releases: Path) -> Verified:
         ) from None
     # What Airflow's hooks tell of credentials is for a task's log.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_ERRORS_ONLY))
+    logging.getLogger("botocore").setLevel(logging.ERROR)
     # No connection of Airflow's: boto3 finds its credentials.
     store = ModelStoreHook(bucket, "")
     key = _key(model, releases)

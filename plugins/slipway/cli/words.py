@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from include.model_release.record.stage_names import stage_name
 from slipway.cli.plain import plain
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def in_flight(release: OpenRelease | None) -> str:
         return f"version {release.version}: held at {percent(release.weight_observed)}"
     if release.step:
         return f"version {release.version}: step {release.step} of {release.steps}, {percent(release.weight_observed)}"
-    return f"version {release.version}: {release.stage or 'begins'}"
+    return f"version {release.version}: {stage_name(release.stage) if release.stage else 'begins'}"
 
 
 def percent(weight: int | None) -> str:
@@ -91,7 +92,9 @@ def ended(line: VersionLine | None) -> str:
     if line is None:
         return ""
     told = f"version {line.version} {line.outcome.replace('_', ' ')}"
-    return f"{told} by {line.refused_by}" if line.outcome == "refused" and line.refused_by else told
+    return (
+        f"{told} by {stage_name(line.refused_by)}" if line.outcome == "refused" and line.refused_by else told
+    )
 
 
 def notes(document: ModelDocument, now: datetime) -> str:

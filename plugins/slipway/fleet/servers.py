@@ -20,6 +20,10 @@ from slipway.fleet.server import Facts, FleetServer
 
 log = logging.getLogger(__name__)
 
+# How long one look waits for who there is, where that is known from the look before: a Kubernetes API that hangs holds
+# up neither a commit nor the way back.
+_MEMBERS_LIMIT_S = 3.0
+
 
 class FleetServers:
     """The servers that count or want to join, looked up anew at each step.
@@ -73,11 +77,12 @@ class FleetServers:
 
     async def _read_members(self) -> None:
         try:
-            current = await self._members.current()
-        except TransientError as error:
+            async with asyncio.timeout(_MEMBERS_LIMIT_S if self._servers else None):
+                current = await self._members.current()
+        except (TransientError, TimeoutError) as error:
             if not self._servers:
                 raise
-            log.warning("the fleet's servers cannot be looked up, those known before are taken: %s", error)
+            log.warning("the fleet's servers cannot be looked up, those known before are taken: %r", error)
             return
         found = {one.name: self._known(one) for one in current}
         # One that was to be fenced and is still there, or is there again, counts: users are sent to it.

@@ -49,8 +49,14 @@ def problem(request: Request, status: int, what: str, remedy: str = "") -> Respo
     """
     if _is_for_a_program(request):
         return JSONResponse({"detail": what, "remedy": remedy}, status)
-    title = HTTPStatus(status).phrase
-    return render(request, "problem.html.j2", status=status, title=title, what=what, remedy=remedy)
+    return render(
+        request,
+        "problem.html.j2",
+        status=status,
+        title=HTTPStatus(status).phrase.capitalize(),
+        what=what,
+        remedy=_as_sentence(remedy),
+    )
 
 
 def _is_for_a_program(request: Request) -> bool:
@@ -92,8 +98,13 @@ def _slipway_error(request: Request, error: Exception) -> Response:
 
 def _sentence(error: Exception) -> str:
     assert isinstance(error, SlipwayError)  # noqa: S101 - for the type
-    text = error.in_short().strip().rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
+    return _as_sentence(error.in_short())
+
+
+def _as_sentence(text: str) -> str:
+    """Return an error's words with a capital and a full stop; "" for none."""
+    words = text.strip().rstrip(".")
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
 def _invalid(request: Request, error: Exception) -> Response:

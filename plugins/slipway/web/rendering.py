@@ -12,6 +12,8 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from include.model_release.record.stage_names import stage_name
+from include.model_release.written_numbers import number
 from slipway.web import wording
 from slipway.web.static_files import static_files
 
@@ -69,10 +71,11 @@ def environment() -> Environment:
         "amount": wording.amount,
         "duration": wording.duration,
         "in_time": wording.in_time,
+        "number": number,
         "percent": wording.percent,
         "segment": lambda text: quote(str(text), safe=""),
         "size": wording.size,
-        "stage": wording.stage,
+        "stage": stage_name,
         "utc": wording.utc,
         "iso": wording.iso,
     }

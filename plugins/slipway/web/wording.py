@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-_STAGES = {
-    "admit": "admission",
-    "choose": "choice of a variant",
-    "smoke_test": "smoke test",
-    "stage": "staging",
-    "validate": "validation",
-    "mirror": "mirror comparison",
-    "approve": "approval",
-    "approve_promotion": "approval of the promotion",
-    "hold": "wait at the last weight",
-    "roll_back": "rollback",
-}
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
@@ -89,13 +77,6 @@ def size(count: int | None) -> str:
         if amount_left < 1024 or unit == "TiB":
             break
     return f"{amount_left:.1f} {unit}"
-
-
-def stage(name: str) -> str:
-    """Return what a stage of the record is called for people."""
-    if name.startswith("convert-"):
-        return f"convert {name.removeprefix('convert-')}"
-    return _STAGES.get(name, name.replace("_", " "))
 
 
 def _largest(seconds: float) -> str:

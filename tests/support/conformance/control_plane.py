@@ -56,6 +56,18 @@ class ControlPlane:
         """Return the API for one of its users."""
         return Api(self.url, self.tokens[user], self.certificates.authority)
 
+    def add_service_account(self, namespace: str, name: str) -> None:
+        """Make a service account that may do nothing yet."""
+        self.api().apply(
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+        )
+
+    def token_of(self, namespace: str, service_account: str) -> str:
+        """Return a new token of a service account, as a pod gets one."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        token: str = self.api().must("POST", path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
+        return token
+
     def kubeconfig(self, user: str, token: str | None = None) -> Path:
         """Return a kubeconfig of a user, with another token than the user's where one is given."""
         path = self.folder / f"{user}.kubeconfig"

@@ -55,15 +55,11 @@ class RealCluster:
 
     def add_service_account(self, namespace: str, name: str) -> None:
         """Make a service account that may do nothing yet."""
-        self.api.apply(
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
-        )
+        self.plane.add_service_account(namespace, name)
 
     def token_of(self, namespace: str, service_account: str) -> str:
         """Return a new token of a service account, as a pod gets one."""
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
-        token: str = self.api.must("POST", path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
-        return token
+        return self.plane.token_of(namespace, service_account)
 
 
 def start_real_cluster(folder: Path, clean_up: ExitStack) -> RealCluster:

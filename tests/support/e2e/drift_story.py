@@ -1,4 +1,4 @@
-"""What is live is changed behind everybody's back, and model_revalidation looks at it."""
+"""What is live is tuned, then changed behind everybody's back, and model_revalidation looks at it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.host.settings import LOOPBACK
 from tests.support.e2e.release_files import DRIFTING
 from tests.support.e2e.running_sandbox import NAMESPACE, Ended, RunningSandbox, finished
+from tests.support.e2e.tuning_story import Tuned, tuned
 from tests.support.serving.edited_server import BY_HAND, edit_configuration
 
 REVALIDATION_DAG = "model_revalidation"
@@ -21,12 +22,13 @@ REVALIDATION_DAG = "model_revalidation"
 
 @dataclass(frozen=True)
 class DriftStory:
-    """Version 1 is released; a byte of it is changed in the bucket, and the configuration of its server by hand.
+    """Version 1 is released and tuned; then a byte of it is changed in the bucket, and its server by hand.
 
     `page` is the model's, `run_page` the run's.
     """
 
     first: Ended
+    tuned: Tuned
     changed_key: str
     looked: DagRun
     report: ModelReport
@@ -38,6 +40,7 @@ class DriftStory:
 def drift_story(sandbox: RunningSandbox) -> DriftStory:
     """A model that nobody releases anew."""
     first = sandbox.release(DRIFTING, 1)
+    after_tuning = tuned(sandbox, DRIFTING, 1)
     key = f"models/{DRIFTING}/1/repository/{DRIFTING}/1/model.onnx"
     content = sandbox.read(key)
     sandbox.s3.put_object(
@@ -53,6 +56,7 @@ def drift_story(sandbox: RunningSandbox) -> DriftStory:
     report_key = revalidation_report_key(run_id, DRIFTING)
     return DriftStory(
         first=first,
+        tuned=after_tuning,
         changed_key=key,
         looked=looked,
         report=ModelReport.from_bytes(sandbox.read(report_key), report_key),

@@ -17,7 +17,8 @@ from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.triton_install import triton_install
 
 _READY_LIMIT_S = 60.0
-_ANSWER_LIMIT_S = 60.0
+# A server that is made to hang answers when it goes on.
+_ANSWER_LIMIT_S = 300.0
 _REST_S = 0.2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ ORPHANED = "digits-orphaned"
 FOUR_EYES = "digits-four-eyes"
 FROZEN = "digits-frozen"
 DRIFTING = "digits-drifting"
+FLEET = "e2e"
 
 LONG_CANARY: dict[str, Any] = {"steps": [{"weight": 50, "bake_s": 240}], "window_s": 2, "max_bake_s": 280}
 SHORT_CANARY: dict[str, Any] = {
@@ -45,6 +47,19 @@ CANARY_OF_AN_ORPHAN: dict[str, Any] = {
     "window_s": 60,
     "max_bake_s": 120,
     "lease_s": ORPHANED_LEASE_S,
+}
+# Each request waits for others that never come: without dynamic batching it is answered in a fraction of the time.
+SLOW_BATCHING: dict[str, Any] = {"dynamic_batching": {"max_queue_delay_us": 100_000}}
+# Little, so that the staging server is soon free for the others.
+TUNING: dict[str, Any] = {
+    "objective": "latency",
+    "quantile": "p50",
+    "request_rate_rps": 50,
+    "requests": 50,
+    "trials": 1,
+    "rounds": 1,
+    "confirm_rounds": 4,
+    "search": {"max_queue_delays_us": [0], "preferred_batch_sizes": [[]], "instances": [1]},
 }
 ENDS_AND_BEGINNINGS = ["started", "promoted", "rolled_back", "refused"]
 TOLD, HANGING = "e2e_told", "e2e_hanging"
@@ -96,11 +111,19 @@ def write_release_files(folder: Path) -> None:
         _variant(brief, ORPHANED, rollout=CANARY_OF_AN_ORPHAN),
         _variant(brief, FOUR_EYES, rollout={"approval": {"before_canary": True, "by_other": True}}),
         _variant(brief, FROZEN, rollout=SHORT_CANARY),
-        _variant(brief, DRIFTING),
+        {**_variant(brief, DRIFTING, serving=SLOW_BATCHING, benchmark={"requests": 20}), "tuning": TUNING},
     ]
     for variant in variants:
         _write(folder, variant)
     shutil.copyfile(Path(__file__).parent / "releases" / "magika.yaml", folder / "magika.yaml")
+
+
+def write_fleet_file(folder: Path, model: str, connections: Sequence[str], unreachable_s: float) -> None:
+    """Fill `folder` with the file of the stories' one fleet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    policy = {"unreachable_s": unreachable_s, "quiet_s": 0.2}
+    file = {"fleet": FLEET, "model": model, "connections": [*connections], "policy": policy}
+    (folder / f"{FLEET}.yaml").write_text(yaml.safe_dump(file, sort_keys=False))
 
 
 def ask_for_everything(folder: Path, key: Path) -> None:

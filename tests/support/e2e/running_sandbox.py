@@ -30,7 +30,7 @@ from include.sandbox.demo.traffic import TrafficClient
 from include.sandbox.demo.training import golden_set, train
 from include.sandbox.host.settings import SandboxSettings
 from include.sandbox.services.object_store import READY_SUFFIX, client
-from tests.support.e2e.airflow_user import Airflow
+from tests.support.e2e.airflow import Airflow
 
 RELEASE_DAG = "model_release"
 ROLLBACK_DAG = "model_rollback"
@@ -237,6 +237,11 @@ class RunningSandbox:
         """Return a release's run; None where there is none of that id."""
         return self.airflow.run(RELEASE_DAG, run_id)
 
+    def is_quiet(self, run_id: str, dag_id: str = RELEASE_DAG) -> bool | None:
+        """Return True when no task of the run is at work, or about to be; None otherwise."""
+        tasks = self.airflow.task_runs(dag_id, run_id)
+        return all(task.state in _ENDED for task in tasks) or None
+
     def ended(self, model: str, version: int, run_id: str, limit_s: float = RELEASE_LIMIT_S) -> Ended:
         """Wait for the run to end; return it with its record. StoryError tells how far its tasks are."""
         try:
@@ -244,7 +249,7 @@ class RunningSandbox:
                 lambda: finished(self.run(run_id)), f"{run_id} of {model} {version} ends", limit_s
             )
             # A run that is marked as failed is `failed` at once, while its teardowns still work.
-            self.wait(lambda: self._is_quiet(run_id), f"every task of {run_id} ends", limit_s)
+            self.wait(lambda: self.is_quiet(run_id), f"every task of {run_id} ends", limit_s)
         except StoryError as error:
             tasks = [f"{task.task_id} {task.state}" for task in self.airflow.task_runs(RELEASE_DAG, run_id)]
             raise StoryError(f"{error} Its tasks: {', '.join(tasks)}") from None
@@ -337,11 +342,6 @@ class RunningSandbox:
         """Whether the run waits for a person."""
         tasks = self.airflow.task_runs(dag_id, run_id)
         return any(task.task_id == task_id and task.state == "awaiting_input" for task in tasks)
-
-    def _is_quiet(self, run_id: str) -> bool | None:
-        """True when no task of the run is at work, or about to be; None otherwise."""
-        tasks = self.airflow.task_runs(RELEASE_DAG, run_id)
-        return all(task.state in _ENDED for task in tasks) or None
 
 
 _ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})

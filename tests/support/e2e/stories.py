@@ -15,6 +15,7 @@ from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.demo.counts import Traffic
 from include.sandbox.demo.training import upload_training_artifacts
 from tests.support.e2e.drift_story import drift_story
+from tests.support.e2e.fleet_story import fleet_story
 from tests.support.e2e.magika_release import upload_magika
 from tests.support.e2e.operations_stories import four_eyes_story, frozen_story
 from tests.support.e2e.outage_stories import outage_story
@@ -215,7 +216,7 @@ def _one_at_a_time_story(sandbox: RunningSandbox) -> OneAtATimeStory:
 
 def _outcome_note(sandbox: RunningSandbox, run_id: str) -> str | None:
     """Return a run's note once it tells that the release was refused."""
-    note = sandbox.airflow.ask(sandbox.airflow.dag_runs.get_dag_run, RELEASE_DAG, run_id).note or ""
+    note = sandbox.airflow.note(RELEASE_DAG, run_id)
     return note if ": refused" in note else None
 
 
@@ -331,6 +332,7 @@ STORIES: Mapping[str, Callable[[RunningSandbox], Any]] = {
     "four_eyes": four_eyes_story,
     "frozen": frozen_story,
     "drift": drift_story,
+    "fleet": fleet_story,
     "outage": outage_story,
 }
 """By the name of the fixture that gives what came of each."""

@@ -28,7 +28,6 @@ from slipway.hooks.triton_client.settings import TritonSettings
 
 from include.model_release.errors import ModelNotLoadedError
 from include.model_release.fleet.alias import version_name
-from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from include.sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
@@ -37,7 +36,6 @@ from tests.support.triton_hook.servers import running_triton
 from tests.support.triton_hook.table import ROW
 
 MODEL = "table"
-ALL = ("s0", "s1", "s2")
 GOLDEN = GoldenRequest({"x": ROW}, ("y",))
 POLICY = FleetPolicy(
     unreachable_s=2.0,
@@ -49,16 +47,6 @@ POLICY = FleetPolicy(
 )
 # By which factor each version multiplies; version 3 cannot be loaded on the last server, version 4 is another there.
 FACTORS = {1: 2.0, 2: 3.0, 3: 4.0, 4: 5.0}
-
-
-def on_all(version: int | None) -> dict[str, tuple[str, float] | None]:
-    """Return what each server answers where all serve one version."""
-    return dict.fromkeys(ALL, None if version is None else (str(version), FACTORS[version]))
-
-
-def document(store: ModelStoreHook) -> FleetDocument:
-    """Return what is kept of the fleet."""
-    return FleetDocument.from_bytes(store.read("fleets/pair/fleet.json") or b"", "the document")
 
 
 def digest(version: int) -> str:

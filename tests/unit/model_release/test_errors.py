@@ -63,6 +63,12 @@ def test_text_leaves_out_what_is_not_known() -> None:
     assert str(SpecError("it broke", found="pieces")) == "it broke. Found pieces."
 
 
+def test_the_short_form_does_not_say_twice_that_there_is_none() -> None:
+    """What was found follows what was wrong, unless that was nothing."""
+    assert SpecError("version 9 has no record", found="none").in_short() == "version 9 has no record"
+    assert SpecError("a.yaml is cut.", found="3 bytes.").in_short() == "a.yaml is cut: 3 bytes"
+
+
 @given(st.sampled_from(_OWN), st.text(min_size=1, max_size=30), _MAYBE_TEXT, _MAYBE_TEXT, _MAYBE_TEXT)
 def test_dict_and_pickle_bring_back_the_same_error(
     kind: type[SlipwayError], what: str, expected: str | None, found: str | None, remedy: str | None

@@ -12,6 +12,7 @@ from include.model_release.gates.benchmark.interval import difference_interval, 
 from include.model_release.gates.benchmark.result import Measurement, Quantiles
 from include.model_release.gates.interval import Decision, Interval
 from include.model_release.spec.release_file import Benchmark
+from include.model_release.written_numbers import number
 
 # The 99 % quantile of the standard normal distribution.
 _BEYOND_CHANCE = 2.326
@@ -57,10 +58,10 @@ class Comparison:
     @property
     def told(self) -> str:
         """The figure in words, for a log."""
-        stable = "" if self.stable is None else f", stable {self.stable:.4g} {self.unit}"
+        stable = "" if self.stable is None else f", stable {number(self.stable, 4)} {self.unit}"
         change = "" if self.change_percent is None else f" ({self.change_percent:+.1f} %{self.told_interval})"
         candidate = (
-            "not measured" if self.candidate is None else f"candidate {self.candidate:.4g} {self.unit}"
+            "not measured" if self.candidate is None else f"candidate {number(self.candidate, 4)} {self.unit}"
         )
         missed = "missed, by stable as well" if self.stable_misses else "missed"
         end = "passed" if self.passed else "cannot be told" if self.undecided else missed

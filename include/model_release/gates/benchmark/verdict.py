@@ -24,6 +24,7 @@ from include.model_release.errors import BenchmarkInconclusiveError, BenchmarkRe
 from include.model_release.gates.benchmark.comparison import Comparison, against_slo, against_stable
 from include.model_release.gates.benchmark.result import BenchmarkResult
 from include.model_release.spec.release_file import Benchmark
+from include.model_release.written_numbers import number
 
 Status = Literal["pass", "fail", "inconclusive"]
 
@@ -150,13 +151,13 @@ def require_benchmark(verdict: BenchmarkVerdict, model: str, version: int, *, me
 def _in_words(comparison: Comparison) -> str:
     if comparison.candidate is None:
         return f"{comparison.figure} was not measured, but {comparison.limit} is asked for"
-    text = f"{comparison.figure} is {comparison.candidate:.4g} {comparison.unit}"
+    text = f"{comparison.figure} is {number(comparison.candidate, 4)} {comparison.unit}"
     if comparison.change_percent is not None and comparison.stable is not None:
         change = f"{comparison.change_percent:+.1f} %{comparison.told_interval}"
-        text += f", stable has {comparison.stable:.4g} ({change})"
+        text += f", stable has {number(comparison.stable, 4)} ({change})"
     text += f"; allowed is {comparison.limit}"
     if comparison.undecided:
         text += "; the rounds do not decide"
-    if comparison.stable_misses:
-        text += f"; the stable version misses it as well: {comparison.stable:.4g} {comparison.unit}"
+    if comparison.stable_misses and comparison.stable is not None:
+        text += f"; the stable version misses it as well: {number(comparison.stable, 4)} {comparison.unit}"
     return text

@@ -9,7 +9,7 @@ from datetime import datetime
 from include.model_release.bucket_layout import parse_storage_uri
 from include.model_release.canary.latency import quantile_ms
 from include.model_release.canary.verdict import Verdict
-from include.model_release.canary.verdict_text import duration, number
+from include.model_release.canary.verdict_text import duration
 from include.model_release.errors import UserError
 from include.model_release.identifiers import VERSION_LIMIT
 from include.model_release.metrics.samples import Sample
@@ -23,6 +23,7 @@ from include.model_release.rollout.lease import Lease
 from include.model_release.spec.notify import NoticeEvent
 from include.model_release.spec.release_file import ReleaseSpec
 from include.model_release.spec.rollout.plan import CanaryPlan
+from include.model_release.written_numbers import number
 
 RELEASE_DAG_ID = "model_release"
 GUARD = "guard"

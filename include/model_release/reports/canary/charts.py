@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from include.model_release.canary.verdict_text import by_hypothesis, duration, number
+from include.model_release.canary.verdict_text import by_hypothesis, duration
 from include.model_release.metrics.samples import Sample
 from include.model_release.reports.canary.chart_frame import (
     COLOURS,
@@ -28,6 +28,7 @@ from include.model_release.reports.canary.document import (
 )
 from include.model_release.reports.canary.timeline import LEAST_REQUESTS, Point, TimeAxis, extremes, points_of
 from include.model_release.reports.svg_figure import inline_svg, svg_settings
+from include.model_release.written_numbers import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

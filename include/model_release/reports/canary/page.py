@@ -18,7 +18,6 @@ from include.model_release.canary.verdict_text import (
     duration,
     margins,
     meaning,
-    number,
 )
 from include.model_release.document_form import form_of
 from include.model_release.reports.canary.charts import canary_charts
@@ -33,6 +32,7 @@ from include.model_release.reports.canary.document import (
     earlier_windows_file,
 )
 from include.model_release.reports.html_page import render_page
+from include.model_release.written_numbers import number
 
 # So many of a list are shown at its beginning, and as many at its end; so many letters of a text.
 _ENDS, _LETTERS = 100, 1000

@@ -119,7 +119,7 @@ def explain(
     if output is not Format.TABLE:
         desk.printer.show(document)
         return
-    desk.printer.console.print(explained(found, desk.clock.now(), with_log=log))
+    desk.printer.console.print(explained(found, desk.clock.now(), pages=desk.pages, with_log=log))
 
 
 def dashboard(
@@ -130,8 +130,7 @@ def dashboard(
     """Print the address of the dashboard. It asks for Airflow's own login."""
     from urllib.parse import quote
 
-    base = f"{desk.settings.access.base_url.rstrip('/')}/slipway/"
-    address = base if model is None else f"{base}models/{quote(model, safe='')}"
+    address = f"{desk.pages}/" if model is None else f"{desk.pages}/models/{quote(model, safe='')}"
     if output is Format.TABLE:
         print(address)
     else:

@@ -21,6 +21,7 @@ from include.model_release.operations.layout import (
 from include.model_release.operations.notices.notice import Notice, OutboxEntry
 from slipway.failures import PlainFailure, airflow_failures
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.page_addresses import model_page, release_page
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -108,8 +109,14 @@ def _parcels(key: str, entry: OutboxEntry, bucket: str) -> list[Any]:
 
 
 def _links(notice: Notice, bucket: str) -> Mapping[str, str]:
-    """Return where the run, its reports and its record are."""
+    """Return where the version's page, the run, its reports and its record are."""
     links: dict[str, str] = {}
+    page = (
+        release_page(notice.model, notice.version) if notice.version is not None else model_page(notice.model)
+    )
+    # Without a base_url it is a path, which no message can lead to.
+    if page.startswith("http"):
+        links["Page"] = page
     base = conf.get("api", "base_url", fallback="").rstrip("/")
     if base and notice.dag_id and notice.release_id:
         links["Run"] = f"{base}/dags/{quote(notice.dag_id, safe='')}/runs/{quote(notice.release_id, safe='')}"

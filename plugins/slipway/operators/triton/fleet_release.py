@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowRuntimeError, AirflowSkipException
 
-from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError
+from include.model_release.errors import (
+    LoadRefusedError,
+    ServerUnavailableError,
+    SlipwayError,
+    TransientError,
+)
 from include.model_release.fleet.outcome import FleetOutcome
 from include.model_release.identifiers import parse_version
 from slipway.airflow_run import is_missing_run, triggered_by
 from slipway.failures import airflow_failures
 from slipway.fleet.context import FleetContext, fleets_dir
-from slipway.fleet.release import release_fleet, settle_fleet
+from slipway.fleet.release import FleetRelease, release_fleet, settle_fleet
 from slipway.hooks.triton_client.caller import run
 from slipway.page_addresses import release_page
 from slipway.run_note import tell_fleet
@@ -119,10 +125,18 @@ class PlaceFleetVersionOperator(FleetOperator):
 class ReleaseToFleetOperator(FleetOperator):
     """Brings a version to all servers of a fleet, or leads all back to what they had.
 
-    Killed and run again it goes on from what is written in the bucket and from what the servers show.
+    Killed and run again it goes on from what is written in the bucket and from what the servers show. Stopped, it does
+    nothing more on any server: Airflow lets a task live on for seconds, in which users would get the version.
 
     :returns: the outcome as a mapping (`include.model_release.fleet.outcome.FleetOutcome`).
     """
+
+    _stop: Callable[[], object] | None = None
+
+    def on_kill(self) -> None:
+        """End the release where it is; `settle`, or the next try, goes on."""
+        if self._stop is not None:
+            self._stop()
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Release.
@@ -136,11 +150,26 @@ class ReleaseToFleetOperator(FleetOperator):
                 triggered_by(context),
                 lambda run_id: _is_running(context, run_id),
             )
-            outcome = run(release_fleet(release))
+            try:
+                outcome = run(self._until_stopped(release))
+            except asyncio.CancelledError:
+                raise TransientError(
+                    f"the release of version {self.version} to the fleet {self.fleet!r} was stopped",
+                    expected="an end of its own",
+                    remedy="the task `settle` leads all servers back; tried again, this task goes on",
+                ) from None
             self.log.info("%s", outcome.model_dump_json(indent=2))
             require_committed(outcome)
             self.tell(context, outcome.told)
         return outcome.model_dump(mode="json")
+
+    async def _until_stopped(self, release: FleetRelease) -> FleetOutcome:
+        loop, work = asyncio.get_running_loop(), asyncio.ensure_future(release_fleet(release))
+        self._stop = lambda: loop.call_soon_threadsafe(work.cancel)
+        try:
+            return await work
+        finally:
+            self._stop = None
 
 
 class SettleFleetOperator(FleetOperator):

@@ -98,7 +98,8 @@ class MeasuringStep(TuningStep):
             namespace=self.namespace,
             deferrable=False,
             poll_interval=self.poll_interval,
-            **(self.pod_options or {}),
+            # A task has many pods, and Airflow keeps the name of one: a later try would take it for another one's.
+            **{"durable": False, **(self.pod_options or {})},
         )
 
 

@@ -15,6 +15,7 @@ from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.read_model.documents import ModelDocument, VersionLine
 from include.model_release.triton_config.pbtxt import to_pbtxt
+from include.model_release.written_numbers import number
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.web.pages.comparison import Side, compare
@@ -102,7 +103,9 @@ def _figures(store: ModelStoreHook, line: VersionLine) -> dict[str, str]:
     benchmark = _read(store, f"{prefix}benchmark/verdict.json", _Benchmark)
     for one in () if benchmark is None else benchmark.comparisons:
         if one.candidate is not None:
-            found[f"benchmark: {one.figure.replace('_', ' ')}"] = f"{one.candidate:.4g} {one.unit}".strip()
+            found[f"benchmark: {one.figure.replace('_', ' ')}"] = (
+                f"{number(one.candidate, 4)} {one.unit}".strip()
+            )
     return found
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from include.model_release.read_model.live import LiveSample, LiveWindow
+from include.model_release.written_numbers import number
 
 WIDE, WIDTH, HEIGHT = 1180, 600, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 14, 26
@@ -150,10 +151,12 @@ def _evidence(windows: Sequence[LiveWindow]) -> Chart:
     return Chart(
         "evidence",
         "Evidence of the judge",
-        f"Evidence that the candidate is worse: {newest.total_evidence:.3g} of {newest.threshold:.3g}; that it is "
-        f"no worse: {newest.no_worse:.3g} of {newest.no_worse_threshold:.3g}.",
+        f"Evidence that the candidate is worse: {number(newest.total_evidence)} of {number(newest.threshold)}; "
+        f"that it is no worse: {number(newest.no_worse)} of {number(newest.no_worse_threshold)}.",
         (frame.curve("worse", "worse", worse), frame.curve("no-worse", "no worse", no_worse)),
-        levels=tuple(Mark(frame.y(at), f"{words} at {at:.3g}", kind) for at, words, kind in levels if at > 0),
+        levels=tuple(
+            Mark(frame.y(at), f"{words} at {number(at)}", kind) for at, words, kind in levels if at > 0
+        ),
         y_ticks=tuple(Mark(frame.y(at), f"{at:g}") for at in _powers(_LEAST_EVIDENCE, high)),
         x_ticks=frame.x_ticks(),
         steps=_steps(frame, windows),
@@ -256,7 +259,7 @@ def _spread(moments: Sequence[datetime], most: int) -> list[datetime]:
     if count < 2:
         return list(moments[:1])
     first, last = moments[0], moments[-1]
-    return [first + (last - first) * number / (count - 1) for number in range(count)]
+    return [first + (last - first) * place / (count - 1) for place in range(count)]
 
 
 def _points(pairs: Iterable[tuple[float, float]]) -> str:
@@ -264,4 +267,4 @@ def _points(pairs: Iterable[tuple[float, float]]) -> str:
 
 
 def _word(value: float | None, unit: str) -> str:
-    return "no" if value is None else f"{value:.3g} {unit}"
+    return "no" if value is None else f"{number(value)} {unit}"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from include.model_release.read_model.documents import OpenRelease, VersionLine
 from include.model_release.read_model.live import LiveDocument
-from slipway.web.wording import stage
+from include.model_release.record.stage_names import stage_name
 
 Kind = Literal["busy", "warn", "bad", "good", ""]
 
@@ -77,7 +77,7 @@ def headline(line: VersionLine, now: OpenRelease | None, live: LiveDocument | No
         return Headline("busy", "canary", f"{name} has {users}. {_judged(now, live)}.", _why(live))
     if not now.stage:
         return Headline("busy", "under way", f"The release of version {now.version} begins. It has no users.")
-    return Headline("busy", "under way", f"{name} is at the stage {stage(now.stage)}. It has no users.")
+    return Headline("busy", "under way", f"{name} is at the stage {stage_name(now.stage)}. It has no users.")
 
 
 def _judged(now: OpenRelease, live: LiveDocument | None) -> str:
@@ -106,7 +106,7 @@ def _ended(line: VersionLine) -> Headline:
         by = _BY.get(line.rolled_back_by, f"by {line.rolled_back_by}" if line.rolled_back_by else "")
         return Headline("bad", "rolled back", f"{name} was rolled back {by}".rstrip() + ".", line.reason)
     if line.outcome == "refused":
-        gate = f" by the stage {stage(line.refused_by)}" if line.refused_by else ""
+        gate = f" by the stage {stage_name(line.refused_by)}" if line.refused_by else ""
         return Headline("warn", "refused", f"{name} was refused{gate}. {_met(line)}", line.reason)
     if line.outcome == "cancelled":
         return Headline(

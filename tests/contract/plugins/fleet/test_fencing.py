@@ -6,7 +6,8 @@ import pytest
 from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.errors import ClusterUnavailableError, UserError
-from tests.support.fleet.servers import FACTORS, POLICY, TritonFleet, document, on_all
+from tests.support.fleet.servers import FACTORS, POLICY, TritonFleet
+from tests.support.fleet.steps import document, on_all
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -1,9 +1,8 @@
-"""Servers of a fleet that hang, and go on later."""
+"""Servers of a fleet that hang, go on later, or are fenced."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,22 +10,14 @@ from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
 
-from include.model_release.errors import ServerRefusedError
+from include.model_release.errors import (
+    ServerRefusedError,
+)
 from include.model_release.fleet.alias import LoadedVersion, alias_files, loaded_version
-from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, digest, document, on_all
+from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, digest
+from tests.support.fleet.steps import before, document, on_all
 
 pytestmark = pytest.mark.timeout(180)
-
-
-def before(step: str, act: Callable[[FleetServer], None]) -> Callable[..., Awaitable[None]]:
-    """Return a method of a server that does something of the test's before what it is there for."""
-    real = getattr(FleetServer, step)
-
-    async def disturbed(self: FleetServer, *arguments: Any) -> None:
-        act(self)
-        await real(self, *arguments)
-
-    return disturbed
 
 
 def test_one_that_hangs_takes_all_back(

@@ -24,16 +24,8 @@ from include.model_release.errors import (
 from include.model_release.fleet.alias import alias_target
 from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.build import pin_versions
-from tests.support.fleet.servers import (
-    ALL,
-    FACTORS,
-    MODEL,
-    TritonFleet,
-    Users,
-    digest,
-    document,
-    on_all,
-)
+from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, Users, digest
+from tests.support.fleet.steps import ALL, document, on_all
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -89,6 +89,24 @@ def test_a_notice_is_sent_and_leaves_the_outbox(store: ModelStoreHook, receivers
     assert waiting(store) == {}
 
 
+def test_a_notice_leads_to_the_versions_page(
+    store: ModelStoreHook, receivers: Receivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a person can open comes first; without Airflow's own address there is no such link."""
+    tell(store, notice(), "good")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/")
+    deliver(store)
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "")
+    tell(store, notice(release_id="run-2"), "good")
+    deliver(store)
+    with_page, without = (json.loads(one.body)["data"]["links"] for one in receivers.good.received)
+    assert next(iter(with_page.items())) == (
+        "Page",
+        "https://airflow.example.org/slipway/models/digits/versions/3",
+    )
+    assert "Page" not in without
+
+
 def test_a_receiver_that_hangs_and_one_that_fails_keep_nobody_waiting(
     store: ModelStoreHook, receivers: Receivers
 ) -> None:

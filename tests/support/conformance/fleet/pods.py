@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,9 @@ from slipway.fleet.members import Member, Members
 
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.conformance.api import Object
+from tests.support.conformance.fleet.service import FleetService
 from tests.support.conformance.kubelet import Fate
+from tests.support.conformance.real_cluster import RealCluster
 from tests.support.serving.triton_install import triton_install
 from tests.support.store.connections import LOOPBACK
 
@@ -30,8 +34,8 @@ class FleetPods:
     :param folder: gets the servers' logs.
     """
 
-    def __init__(self, namespace: str, repository: Path, folder: Path) -> None:
-        self._namespace, self._repository, self._folder = namespace, repository, folder
+    def __init__(self, service: FleetService, repository: Path, folder: Path) -> None:
+        self.service, self.repository, self._folder = service, repository, folder
         self._install = triton_install()
         self._servers: dict[str, TritonServer] = {}
         self._names: dict[str, str] = {}
@@ -44,14 +48,14 @@ class FleetPods:
     def fate(self, pod: Object) -> Fate | None:
         """Return how the pod's server is, and start it at the first time; None: the pod is another namespace's."""
         metadata = pod["metadata"]
-        if metadata["namespace"] != self._namespace or self._is_closed:
+        if metadata["namespace"] != self.service.namespace or self._is_closed:
             return None
         server = self._servers.get(metadata["uid"])
         if server is None:
             log = self._folder / f"{metadata['name']}.log"
             server = TritonServer(
                 self._install,
-                self._repository,
+                self.repository,
                 TritonPorts.free(),
                 mode="explicit",
                 log_path=log,
@@ -81,9 +85,19 @@ class FleetPods:
 
     # --- what tests ask ---
 
-    def server(self, pod: str) -> TritonServer:
-        """Return a pod's server."""
-        return self._servers[self._names[pod]]
+    def members(self) -> Members:
+        """Return the servers behind the Service."""
+        return Led(self.service.members, self)
+
+    def lives(self, pod: str) -> bool:
+        """Return whether the pod's server answers."""
+        return self._servers[self._names[pod]].is_ready()
+
+    def signal(self, pod: str, number: signal.Signals) -> None:
+        """Send a signal to the pod's server, unless it was ended with its pod."""
+        server = self._servers.get(self._names[pod])
+        if server is not None and server.process is not None:
+            server.process.send_signal(number)
 
     def led(self, address: str) -> str:
         """Return where on loopback it is that a pod's address and port lead.
@@ -119,6 +133,20 @@ class Led:
             settings = replace(one.settings, http_address=http, grpc_address=grpc)
             found.append(replace(one, settings=settings))
         return found
+
+
+@contextmanager
+def fleet_pods(cluster: RealCluster, service: FleetService, repository: Path) -> Iterator[FleetPods]:
+    """Have tritonservers as the pods behind a Service while the block runs."""
+    logs = cluster.plane.folder / "logs" / service.namespace
+    logs.mkdir(parents=True)
+    pods = FleetPods(service, repository, logs)
+    cluster.kubelet.runtimes.append(pods)
+    try:
+        yield pods
+    finally:
+        cluster.kubelet.runtimes.remove(pods)
+        pods.close()
 
 
 def _is_ready(server: TritonServer, pod: Object) -> bool:

@@ -8,10 +8,9 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import requests
 from slipway.fleet.context import members_of
@@ -19,9 +18,8 @@ from slipway.fleet.members import Members
 
 from include.model_release.fleet.fleet_file import FleetFile, ServiceMembers
 from tests.support.conformance.api import Object
-from tests.support.conformance.fleet.pods import FleetPods
+from tests.support.conformance.control_plane import ControlPlane
 from tests.support.conformance.manifests import FOLDER, objects_of
-from tests.support.conformance.real_cluster import RealCluster
 from tests.support.conformance.rights import AIRFLOW
 from tests.support.fleet.servers import MODEL
 from tests.support.triton_hook.servers import typed_connection
@@ -52,38 +50,38 @@ class FleetService:
     :param namespace: its name.
     """
 
-    def __init__(self, cluster: RealCluster, namespace: str) -> None:
-        self.cluster = cluster
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.api = plane.api()
         self.namespace = namespace
-        cluster.add_service_account(namespace, AIRFLOW)
-        self.connection_id = f"conformance_fleet_{namespace.replace('-', '_')}"
-        self.use_account(AIRFLOW)
+        plane.add_service_account(namespace, AIRFLOW)
+        kubeconfig = plane.kubeconfig(f"airflow-{namespace}", plane.token_of(namespace, AIRFLOW))
+        connection = {"conn_type": "kubernetes", "extra": {"kube_config_path": str(kubeconfig)}}
+        self._connection_id = f"conformance_fleet_{namespace.replace('-', '_')}"
+        os.environ[f"AIRFLOW_CONN_{self._connection_id.upper()}"] = json.dumps(connection)
 
     def grant(self) -> None:
         """Give Airflow's account the rights."""
         for manifest in objects_of(RBAC, self.namespace):
-            self.cluster.api.apply(manifest)
+            self.api.apply(manifest)
 
     def take_rule(self, resource: str) -> None:
         """Take a rule out of the Role."""
         path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{self.namespace}/roles/slipway-fleet"
-        rules = self.cluster.api.must("GET", path)["rules"]
-        self.cluster.api.merge(path, {"rules": [one for one in rules if resource not in one["resources"]]})
+        rules = self.api.must("GET", path)["rules"]
+        self.api.merge(path, {"rules": [one for one in rules if resource not in one["resources"]]})
 
-    def use_account(self, service_account: str) -> None:
-        """Have the connection be a service account's."""
-        token = self.cluster.token_of(self.namespace, service_account)
-        kubeconfig = self.cluster.plane.kubeconfig(f"{service_account}-{self.namespace}", token)
-        connection = {"conn_type": "kubernetes", "extra": {"kube_config_path": str(kubeconfig)}}
-        os.environ[f"AIRFLOW_CONN_{self.connection_id.upper()}"] = json.dumps(connection)
+    def deploy(self, replicas: int, run: Callable[[Object], None] = lambda spec: None) -> None:
+        """Apply the manifest of Service and Deployment.
 
-    def deploy(self, replicas: int) -> None:
-        """Apply the manifest of Service and Deployment."""
+        :param run: changes the pods' spec.
+        """
         for one in objects_of(SERVERS, self.namespace):
             manifest = json.loads(json.dumps(one).replace(_DOCUMENTED_MODEL, MODEL))
             if manifest["kind"] == "Deployment":
                 manifest["spec"]["replicas"] = replicas
-            self.cluster.api.apply(manifest)
+                run(manifest["spec"]["template"]["spec"])
+            self.api.apply(manifest)
 
     @property
     def members(self) -> Members:
@@ -92,14 +90,14 @@ class FleetService:
             name=NAME,
             namespace=self.namespace,
             triton_conn_id=_PODS_TRITON,
-            kubernetes_conn_id=self.connection_id,
+            kubernetes_conn_id=self._connection_id,
         )
         return members_of(FleetFile(fleet="pair", model=MODEL, service=service))
 
     def slices(self) -> list[Object]:
         """Return the Service's slices."""
         path = f"/apis/discovery.k8s.io/v1/namespaces/{self.namespace}/endpointslices"
-        return self.cluster.api.items(f"{path}?labelSelector=kubernetes.io/service-name={NAME}")
+        return self.api.items(f"{path}?labelSelector=kubernetes.io/service-name={NAME}")
 
     def endpoints(self) -> list[Endpoint]:
         """Return what the slices name, in their order, each time that they name it."""
@@ -127,34 +125,20 @@ class FleetService:
 
     def close(self) -> None:
         """Give the namespace back."""
-        os.environ.pop(f"AIRFLOW_CONN_{self.connection_id.upper()}", None)
-        self.cluster.api.ask("DELETE", f"/api/v1/namespaces/{self.namespace}")
+        os.environ.pop(f"AIRFLOW_CONN_{self._connection_id.upper()}", None)
+        self.api.ask("DELETE", f"/api/v1/namespaces/{self.namespace}")
 
 
 @contextmanager
-def fleet_service(cluster: RealCluster) -> Iterator[FleetService]:
-    """Have a namespace for one test; nobody has rights there yet."""
+def fleet_service(plane: ControlPlane, namespace: str) -> Iterator[FleetService]:
+    """Have an empty namespace for one test; Airflow's account has no rights there yet."""
     os.environ[f"AIRFLOW_CONN_{_PODS_TRITON.upper()}"] = typed_connection(1, host="unused")
-    service = FleetService(cluster, cluster.new_namespace())
+    service = FleetService(plane, namespace)
     try:
         yield service
     finally:
         service.close()
         del os.environ[f"AIRFLOW_CONN_{_PODS_TRITON.upper()}"]
-
-
-@contextmanager
-def fleet_pods(service: FleetService, repository: Path) -> Iterator[FleetPods]:
-    """Have tritonservers as the namespace's pods while the block runs."""
-    logs = service.cluster.plane.folder / "logs" / service.namespace
-    logs.mkdir(parents=True)
-    pods = FleetPods(service.namespace, repository, logs)
-    service.cluster.kubelet.runtimes.append(pods)
-    try:
-        yield pods
-    finally:
-        service.cluster.kubelet.runtimes.remove(pods)
-        pods.close()
 
 
 @dataclass(frozen=True)
@@ -172,11 +156,14 @@ class Asked:
 
 
 class ServiceUsers(threading.Thread):
-    """Asks the ready pods of the slices in turn, as a node's proxy leads new connections, without a pause."""
+    """Asks the ready pods of the slices in turn, as a node's proxy leads new connections, without a pause.
 
-    def __init__(self, service: FleetService, pods: FleetPods) -> None:
+    :param led: returns where it is that an address and port lead.
+    """
+
+    def __init__(self, service: FleetService, led: Callable[[str], str] = lambda address: address) -> None:
         super().__init__(name="users-of-the-service", daemon=True)
-        self._service, self._pods = service, pods
+        self._service, self._led = service, led
         self._ended = threading.Event()
         self.asked: list[Asked] = []
 
@@ -195,7 +182,7 @@ class ServiceUsers(threading.Thread):
         body = {"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}
         at_s, url = time.monotonic(), f"/v2/models/{MODEL}/infer"
         try:
-            address = self._pods.led(f"{endpoint.address}:8000")
+            address = self._led(f"{endpoint.address}:8000")
             answer = requests.post(f"http://{address}{url}", json=body, timeout=_ANSWER_LIMIT_S)
             answer.raise_for_status()
             asked = Asked(at_s, endpoint.pod, answer.json()["model_version"])

@@ -65,6 +65,8 @@ def test_fleet_without_a_file(tmp_path: Path) -> None:
     """The error names the fleets that there are."""
     with pytest.raises(SpecError, match="name one of edge"):
         load_fleet_file(written(tmp_path, LEAST), "eddge")
+    with pytest.raises(SpecError, match=r"write edge\.yaml: no fleet has a file yet"):
+        load_fleet_file(tmp_path / "none", "edge")
 
 
 def test_document_is_read_as_it_was_written() -> None:

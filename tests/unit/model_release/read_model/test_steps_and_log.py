@@ -75,6 +75,12 @@ def test_every_kind_of_event_has_a_sentence(data: EventData) -> None:
     assert len(line) > 20
 
 
+def test_a_stage_is_called_as_on_the_pages() -> None:
+    """Not by its name in the record."""
+    line = told(Event(1, at(0), "digits-3", "digits", 3, StageStarted(stage="smoke_test")))
+    assert line == "The stage smoke test began."
+
+
 def test_no_kind_is_left_out() -> None:
     """A new kind needs a sentence of its own."""
     assert {data.kind for data in SAID} == {*KINDS, "of_later"}

@@ -17,7 +17,7 @@ LIST = """\
 MODEL   LIVE     IN FLIGHT                     LAST RELEASE
 digits  2 (1 h)  version 3: step 2 of 3, 50 %  version 2 promoted
 broken  ?        cannot be read: no record
-pets    none                                   version 3 refused by validate
+pets    none                                   version 3 refused by validation
 """
 TREE = """\
 Model         digits
@@ -33,7 +33,7 @@ digits
 │   │   └── stable    version 2    set 50 %    observed 50 %   in the last window 120 requests, 0 errors, p99 3.2 ms
 │   ├── steps
 │   │   ├── ✔ convert  12 s
-│   │   ├── ✔ validate  3 s
+│   │   ├── ✔ validation  3 s
 │   │   ├── ✔ canary 20 %  9 s
 │   │   ├── ▶ canary 50 %  ← here  4 s of 8 s, at most 1 min
 │   │   ├── ○ canary 99 %
@@ -103,12 +103,21 @@ def test_freezes_and_findings_are_told(server: FakeSlipway, call: Call) -> None:
     server.freezes = [freeze("ops", 1, "maintenance")]
     out = call("list").out
     assert "Every model is frozen by ops until 2026-03-01 13:00:00 UTC: maintenance" in out
-    assert "frozen by olga until 2026-03-01 16:00:00 UTC; 1 open finding" in out
+    assert "frozen by olga until 2026-03-01 16:00:00 UTC; 1 open finding" in " ".join(out.split())
     assert "ada" not in out
     server.views["digits", 3] = refused_view()
     tree = call("get", "digits").out
     assert "by olga until 2026-03-01 16:00:00 UTC: the sale" in tree
     assert "2-inputs: the inputs have drifted" in tree
+
+
+def test_a_narrow_terminal_cuts_no_note(
+    server: FakeSlipway, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The notes of a model take several lines there."""
+    monkeypatch.setenv("COLUMNS", "80")
+    server.models = {"digits": resting(freezes=(freeze("olga", 4, "the sale"),))}
+    assert "frozen by olga until 2026-03-01 16:00:00 UTC" in " ".join(call("list").out.split())
 
 
 def test_what_may_be_old_is_said_to_be(busy: FakeSlipway, call: Call) -> None:
@@ -194,7 +203,7 @@ def test_a_refusal_is_explained_in_words(server: FakeSlipway, call: Call) -> Non
         "Why: accuracy 0.81 is below 0.9",
         "Run digits-3, started 2026-03-01 11:58:00 UTC by admin, took 1 min.",
         "It was rejected by its release, at validate",
-        "models/digits/3/evidence/digits-3/validation.html",
+        f"{server.api.url}/slipway/evidence/digits/3/digits-3/validation.html",
         "admin started it",
         "Next: slipway unreject digits 3",
     ):

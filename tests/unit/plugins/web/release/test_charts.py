@@ -70,7 +70,7 @@ def test_evidence_stands_against_its_threshold_on_a_log_scale() -> None:
     (level,) = chart.levels
     assert level.label == "decides at 100"
     assert heights[2] == pytest.approx(level.at, abs=0.1)
-    assert "1e+03 of 100" in chart.told
+    assert "1,000 of 100" in chart.told
 
 
 def test_two_thresholds_have_a_line_each() -> None:

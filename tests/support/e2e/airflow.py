@@ -1,4 +1,4 @@
-"""What a person does in Airflow's UI, by its REST API."""
+"""Airflow's REST API, as the people of these tests use it."""
 
 from __future__ import annotations
 
@@ -56,3 +56,7 @@ class Airflow(AirflowClient):
     def conf(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Return what the run was started with."""
         return dict(self.ask(self.dag_runs.get_dag_run, dag_id, run_id).conf or {})
+
+    def note(self, dag_id: str, run_id: str) -> str:
+        """Return the run's note."""
+        return self.ask(self.dag_runs.get_dag_run, dag_id, run_id).note or ""

@@ -1,0 +1,45 @@
+"""All servers of a fleet at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import pytest
+from slipway.fleet import servers
+from slipway.fleet.members import Member, StaticMembers, server_at
+from slipway.fleet.servers import FleetServers
+
+from include.model_release.fleet.policy import FleetPolicy
+from tests.support.store.connections import LOOPBACK, free_port
+
+
+class Hanging(StaticMembers):
+    """Known at the first look; who asks again waits without an end."""
+
+    looks = 0
+
+    async def current(self) -> Sequence[Member]:
+        """Return the servers once."""
+        self.looks += 1
+        if self.looks > 1:
+            await asyncio.Event().wait()
+        return await super().current()
+
+
+def test_servers_that_are_known_are_looked_at_while_nobody_says_who_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Kubernetes API that hangs holds up a look for a moment only: commit and way back go on."""
+    monkeypatch.setattr(servers, "_MEMBERS_LIMIT_S", 0.3)
+    members = Hanging({"a": server_at("a", LOOPBACK, free_port())})
+    fleet = FleetServers(members, "table", 2, None, FleetPolicy(call_limit_s=1))
+
+    async def looks() -> None:
+        assert set(await fleet.look("prepare", {})) == {"a"}
+        began = time.monotonic()
+        assert set(await fleet.look("back", {})) == {"a"}
+        assert time.monotonic() - began < 10
+
+    asyncio.run(asyncio.wait_for(looks(), 30))
