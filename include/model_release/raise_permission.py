@@ -71,7 +71,7 @@ def fleet_refusal(state: ReleaseState | None, *, manifest_sha256: str) -> RaiseR
     :param manifest_sha256: digest of the version's manifest as it lies in the store now.
     """
     if state is None:
-        lacking: Lacking | None = ("a record of the version's gates", "none")
+        lacking: Lacking | None = ("a record of the version's gates", "it has no record")
         told = "this version"
     else:
         told = f"version {state.version} of {state.model!r}"

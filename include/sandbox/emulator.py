@@ -79,7 +79,9 @@ def _kserve_controller(store: ObjectStore, settings: ClusterSettings) -> Corouti
     from include.sandbox.kserve.controller import KServeController
 
     paths = {"state_dir": str(settings.node.state_dir), "images_dir": str(settings.node.images_dir)}
-    return KServeController(store, {**settings.raw, **paths}).run()
+    controller = KServeController(store, {**settings.raw, **paths})
+    controller.publish_config()
+    return controller.run()
 
 
 async def _until_signalled(parts: list[Coroutine[None, None, None]]) -> None:

@@ -61,7 +61,6 @@ class KServeController:
         await asyncio.to_thread(shutil.rmtree, revisions, ignore_errors=True)
         revisions.mkdir(parents=True)
         self.settings.router_dir.mkdir(parents=True, exist_ok=True)
-        self._publish_config()
         loop = asyncio.get_running_loop()
         following = [
             loop.create_task(self.routes.run(), name="routes"),
@@ -78,8 +77,8 @@ class KServeController:
             await asyncio.gather(*following, return_exceptions=True)
             await asyncio.gather(*(one.shut_down() for one in self._services.values()), *self._leaving)
 
-    def _publish_config(self) -> None:
-        """Lay KServe's ConfigMap into the cluster, as far as others read it there."""
+    def publish_config(self) -> None:
+        """Lay KServe's ConfigMap into the cluster, as far as others read it there: before anybody can ask for it."""
         ingress = {
             "enableGatewayApi": self.settings.gateway_api,
             "kserveIngressGateway": self.settings.gateway,

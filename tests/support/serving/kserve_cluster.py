@@ -31,6 +31,7 @@ class Cluster:
     def start(self) -> None:
         """Start the controller."""
         self.controller = KServeController(self.store, self.settings)
+        self.controller.publish_config()
         self._task = asyncio.get_running_loop().create_task(self.controller.run())
 
     async def stop(self) -> None:

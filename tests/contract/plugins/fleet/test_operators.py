@@ -205,7 +205,7 @@ def test_version_that_was_rejected_is_not_even_laid_in_place(
     place, notes = task(PlaceFleetVersionOperator, folder, store.bucket, 1), list[str]()
     with pytest.raises(AirflowFailException, match="a record of the version's gates"):
         place.execute(context("one", notes))
-    assert notes[0].startswith("edge 1: not released: this version may not go to a fleet: none")
+    assert notes[0].startswith("edge 1: not released: this version may not go to a fleet: it has no record")
     record = passed(store, 1, digest)
     record.append(VersionRejected(reason="wrong labels", by="anna"))
     with pytest.raises(AirflowFailException, match="rejected by anna"):
