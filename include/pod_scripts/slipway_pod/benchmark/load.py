@@ -212,19 +212,21 @@ def generate_load(
 ) -> Ended:
     """Run a load generator to its end, which may be a bad one.
 
-    :param try_limit_s: after so long it is taken to hang: it is ended and started once more. None: it is waited for.
+    :param try_limit_s: after so long it is taken to hang: it is ended and started once more, and may then take all the
+        time that is left. None: it is waited for.
     :raises PodError: of kind TimedOutError.
     """
     remedy = "correct benchmark.image in the release file: it must fit benchmark.generator"
     path = require_program(command[0], remedy)
-    for is_last in (try_limit_s is None, True):
-        limit_s = deadline.remaining_s() if try_limit_s is None else min(try_limit_s, deadline.remaining_s())
+    for try_s in (None,) if try_limit_s is None else (try_limit_s, None):
+        left_s = deadline.remaining_s()
+        limit_s = left_s if try_s is None else min(try_s, left_s)
         try:
             return run_program(
                 [path, *command[1:]], limit_s, environment=environment, gives_up=REFUSED_REQUEST
             )
         except TimeoutError:
-            if is_last or not deadline.remaining_s():
+            if not deadline.remaining_s():
                 break
             say("measure", f"{command[0]} has hung for {limit_s:g} s: it is started once more")
     raise deadline.passed()
