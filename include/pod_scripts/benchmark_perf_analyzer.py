@@ -163,8 +163,8 @@ def try_limit_s(run: BenchmarkRun, subject: Subject, load: Load) -> float:
     """Return after how long a round is taken to hang.
 
     At a request rate it follows from the rate. With requests in flight the rounds before tell. How long the first one
-    should take nobody knows: a minute, and no more than a quarter of the time that is left (but for the shortest limits),
-    so that a slow model has the rest for a second try.
+    should take nobody knows: a minute, or a quarter of the time that is left where that is less (20 s at least). A slow
+    model then has the rest for a second try.
     """
     if load.request_rate_rps is not None:
         requests = load.requests(run.options.requests)
