@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.fleet.document import FleetDocument
-from tests.support.fleet.servers import FACTORS
+from tests.support.fleet.servers import FACTORS, TritonFleet
 
 ALL = ("s0", "s1", "s2")
 
@@ -33,3 +34,13 @@ def before(step: str, act: Callable[[FleetServer], None]) -> Callable[..., Await
         await real(self, *arguments)
 
     return disturbed
+
+
+def stopping_at_the_commit(fleet: TritonFleet, name: str) -> Callable[..., Awaitable[None]]:
+    """Return a server's `commit` at which one server is stopped (SIGSTOP): it is asked, and does not answer."""
+
+    def stop(server: FleetServer) -> None:
+        if server.name == name:
+            fleet.signal(name, signal.SIGSTOP)
+
+    return before("commit", stop)

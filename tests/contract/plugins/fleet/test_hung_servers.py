@@ -15,7 +15,7 @@ from include.model_release.errors import (
 )
 from include.model_release.fleet.alias import LoadedVersion, alias_files, loaded_version
 from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, digest
-from tests.support.fleet.steps import before, document, on_all
+from tests.support.fleet.steps import before, document, on_all, stopping_at_the_commit
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -26,13 +26,8 @@ def test_one_that_hangs_takes_all_back(
     """A server that stops during the commit: the others are led back within limits. When it goes on, the same run
     leads it back too, or brings all."""
     fleet.bring(store, 1, "one")
-
-    def stop(server: FleetServer) -> None:
-        if server.name == "s1":
-            fleet.signal("s1", signal.SIGSTOP)
-
     with monkeypatch.context() as patched:
-        patched.setattr(FleetServer, "commit", before("commit", stop))
+        patched.setattr(FleetServer, "commit", stopping_at_the_commit(fleet, "s1"))
         try:
             outcome = fleet.bring(store, 2, "two")
         finally:
@@ -77,13 +72,8 @@ def test_what_a_server_that_hung_serves_late_is_not_what_it_had(
 ) -> None:
     """One that hung in a commit, and all through the next release, is led back to what it had before both."""
     fleet.bring(store, 1, "one")
-
-    def stop(server: FleetServer) -> None:
-        if server.name == "s1":
-            fleet.signal("s1", signal.SIGSTOP)
-
     with monkeypatch.context() as patched:
-        patched.setattr(FleetServer, "commit", before("commit", stop))
+        patched.setattr(FleetServer, "commit", stopping_at_the_commit(fleet, "s1"))
         try:
             assert fleet.bring(store, 2, "two").outcome == "taken_back"
             patched.undo()
