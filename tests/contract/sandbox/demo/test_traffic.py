@@ -145,7 +145,8 @@ def test_a_bad_candidate_is_counted_against_itself(digits: Digits, tmp_path: Pat
         assert client.traffic().last.failed == 0
         begin = time.time()
         digits.shift(50)
-        until(lambda: client.traffic().last.failed >= 5)
+        until(lambda: {failure.protocol for failure in client.traffic().failures} == {"http", "grpc"})
+        until(lambda: "3" in client.traffic().last.answered_by)
         digits.shift(0)
         end = time.time() + 1.0  # what was under way may fail yet
         seen = client.traffic().last.requests
