@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -28,13 +27,14 @@ from slipway_pod.program.progress import say
 from slipway_pod.program.result import run_to_result
 from slipway_pod.program.scratch import scratch_folder
 from slipway_pod.program.software import tool_versions
-from slipway_pod.program.subprograms import Ended, run_program
+from slipway_pod.program.subprograms import Ended, TooMuchOutputError, run_program
 from slipway_pod.scoring.child import FIGURES, SCORES
 from slipway_pod.storage.s3 import Store
 
 PACKAGES = ("numpy",)
 SCORES_LIMIT_BYTES = 64 * 2**20
 FIGURES_LIMIT_BYTES = 2**20
+OUTPUT_CHARACTERS = 4 * 2**20
 WRONG_SCORER = 3
 # Of the time limit, for the resampling; the rest is the scorer's own.
 RESAMPLE_SHARE = 0.3
@@ -107,13 +107,19 @@ def run_scorer(options: argparse.Namespace, given: Path, scorer: Path, made: Pat
         ended = run_program(
             command,
             options.timeout_s,
-            environment={
-                **{name: "" for name in os.environ if name.startswith("AWS_")},
-                "PYTHONPATH": str(Path(__file__).parent),
-            },
+            environment={"PYTHONPATH": str(Path(__file__).parent)},
             memory_mib=options.memory_mib,
             echo=True,
+            most_characters=OUTPUT_CHARACTERS,
         )
+    except TooMuchOutputError:
+        raise PodError(
+            "UserError",
+            "The scorer printed more than it may, and was ended",
+            expected=f"at most {OUTPUT_CHARACTERS} characters",
+            found="more",
+            remedy="print less: what is told by row belongs into the scores that it returns",
+        ) from None
     except TimeoutError:
         raise PodError(
             "UserError",

@@ -16,6 +16,7 @@ from include.model_release.errors import (
     UserError,
 )
 from include.model_release.gates.parity import parse_parity, require_parity
+from include.model_release.publishing.conversion_result import converted_signature
 from include.model_release.publishing.variants import (
     ONLY,
     Candidate,
@@ -93,12 +94,19 @@ class ConvertModelOperator(ReleasePodOperator):
         """Requires that every output was compared and passes; the converter's own word is not enough.
 
         :raises ParityRefusedError: one does not, or none was compared.
+        :raises ModelInvalidError: the converter tells the outputs or the comparison in another form than it should.
         """
-        if not release_run.spec.conversion.compares:
+        conversion = release_run.spec.conversion
+        if not conversion.compares:
             return
-        answered = (tensor["name"] for tensor in (result.get("signature") or {}).get("outputs", ()))
         try:
-            require_parity(parse_parity(result.get("parity")), release_run.model, answered=answered)
+            answered = [tensor.name for tensor in converted_signature(result).outputs]
+            require_parity(
+                parse_parity(result.get("parity")),
+                release_run.model,
+                answered=answered,
+                rules=getattr(conversion, "parity", None),
+            )
         except SlipwayError as error:
             told = {**result, "outcome": "refused", "error": error.to_dict()}
             self.store.write_json(evidence_key(release_run), told)

@@ -34,11 +34,11 @@ def test_the_examples_scores_and_figures_come_back(scorer: Scorer) -> None:
 
 
 def test_a_scorer_is_given_texts_as_texts_and_no_keys(scorer: Scorer) -> None:
-    """Inputs are plain arrays by name, and the variables with the pod's keys are empty."""
+    """Inputs are plain arrays by name, and the variables with the pod's keys are not there."""
     run = scorer.run(
         "import os\n"
         "def score(inputs, labels, answers, stable):\n"
-        "    keys = [name for name in os.environ if name.startswith('AWS_') and os.environ[name]]\n"
+        "    keys = [name for name in os.environ if name.startswith('AWS_')]\n"
         "    assert keys == [], keys\n"
         "    assert inputs['text'][0] == 'caf\\u00e9' and inputs['text'].dtype.kind == 'U'\n"
         "    return {'length': [len(one) for one in inputs['text']]}\n"
@@ -71,6 +71,15 @@ def test_a_scorer_that_does_not_end_is_ended(scorer: Scorer) -> None:
     """A loop without end costs its time limit, and no more."""
     run = scorer.run("def score(*_):\n    while True: pass", "--timeout-s", "2")
     assert (run.exit_code, run.error["what"]) == (3, "The scorer did not end in time")
+
+
+@pytest.mark.parametrize("end", ["", "\\n"])
+def test_a_scorer_that_prints_without_end_is_ended(scorer: Scorer, end: str) -> None:
+    """Neither the pod's memory nor its log is filled, in one line as in many, and the error says what to do."""
+    run = scorer.run(f"def score(*_):\n    while True: print('x' * 1000, end='{end}')", "--timeout-s", "60")
+    assert (run.exit_code, run.error["what"]) == (3, "The scorer printed more than it may, and was ended")
+    assert "print less" in run.error["remedy"]
+    assert len(run.stdout) < 6 * 2**20
 
 
 def test_slow_figures_have_no_interval(scorer: Scorer) -> None:

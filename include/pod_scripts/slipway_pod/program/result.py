@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway_pod.errors import PodError, unexpected
+from slipway_pod.program.keys import hide_from_others
 from slipway_pod.program.progress import say
 from slipway_pod.storage.s3 import Store
 
@@ -44,6 +45,7 @@ def run_to_result(
         store = Store()
         # A result of an earlier attempt must never be taken for this one's.
         store.delete(f"{destination}/{NAME}")
+        hide_from_others()
         work(store, result)
     except PodError as error:
         failure = error

@@ -12,16 +12,20 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from slipway_pod.errors import PodError
+from slipway_pod.program.keys import without_keys
 from slipway_pod.program.limits import OUT_OF_MEMORY, Limits, crash_error, memory_error, time_error
 from slipway_pod.program.progress import say
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 KEPT_LINES = 400
+# A longer line is read, told and kept in pieces: a program may never end one.
+LINE_CHARACTERS = 8192
 # How long to wait for a program that has given up, but hangs.
 HANG_GRACE_S = 5.0
 # How long the rest of the output of a program that has ended may take.
@@ -29,6 +33,10 @@ LAST_OUTPUT_S = 5.0
 # A builder warns of tactics that ran out of memory long before another fault ends it: only its end is looked at.
 BUILDERS_LAST_LINES = 40
 TELLING_LINE = re.compile(r"\[!\]|\[E\]|\berror\b", re.IGNORECASE)
+
+
+class TooMuchOutputError(Exception):
+    """A program has said more than it may."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +68,18 @@ def run_program(
     memory_mib: int = 0,
     echo: bool = False,
     gives_up: re.Pattern[str] | None = None,
+    most_characters: int | None = None,
 ) -> Ended:
     """Run a program, given by its full path, to its end; it and all that it started are gone afterwards.
 
+    It has this program's environment but for the keys, with what `environment` adds.
+
     memory_mib: of private writable memory; 0 sets no limit. echo: passes its output on, line by line.
     gives_up: what it says before it hangs; then it is ended, and its code is that of SIGKILL.
+    most_characters: of its output; None sets no limit.
 
     :raises TimeoutError: after `limit_s`.
+    :raises TooMuchOutputError: it has said more than it may, and was ended.
     """
     launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(memory_mib * 2**20)]
     process = subprocess.Popen(
@@ -76,12 +89,13 @@ def run_program(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**os.environ, **(environment or {})},
+        env={**without_keys(os.environ), **(environment or {})},
         # A group of its own, so that what it starts can be ended with it.
         start_new_session=True,
     )
-    output = _Output(echo, gives_up)
-    reader = threading.Thread(target=output.read, args=(process.stdout or (),), daemon=True)
+    assert process.stdout is not None  # noqa: S101  it is a pipe
+    output = _Output(echo, gives_up, most_characters)
+    reader = threading.Thread(target=output.read, args=(process.stdout,), daemon=True)
     reader.start()
     try:
         code = _wait_for_end(process, output, limit_s)
@@ -90,6 +104,8 @@ def run_program(
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         reader.join(LAST_OUTPUT_S)
+    if output.is_too_much:
+        raise TooMuchOutputError(f"more than {most_characters} characters")
     return Ended(code, tuple(output.lines))
 
 
@@ -99,19 +115,28 @@ class _Output:
 
     echo: bool
     gives_up: re.Pattern[str] | None
+    most_characters: int | None = None
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
     has_given_up: bool = False
+    is_too_much: bool = False
 
-    def read(self, stream: Iterable[str]) -> None:
-        """Read to the end."""
-        for line in stream:
-            text = line.strip()
-            if self.echo:
-                print(line.rstrip(), flush=True)
-            if text:
-                self.lines.append(text)
-            if self.gives_up is not None and self.gives_up.search(text):
-                self.has_given_up = True
+    def read(self, stream: IO[str]) -> None:
+        """Read to the end; what is too much is read as well, so that the program can end, and not kept."""
+        characters = 0
+        while line := stream.readline(LINE_CHARACTERS):
+            characters += len(line)
+            self.is_too_much = self.most_characters is not None and characters > self.most_characters
+            if not self.is_too_much:
+                self._take(line)
+
+    def _take(self, line: str) -> None:
+        text = line.strip()
+        if self.echo:
+            print(line.rstrip(), flush=True)
+        if text:
+            self.lines.append(text)
+        if self.gives_up is not None and self.gives_up.search(text):
+            self.has_given_up = True
 
 
 def _wait_for_end(process: subprocess.Popen[str], output: _Output, limit_s: float) -> int:
@@ -119,6 +144,8 @@ def _wait_for_end(process: subprocess.Popen[str], output: _Output, limit_s: floa
     while (left_s := ends_at - time.monotonic()) > 0:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(min(0.5, left_s))
+        if output.is_too_much:
+            return -signal.SIGKILL
         if output.has_given_up:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(min(HANG_GRACE_S, left_s))

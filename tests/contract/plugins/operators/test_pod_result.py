@@ -6,14 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 from slipway.hooks.s3_store import ModelStoreHook
+from slipway.operators.convert import evidence_key
 from slipway.operators.smoke_test.run import RunSmokeTestOperator
 from slipway.operators.tuning.pods import PodMeasure
 from slipway.release_run import ReleaseRun
 from slipway.tuning.search import Wanted
 
-from include.model_release.errors import InputMissingError, SlipwayError
+from include.model_release.errors import InputMissingError, ModelInvalidError, SlipwayError
 from include.model_release.spec.load import LoadLevel
 from include.model_release.spec.release_file import parse_release_spec
+from tests.support.release.conversion import RESULT, converting, one_conversion
 
 SPEC = parse_release_spec("model: digits\nsource: {format: onnx}\nsmoke_test: {}\n", "digits.yaml")
 
@@ -62,3 +64,25 @@ def test_kept_measurement_of_another_form_is_told(store: ModelStoreHook) -> None
     store.write("tuning/trial-1/result.json", b'["error"]')
     with pytest.raises(SlipwayError, match="no result of a pod"):
         measure(wanted)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        None,
+        [],
+        "y",
+        {"outputs": 7},
+        {"outputs": ["y"]},
+        {"outputs": [{"datatype": "FP32"}]},
+        {"inputs": [], "outputs": [{"name": ["y"], "datatype": "FP32", "shape": [1]}]},
+        {"inputs": [], "outputs": [{"name": "\ud800", "datatype": "FP32", "shape": [1]}]},
+    ],
+)
+def test_signature_of_another_form_is_refused(store: ModelStoreHook, signature: object) -> None:
+    """Which outputs had to be compared is not known then: that is no pass, and the evidence says why."""
+    release_run = one_conversion(store.bucket)
+    with pytest.raises(ModelInvalidError, match=r"does not say what it made.*`signature`"):
+        converting(release_run, "").judge(release_run, {**RESULT, "signature": signature})
+    kept = store.read_json(evidence_key(release_run)) or {}
+    assert (kept["outcome"], kept["error"]["kind"]) == ("refused", "ModelInvalidError")

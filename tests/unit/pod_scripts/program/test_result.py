@@ -120,3 +120,18 @@ def test_a_last_step_that_fails_is_told_in_the_result(store: FakeStore) -> None:
     assert (store.written["outcome"], store.written["error"]["kind"]) == ("error", "UserError")
     assert run_to_result(PLACE, refused, tools=dict, last=no_room) == 4
     assert (store.written["outcome"], store.written["error"]["kind"]) == ("refused", "ParityRefusedError")
+
+
+def test_nothing_runs_where_the_keys_cannot_be_kept(
+    store: FakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result of an earlier attempt is gone all the same, and the new one says why."""
+
+    def refuse() -> None:
+        raise PodError("SlipwayError", "no prctl here")
+
+    monkeypatch.setattr(module, "hide_from_others", refuse)
+    assert run(store) != 0
+    assert store.done == [f"delete {PLACE}/result.json", "last", f"write {PLACE}/result.json"]
+    assert store.written["outcome"] == "error"
+    assert "no prctl here" in str(store.written["error"])

@@ -14,7 +14,13 @@ import pytest
 
 from slipway_pod.errors import PodError
 from slipway_pod.program.limits import Limits
-from slipway_pod.program.subprograms import run_builder, run_program
+from slipway_pod.program.subprograms import (
+    KEPT_LINES,
+    LINE_CHARACTERS,
+    TooMuchOutputError,
+    run_builder,
+    run_program,
+)
 
 PYTHON = sys.executable
 
@@ -56,6 +62,29 @@ def test_the_end_of_much_output_is_kept(tmp_path: Path) -> None:
     lines = run_program([program], 30).lines
     assert len(lines) < 1000
     assert lines[-1] == "99999"
+
+
+def test_a_line_that_does_not_end_is_kept_in_pieces(tmp_path: Path) -> None:
+    """64 MiB without an end of line are not held in memory: as many pieces are kept as of lines."""
+    program = script(tmp_path, "import sys\nfor _ in range(64): sys.stdout.write('x' * 2**20)\nprint('end')")
+    held = psutil.Process().memory_info().rss
+    lines = run_program([program], 50).lines
+    assert psutil.Process().memory_info().rss - held < 32 * 2**20
+    assert len(lines) == KEPT_LINES
+    assert {len(line) for line in lines} <= {LINE_CHARACTERS, len(lines[-1])}
+    assert lines[-1].endswith("end")
+
+
+@pytest.mark.parametrize("text", ["while True: print('x' * 99)", "print('x' * 10_001)"])
+def test_a_program_that_says_too_much_is_ended(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    """At the limit of its output it is ended, and no more of it gets into the log; one that has ended is told too."""
+    started = time.monotonic()
+    with pytest.raises(TooMuchOutputError, match="10000 characters"):
+        run_program([script(tmp_path, text)], 50, echo=True, most_characters=10_000)
+    assert time.monotonic() - started < 40
+    assert len(capfd.readouterr().out) < 11_000
 
 
 def test_a_late_program_leaves_nothing(tmp_path: Path) -> None:
