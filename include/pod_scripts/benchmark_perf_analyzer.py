@@ -34,6 +34,7 @@ from slipway_pod.benchmark.load import (
     run_benchmark,
 )
 from slipway_pod.benchmark.perf_analyzer_files import figures_of_spans, read_spans
+from slipway_pod.benchmark.single_request import shortest_s
 from slipway_pod.models.answers import rows_of_a_request
 from slipway_pod.models.golden import read_golden
 from slipway_pod.models.rows import GoldenRows, add_row_axis_argument
@@ -52,6 +53,8 @@ MEASURED = (0, 2)
 # lasts so much longer than it should.
 HANGS_AFTER_S, SENDING_SLACK, ROUND_SLACK = 20.0, 3.0, 10.0
 FIRST_ROUND_S, FIRST_ROUND_SHARE = 60.0, 0.25
+# Of the time that a first round takes whose requests are answered one after the other.
+ONE_BY_ONE_SLACK = 1.5
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -79,6 +82,13 @@ def work(options: argparse.Namespace, store: Store, folder: Path, result: dict[s
         say("prepare", f"{subject}, {rows} golden rows")
         if config.get("model_transaction_policy", {}).get("decoupled"):
             streamed.add(subject.role)
+            continue
+        request = columns.take([row % columns.rows for row in range(size)])
+        limit_s = min(FIRST_ROUND_S, run.deadline.remaining_s())
+        model = (run.server.client, subject.model, subject.version)
+        alone_s = shortest_s(*model, inputs, request, limit_s)
+        if alone_s is not None:
+            run.request_s[subject.role] = alone_s
     measure_in_turns(run, partial(measure, run, streamed), result)
 
 
@@ -162,16 +172,18 @@ def measure(run: BenchmarkRun, streamed: Collection[str], subject: Subject, numb
 def try_limit_s(run: BenchmarkRun, subject: Subject, load: Load) -> float:
     """Return after how long a round is taken to hang.
 
-    At a request rate it follows from the rate. With requests in flight the rounds before tell. How long the first one
-    should take nobody knows: a minute, or a quarter of the time that is left where that is less (20 s at least). A slow
-    model then has the rest for a second try.
+    At a request rate it follows from the rate. With requests in flight the rounds before tell. The first one has a
+    minute, or a quarter of the time that is left where that is less (20 s at least). A slow model has more: the time
+    that its requests take one after the other, as they do on one instance, however many are in flight.
     """
     if load.request_rate_rps is not None:
         requests = load.requests(run.options.requests)
         return HANGS_AFTER_S + SENDING_SLACK * requests / load.request_rate_rps
     if took_s := run.took_s.get((subject.role, load.name)):
         return HANGS_AFTER_S + ROUND_SLACK * max(took_s)
-    return min(FIRST_ROUND_S, max(HANGS_AFTER_S, FIRST_ROUND_SHARE * run.deadline.remaining_s()))
+    first_s = min(FIRST_ROUND_S, max(HANGS_AFTER_S, FIRST_ROUND_SHARE * run.deadline.remaining_s()))
+    requests = int(run.options.requests + run.options.warmup_requests)
+    return max(first_s, ONE_BY_ONE_SLACK * requests * run.request_s.get(subject.role, 0.0))
 
 
 def perf_analyzer_command(

@@ -275,7 +275,8 @@ def refused(subject: Subject, found: str) -> PodError:
 class BenchmarkRun:
     """One run of a benchmark: options, store, working folder, server, and deadline.
 
-    `took_s` has how long the rounds of a role at a level of load have taken so far, seconds.
+    `took_s` has how long the rounds of a role at a level of load have taken so far, `request_s` how long one request of
+    a role takes by itself, seconds.
     """
 
     options: argparse.Namespace
@@ -284,6 +285,7 @@ class BenchmarkRun:
     server: Server
     deadline: Deadline
     took_s: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    request_s: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def open(cls, options: argparse.Namespace, store: Store, folder: Path) -> BenchmarkRun:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway_pod.errors import PodError
+from slipway_pod.program.keys import without_keys
 from slipway_pod.program.subprograms import LAUNCHER, require_program
 
 HOST = "127.0.0.1"
@@ -33,6 +34,7 @@ CALL_S = 10.0
 END_S = 2.0
 LINES = 12
 LINE_CHARACTERS = 400
+LOG_READ_BYTES = 32 * 2**20
 # The rest of Triton's log lines is told by `LINES` of the end where no line has one of these.
 TELLING = re.compile(r"^[EF]\d{4} |error|fail|signal|terminat|abort|exception|assert", re.IGNORECASE)
 
@@ -159,12 +161,12 @@ class OwnServer:
         return self.log.stat().st_size if self.log.exists() else 0
 
     def log_text(self, since: int = 0) -> str:
-        """Return what it has logged since."""
+        """Return what it has logged since, of very much the end: the model writes there too."""
         if not self.log.exists():
             return ""
         with self.log.open("rb") as file:
-            file.seek(since)
-            return file.read().decode(errors="replace")
+            file.seek(max(since, self.log_size() - LOG_READ_BYTES))
+            return file.read(LOG_READ_BYTES).decode(errors="replace")
 
     def telling_lines(self, since: int = 0) -> list[str]:
         """Return the lines of its log that most likely name a failure's cause."""
@@ -241,8 +243,11 @@ class OwnServer:
 
 
 def server_environment() -> dict[str, str]:
-    """Return this program's environment without its own packages, which Triton's Python backend would take."""
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    """Return this program's environment without its own packages, which Triton's Python backend would take.
+
+    And without its keys: the model's program runs there.
+    """
+    inherited = {name: value for name, value in without_keys(os.environ).items() if name != "PYTHONPATH"}
     return {**inherited, "PYTHONDONTWRITEBYTECODE": "1"}  # no __pycache__ in a model's folder
 
 
