@@ -5,15 +5,18 @@ The pods' environments, Triton's server folder, the empty database.
 
 from __future__ import annotations
 
+import compileall
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from include.sandbox.host.images import build_image, is_built
 from include.sandbox.host.progress import Steps
+from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.airflow import database_template
 from include.sandbox.services.triton_install import TritonInstall
 
+POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
 SANDBOX_IMAGES = ("triton", "onnx", "smoke-test", "perf-analyzer")
 # What the demo does without; pytorch is 3 GB to download.
 TEST_IMAGES = (
@@ -45,6 +48,8 @@ def set_up(images_dir: Path, steps: Steps, *, for_tests: bool = False) -> None:
                     build_image(name, images_dir, report=lambda text: steps.say(f"  [dim]{text}[/]"))
         with steps.step("Triton's server folder"):
             TritonInstall.prepare(venv=images_dir / "triton")
+        # As in an image: pods cannot write.
+        compileall.compile_dir(POD_SCRIPTS, quiet=1)
         with steps.step("Airflow's empty database"):
             database.result()
     steps.say(f"Set up in {time.monotonic() - started:.0f} s.")

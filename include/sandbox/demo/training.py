@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -80,6 +81,7 @@ RECIPES: Mapping[int, Recipe] = {
 }
 
 
+@cache
 def train(version: int) -> TrainedModel:
     """Fit a version and export it; the same version always gives the same file. KeyError: no such version."""
     recipe = RECIPES[version]

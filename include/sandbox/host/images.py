@@ -11,6 +11,7 @@ looks sees the old one or the new one, never half of one.
 from __future__ import annotations
 
 import argparse
+import ast
 import fcntl
 import hashlib
 import json
@@ -28,6 +29,7 @@ from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 IMAGE_SOURCES = PROJECT_ROOT / "include" / "images"
+POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
 IMAGES_VARIABLE = "SLIPWAY_IMAGES_DIR"
 # What the Dockerfiles set for every program of an image: a virtual environment cannot.
 IMAGE_VARIABLES = {"ORT_DISABLE_TELEMETRY": "1"}
@@ -40,9 +42,19 @@ def images_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 DEFAULT_ROOT = images_dir()
 # Changes when the way an environment is built changes, so that older ones are built anew.
-RECIPE = 2
+RECIPE = 3
 STAMP = "slipway-image.json"
 INSTALL_TIMEOUT_S = 1800.0
+# What the programs import that pods start.
+_STARTED = ("genai_perf.main",)
+_IMPORT_ALL = """
+import importlib, sys
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except Exception:
+        continue
+"""
 
 Report = Callable[[str], None]
 
@@ -174,6 +186,25 @@ def _install(source: ImageSource, target: Path, interpreter: str) -> None:
     )
     for finisher in source.finishers:
         _run(source.name, [python, str(finisher)])
+    # Where an image is built, pip compiles what it installs; uv does not. A pod may not write, and would compile what
+    # it imports at each start, for seconds. All packages would take a minute or two, what pods import some seconds.
+    if _count_pins(source.requirements):
+        _run(source.name, [python, "-W", "ignore", "-c", _IMPORT_ALL, *imported_by_pods(), *_STARTED])
+
+
+def imported_by_pods(scripts: Path = POD_SCRIPTS) -> list[str]:
+    """Return the modules of other projects that the pods' programs import, sorted."""
+    found: set[str] = set()
+    for path in scripts.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+                found |= {one.value for one in node.args if isinstance(one, ast.Constant)}
+    own = {path.stem for path in scripts.iterdir()}
+    return sorted(name for name in found if name.partition(".")[0] not in sys.stdlib_module_names | own)
 
 
 def find_uv() -> str:
@@ -193,8 +224,10 @@ def find_uv() -> str:
 def _run(name: str, command: list[str]) -> None:
     # A virtual environment that happens to be active must not become the target.
     environment = {
-        key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH")
-    }
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    } | IMAGE_VARIABLES
     try:
         subprocess.run(
             command,

@@ -1,8 +1,8 @@
 """Lies in the sandbox's AIRFLOW_HOME/config, where each of Airflow's processes imports it at its start.
 
 Three things that cannot be said in airflow.cfg: how SQLite is opened, in which thread the API server writes its
-audit log, and what the scheduler and the DAG processor import ahead of time. The LocalExecutor forks a process for each
-task, and the DAG processor one for each file: what the parent has imported, no child imports again.
+audit log, and what the scheduler and the DAG processor import and read ahead of time. The LocalExecutor forks a process
+for each task, and the DAG processor one for each file: what the parent has read, no child reads again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import pkgutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import event
@@ -31,28 +32,20 @@ LIBRARIES = (
     "pydantic",
     "yaml",
 )
-# What only tasks import, this project's own operators too. So a change in plugins/ or include/ takes effect in tasks at
-# the next start, as it does wherever Airflow's plugins are changed.
+# What only tasks import. Such libraries are imported late in the sources, so they are named here.
 IN_TASKS = (
     "great_expectations",
     "include.kubernetes_objects.client",
+    "matplotlib.figure",
     "numpy",
     "slipway.metrics.envoy",
-    "slipway.operators.approval",
-    "slipway.operators.benchmark",
-    "slipway.operators.canary",
-    "slipway.operators.convert",
-    "slipway.operators.intake",
-    "slipway.operators.promote",
-    "slipway.operators.publish",
-    "slipway.operators.release",
-    "slipway.operators.restore",
-    "slipway.operators.staging",
-    "slipway.operators.validate",
     "slipway.pods.execution",
+    "tritonclient.grpc",
     "tritonclient.http",
 )
-PREIMPORTED = {"scheduler": LIBRARIES + IN_TASKS, "dag-processor": LIBRARIES}
+# All modules of these packages are imported, too. So a change in plugins/ or include/ takes effect in tasks at the next
+# start, as it does wherever Airflow's plugins are changed.
+PACKAGES_IN_TASKS = ("slipway.operators", "slipway.triggers")
 # What almost every task reads. Their validators are only built at their first use, which would be once in each task.
 READ_IN_TASKS = {
     "include.model_release.spec.release_file": "ReleaseSpec",
@@ -122,6 +115,12 @@ def _preimport(names: Iterable[str]) -> None:
             print(f"{name} is not imported ahead of time: {error}", file=sys.stderr)
 
 
+def _modules(packages: Iterable[str]) -> Iterator[str]:
+    for name in packages:
+        package = importlib.import_module(name)
+        yield from (module.name for module in pkgutil.walk_packages(package.__path__, f"{name}."))
+
+
 def _build_validators(models: Mapping[str, str]) -> None:
     for module, name in models.items():
         try:
@@ -130,10 +129,13 @@ def _build_validators(models: Mapping[str, str]) -> None:
             print(f"{name} is not built ahead of time: {error}", file=sys.stderr)
 
 
-_preimport(PREIMPORTED.get("".join(sys.argv[1:2]), ()))
+if sys.argv[1:2] == ["dag-processor"]:
+    _preimport(LIBRARIES)
 
 if sys.argv[1:2] == ["scheduler"]:
+    _preimport((*LIBRARIES, *IN_TASKS, *_modules(PACKAGES_IN_TASKS)))
     _build_validators(READ_IN_TASKS)
+    importlib.import_module("slipway.hooks.s3_connection").read_descriptions_ahead()
 
 if sys.argv[1:2] == ["api-server"]:
     _write_the_audit_log_in_a_thread()

@@ -132,12 +132,15 @@ def make_conditional_writes_atomic() -> None:
 
 def answer_cheaply() -> None:
     """Spare moto's server what costs a third of a request's computing: it lists its folders to name the service,
-    twice, and writes a line of log, which would be most of the log."""
+    twice, and writes a line of log, which would be most of the log. For each answer that is an error it makes a table
+    of all errors of the service anew."""
+    from moto.core import errors
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
     find = DomainDispatcherApplication.get_backend_for_host
     if not hasattr(find, "cache_info"):
         DomainDispatcherApplication.get_backend_for_host = functools.lru_cache(maxsize=1000)(find)  # type: ignore[method-assign]
+        errors.ErrorLookupFactory = functools.cache(errors.ErrorLookupFactory)  # type: ignore[assignment, misc]
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
 
 

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 from airflow.sdk import BaseHook
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -20,6 +19,7 @@ from include.model_release.errors import InputMissingError, UserError
 from include.model_release.json_source import parse_json
 from include.model_release.publishing.publication import PartsDigest
 from include.model_release.spec.release_file import Encryption
+from slipway.hooks.s3_connection import S3Connection
 from slipway.hooks.s3_encryption import encryption_of
 from slipway.hooks.s3_errors import is_missing, is_precondition_failed, repeat_until_decided, translated
 from slipway.hooks.s3_listing import Listing, StoredObject, list_below
@@ -41,17 +41,6 @@ from slipway.hooks.s3_transfer import (
 _ATTEMPTS = 6
 _ATTEMPTS_WITH_LIMIT = 2
 _CONNECTIONS = 32
-
-
-class _NamedS3Hook(S3Hook):
-    """The provider's hook, told who calls it.
-
-    Otherwise it looks for the operator's name in the sources of all functions on the stack, to put it into the user
-    agent: a third of what a small task computes.
-    """
-
-    def _get_caller(self, target_function_name: str = "execute") -> str:
-        return ModelStoreHook.__name__
 
 
 class ModelStoreHook(BaseHook):
@@ -108,8 +97,8 @@ class ModelStoreHook(BaseHook):
         return {} if asked is None else encryption_arguments(asked)
 
     @cached_property
-    def _connection(self) -> S3Hook:
-        return _NamedS3Hook(aws_conn_id=self.aws_conn_id)
+    def _connection(self) -> S3Connection:
+        return S3Connection(aws_conn_id=self.aws_conn_id)
 
     def with_answer_limit(self, answer_limit_s: float) -> ModelStoreHook:
         """Return a hook on the same bucket, encrypted alike, with another limit to each answer."""

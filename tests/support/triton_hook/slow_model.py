@@ -46,13 +46,15 @@ def marks_of(repository: Path) -> Path:
     return repository.with_name(f"{repository.name}-marks")
 
 
-def write_slow_model(repository: Path) -> None:
-    """Write the model `slow` into a repository."""
-    folder, marks = repository / "slow", marks_of(repository)
-    (folder / "1").mkdir(parents=True)
-    marks.mkdir()
-    (folder / "config.pbtxt").write_text(CONFIG.replace("MARKS", str(marks)))
-    (folder / "1" / "model.py").write_text(PROGRAM)
+def write_slow_model(repository: Path, name: str = "slow", version: int = 1) -> str:
+    """Write the model, with one version, into a repository; return its configuration."""
+    folder, marks = repository / name, marks_of(repository)
+    (folder / str(version)).mkdir(parents=True)
+    marks.mkdir(exist_ok=True)
+    config = CONFIG.replace("MARKS", str(marks)).replace('"slow"', f'"{name}"')
+    (folder / "config.pbtxt").write_text(config)
+    (folder / str(version) / "model.py").write_text(PROGRAM)
+    return config
 
 
 class SlowRequest:

@@ -145,8 +145,10 @@ def settings_of(connection: Connection, conn_id: str) -> TritonSettings:
     if extra.client_key and not extra.client_cert:
         raise _unusable(conn_id, "it names a client's key (`client_key`), but no `client_cert`")
     only = extra.protocol
-    http_port = connection.port or HTTP_PORT
-    grpc_port = extra.grpc_port or (connection.port if only == "grpc" else None) or GRPC_PORT
+    # Of a connection for gRPC alone the port is that of gRPC, unless there is one more.
+    is_of_grpc = only == "grpc" and extra.grpc_port is None
+    http_port = (None if is_of_grpc else connection.port) or HTTP_PORT
+    grpc_port = extra.grpc_port or (connection.port if is_of_grpc else None) or GRPC_PORT
     authorization = {"Authorization": f"Bearer {token}"} if token else {}
     return TritonSettings(
         conn_id=conn_id,

@@ -29,7 +29,7 @@ def settings(
         ({}, "http", "grpc", "triton:8000", "triton:8001"),
         ({"port": 80, "grpc_port": 90}, "http", "grpc", "triton:80", "triton:90"),
         ({"protocol": "http", "port": 80}, "http", "http", "triton:80", "triton:8001"),
-        ({"protocol": "grpc", "port": 90}, "grpc", "grpc", "triton:90", "triton:90"),
+        ({"protocol": "grpc", "port": 90}, "grpc", "grpc", "triton:8000", "triton:90"),
         ({"protocol": "grpc", "port": 80, "grpc_port": "90"}, "grpc", "grpc", "triton:80", "triton:90"),
         ({"protocol": "", "grpc_port": "", "ssl": None}, "http", "grpc", "triton:8000", "triton:8001"),
     ],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +105,31 @@ def test_build_and_reuse(build: Callable[[], tuple[Path, list[str]]], sources: P
     _, reported = build()
     assert reported == ["tiny: up to date"]
     assert home.resolve() == before
+
+
+def test_what_pods_import_has_its_bytecode(
+    build: Callable[[], tuple[Path, list[str]]], sources: Path, tmp_path: Path
+) -> None:
+    """A pod cannot write bytecode, so the image holds it; a module that cannot be imported breaks no build."""
+    named = images.imported_by_pods()
+    assert {"boto3", "onnx", "onnxslim", "torch"} <= set(named)
+    assert not {"slipway_pod", "json"} & {name.partition(".")[0] for name in named}
+    wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("boto3.py", "")
+        file.writestr("onnx.py", "raise RuntimeError")
+        file.writestr("torch.py", "")
+        file.writestr("other.py", "")
+        file.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        file.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        file.writestr("tiny-1.0.dist-info/RECORD", "")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    pinned = f"--no-index\n--find-links {tmp_path}\ntiny==1.0 --hash=sha256:{digest}\n"
+    (sources / "tiny" / "requirements.txt").write_text(pinned)
+    home, _ = build()
+    compiled = {path.name.partition(".")[0] for path in home.glob("lib/*/site-packages/__pycache__/*.pyc")}
+    assert {"boto3", "torch"} <= compiled
+    assert "other" not in compiled
 
 
 def test_changed_requirements(

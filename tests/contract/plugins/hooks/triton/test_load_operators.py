@@ -16,7 +16,7 @@ from include.model_release.errors import LoadRefusedError, ServerUnavailableErro
 from include.model_release.triton_config.build import pin_versions
 from tests.support.serving.models import table_model
 from tests.support.store.connections import free_port, triton_connection
-from tests.support.triton_hook.deferral import only_event
+from tests.support.triton_hook.deferral import carried_out, only_event
 from tests.support.triton_hook.table import CONTEXT, ROW
 
 pytestmark = pytest.mark.timeout(120)
@@ -110,6 +110,20 @@ async def test_deferred_load(hook: TritonHook, config: dict[str, Any]) -> None:
     event = await only_event(deferred.value)
     assert event == {"error": None}
     assert getattr(operator, deferred.value.method_name)(CONTEXT, event) == [2]
+
+
+async def test_a_load_keeps_to_the_protocol_of_the_connection(
+    either: TritonHook, config: dict[str, Any]
+) -> None:
+    """A connection for HTTP alone, and one for gRPC alone: worker and trigger ask over nothing else."""
+    for deferrable in (False, True):
+        operator = load(pin_versions(config, [2]), triton_conn_id="either", deferrable=deferrable)
+        assert await carried_out(operator) == [2]
+        assert either.ready_versions("table") == {2}
+        TritonUnloadModelOperator(task_id="unload", model_names=["table"], triton_conn_id="either").execute(
+            CONTEXT
+        )
+        assert either.ready_versions("table") == frozenset()
 
 
 async def test_deferred_load_that_is_refused(hook: TritonHook, config: dict[str, Any]) -> None:

@@ -91,7 +91,7 @@ PATHS: list[tuple[dict[str, Any], list[str | int]]] = [
 ]
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(st.sampled_from(PATHS), JSON)
 def test_any_object_is_stored_or_refused(target: tuple[dict[str, Any], list[str | int]], value: Any) -> None:
     """Whatever stands in the place of a part, the answer is an object or an API error, never a crash."""
@@ -111,7 +111,7 @@ def test_any_object_is_stored_or_refused(target: tuple[dict[str, Any], list[str 
         assert store.get(kind, metadata["namespace"], metadata["name"]) == answer
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(JSON)
 def test_any_patch_is_applied_or_refused(patch: Any) -> None:
     """Whatever a patch of the spec holds, the stored object stays valid."""
