@@ -10,8 +10,9 @@ be published, and its record must show that it has passed its gates and was not 
 | release | loads it beside what is served, compares all servers, asks each the same; then all users get it at once |
 | settle | where `release` was ended in the middle: leads every server back to what it had |
 
-The version before is unloaded when its last request has been answered. Anything wrong on any server leads all back. To
-bring a server that was away to the fleet's version, release that version again: the others are left as they are.
+The version before is unloaded when its last request has been answered. Anything wrong on any server leads all back,
+until all serve the version: a server that is lost after that fails the run, and the others keep the version. To bring a
+server that was away to the fleet's version, release that version again: the others are left as they are.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 ### Do the servers of each fleet serve the same?
 
 Asks every server of every fleet what it serves: version, configuration, and the manifest that it was told to serve. The
-run fails where they differ from each other or from what was last released, and where a server does not answer.
+run fails where they differ from each other or from what was last released, where a server does not answer, and where
+one has another version loaded besides. What was told within a day fails no other run: its task is skipped as long as
+nothing new is found.
 
 A server that hung while a release gave users a version may do late what it was asked for. That release has ended by
 then, and has left open in the bucket what the server is to serve: this run leads it back. Nothing else is changed. A
@@ -49,7 +51,7 @@ def fleet_watch() -> None:
         max_active_tis_per_dagrun=AT_ONCE,
         priority_weight=WAY_BACK,
         map_index_template="{{ task.fleet }}",
-        doc_md="Leads back what an ended release left open; fails where the servers differ.",
+        doc_md="Leads back what an ended release left open; fails where something new is found.",
     ).expand(fleet=fleets.output)
 
 

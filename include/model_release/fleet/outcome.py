@@ -27,8 +27,10 @@ class ServerResult(BaseModel):
 class FleetOutcome(BaseModel):
     """What came of a release to a fleet.
 
-    :param outcome: `committed`: all servers that count serve `version`. `taken_back`: each server that answers has what
-        it had before. `failed`: one that answers could not be led back; `servers` says which.
+    :param outcome: `committed`: `version` is the fleet's, and stays that; `missing` says which servers do not show it,
+        because they were lost after they had it, or joined and could not be brought to it. `taken_back`: each server
+        that answers has what it had before. `failed`: one that answers could not be led back, which `servers` says, or
+        none was asked.
     :param from_version: what the fleet had before; None: nothing.
     :param prepare_s: from the beginning to the moment when all servers were verified; None: they never were.
     :param commit_ms: from the first server that was asked to change to the last that had; None: none was asked.
@@ -48,9 +50,20 @@ class FleetOutcome(BaseModel):
     reasons: tuple[str, ...] = ()
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """Return the servers that count and do not show the version in the end."""
+        counting = {name: one for name, one in self.servers.items() if one.state != "fenced"}
+        return tuple(name for name, one in counting.items() if one.version != self.version)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether every server that counts shows the version; not where there is none."""
+        return self.outcome == "committed" and bool(self.servers) and not self.missing
+
+    @property
     def told(self) -> str:
         """Return what came of it, in words."""
-        counted = sum(one.state == "committed" for one in self.servers.values())
+        counted = sum(one.version == self.version for one in self.servers.values())
         what = {
             "committed": f"on {counted} of {len(self.servers)} servers",
             "taken_back": "taken back: each server that answers has what it had before",

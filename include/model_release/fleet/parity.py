@@ -16,6 +16,7 @@ class ServerReport(BaseModel):
         serves nothing.
     :param manifest_sha256: digest of the manifest that it was told to serve; empty where nobody told it.
     :param is_ready: whether the fleet's Service sends it requests; None: nobody knows.
+    :param leftovers: models of other versions, or an alias on trial, that are loaded besides and nobody needs.
     :param problem: why it says nothing; empty where it does.
     """
 
@@ -26,6 +27,7 @@ class ServerReport(BaseModel):
     config_sha256: str = ""
     manifest_sha256: str = ""
     is_ready: bool | None = None
+    leftovers: tuple[str, ...] = ()
     problem: str = ""
 
 
@@ -49,6 +51,15 @@ class Parity(BaseModel):
     def agree(self) -> bool:
         """Return whether all servers serve the same, and what the fleet should serve."""
         return not self.differences
+
+    @property
+    def leftovers(self) -> tuple[str, ...]:
+        """Return what is loaded without need, in words; while a release is under way that is what it works on."""
+        return tuple(
+            f"{one.server} has {', '.join(one.leftovers)} loaded besides"
+            for one in self.servers
+            if one.leftovers
+        )
 
 
 def parity_of(

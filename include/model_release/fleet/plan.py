@@ -18,6 +18,9 @@ from include.model_release.fleet.policy import FleetPolicy
 Phase = Literal["prepare", "commit", "drain", "back"]
 Act = Literal["prepare", "verify", "commit", "drain", "restore", "clean", "wait", "fence", "enter", "finish"]
 
+# Whoever lists the servers has named none: that says nothing about what they serve.
+_NOBODY_ASKED = "no server is listed: none was asked what it serves"
+
 
 @dataclass(frozen=True)
 class ServerView:
@@ -116,6 +119,8 @@ def _forward(run: Run, views: Views, policy: FleetPolicy) -> Step:
 
 def _drain(run: Run, views: Views, policy: FleetPolicy) -> Step:
     """Return what is left when all have the version: to unload what was before, and to bring who joins."""
+    if not views:
+        return Step("finish", outcome="committed", reasons=(_NOBODY_ASKED,))
     here = {name: view for name, view in views.items() if view.away_s is None and not view.refusal}
     late = [name for name, view in here.items() if view.serving != run.version]
     for act, servers in (
@@ -137,6 +142,8 @@ def _drain(run: Run, views: Views, policy: FleetPolicy) -> Step:
 
 
 def _back(run: Run, views: Views, policy: FleetPolicy) -> Step:
+    if not views and run.before:
+        return Step("finish", outcome="failed", reasons=(_NOBODY_ASKED,))
     here = {name: view for name, view in views.items() if view.away_s is None and not view.refusal}
     # A server carries out loads in turn: what leads it back comes after what it was asked for.
     changed = [name for name, view in here.items() if view.serving != run.had(name) or view.is_unsure]

@@ -123,8 +123,8 @@ async def _ended(release: FleetRelease, left: RunNote) -> dict[str, Before]:
     One of these may go on later and serve what it was asked for then: that is never what it is led back to.
     """
     outcome = await _lead_back(replace(release, run_id=left.run_id, version=left.version), left)
-    open_ones = {name for name, one in outcome.servers.items() if one.state in ("unreachable", "failed")}
-    return {name: had for name, had in left.before.items() if name in open_ones}
+    ended = {name for name, one in outcome.servers.items() if one.state not in ("unreachable", "failed")}
+    return {name: had for name, had in left.before.items() if name not in ended}
 
 
 async def _lead_back(release: FleetRelease, left: RunNote) -> FleetOutcome:
@@ -329,14 +329,20 @@ class _Carrier:
         ]
 
     async def _finish(self, step: Step, views: Mapping[str, ServerView]) -> FleetOutcome:
-        assert step.outcome is not None  # noqa: S101  what `finish` is
         self._reasons += step.reasons
-        unsettled = step.outcome != "committed" and any(view.away_s is not None for view in views.values())
+        outcome = self._outcome(step, views)
+        is_away = any(view.away_s is not None for view in views.values())
+        is_open = not outcome.is_whole if step.outcome == "committed" else is_away or step.outcome == "failed"
         try:
-            # A server that did not answer may have changed: the run stays open, and the next one leads it back first.
-            await self._write(self._note if unsettled or step.outcome == "failed" else None)
+            # A server that did not answer may have changed: the run stays open, and whoever goes on sees to that first.
+            await self._write(self._note if is_open else None)
         except TransientError as error:
-            self._reasons.append(f"the end could not be written down: {error.in_short()}")
+            late = f"the end could not be written down: {error.in_short()}"
+            return outcome.model_copy(update={"reasons": (*outcome.reasons, late)})
+        return outcome
+
+    def _outcome(self, step: Step, views: Mapping[str, ServerView]) -> FleetOutcome:
+        assert step.outcome is not None  # noqa: S101  what `finish` is
         return FleetOutcome(
             fleet=self._release.fleet,
             model=self._release.model,

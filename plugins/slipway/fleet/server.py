@@ -170,25 +170,31 @@ class FleetServer:
         if not await self.answers():
             return ServerReport(server=self.name, is_ready=ready, problem="no answer")
         try:
-            before = await self.before()
-            if before.version is None or before.config is None:
-                return ServerReport(server=self.name, is_ready=ready)
-            target = alias_target(before.config)
-            if target is None:
+            before, manifest_sha256, sha256 = await self.before(), "", ""
+            target = None if before.config is None else alias_target(before.config)
+            if target is not None:
+                manifest_sha256 = target.manifest_sha256
+                sha256 = await self._config_sha256(target.name, target.version)
+            elif before.config is not None:
                 sha256 = config_sha256(before.config)
-                return ServerReport(
-                    server=self.name, version=before.version, config_sha256=sha256, is_ready=ready
-                )
-            sha256 = await self._config_sha256(target.name, target.version)
+            leftovers = await self._leftovers(target)
         except SlipwayError as error:
             return ServerReport(server=self.name, is_ready=ready, problem=error.in_short())
         return ServerReport(
             server=self.name,
             version=before.version,
             config_sha256=sha256,
-            manifest_sha256=target.manifest_sha256,
+            manifest_sha256=manifest_sha256,
             is_ready=ready,
+            leftovers=leftovers,
         )
+
+    async def _leftovers(self, target: AliasTarget | None) -> tuple[str, ...]:
+        """Return which versions' models are loaded, and the alias on trial, but what users' alias leads to."""
+        loaded = await self.loaded(())
+        if target is None:
+            return tuple(loaded)
+        return tuple(one for one in loaded if one != target.name and not one.startswith(f"{target.name}__"))
 
     # --- what is done there ---
 
@@ -224,10 +230,13 @@ class FleetServer:
         asked = caller.infer_async(name, wanted.version, golden.inputs, golden.outputs)
         return Facts(sha256, target.manifest_sha256, await self._watched(asked))
 
-    async def commit(self, wanted: LoadedVersion) -> None:
-        """Give users the version. `require_committed` says whether they have it, whatever came of this."""
+    async def commit(self, wanted: LoadedVersion, limit_s: float) -> None:
+        """Give users the version. `require_committed` says whether they have it, whatever came of this.
+
+        :param limit_s: how long the server may take, also where it answers questions meanwhile.
+        """
         # Whoever hangs now is not waited for: others may have to be led back.
-        await self._load_alias(self._model, wanted, patience_s=0.0)
+        await self._load_alias(self._model, wanted, limit_s, patience_s=0.0)
 
     async def require_committed(self, wanted: LoadedVersion, error: SlipwayError | None) -> None:
         """Raise unless the server shows that users have the version.
@@ -250,7 +259,8 @@ class FleetServer:
         files = alias_files(before.version) if before.is_alias else None
         load = calls.load(self._model, before.config, files)
         # Where no alias was before, the model itself is loaded again, which may take long.
-        await self._watched(self._caller.ask_async(load, self._policy.load_limit_s))
+        limit_s = self._policy.commit_limit_s if before.is_alias else self._policy.load_limit_s
+        await self._watched(self._caller.ask_async(load, limit_s), limit_s)
 
     async def drain(self, keep: int, candidates: tuple[str, ...]) -> None:
         """Unload all versions but one, each when its last request has been answered."""
@@ -291,13 +301,16 @@ class FleetServer:
 
     async def _point(self, name: str, wanted: LoadedVersion) -> None:
         """Have an alias lead to a version."""
-        [(_, error)] = await outcomes_of([self._load_alias(name, wanted, self._policy.unreachable_s)])
+        load = self._load_alias(name, wanted, self._policy.load_limit_s)
+        [(_, error)] = await outcomes_of([load])
         await self._require_alias(name, wanted, error)
 
-    async def _load_alias(self, name: str, wanted: LoadedVersion, patience_s: float) -> None:
+    async def _load_alias(
+        self, name: str, wanted: LoadedVersion, limit_s: float, patience_s: float | None = None
+    ) -> None:
         load = calls.load(name, wanted.alias(name), alias_files(wanted.version))
         # Watched, not cut short: one whose object store is slow to be looked at would do it later, out of turn.
-        await self._watched(self._caller.ask_async(load, self._policy.load_limit_s), patience_s)
+        await self._watched(self._caller.ask_async(load, limit_s), limit_s, patience_s)
 
     async def _require_alias(self, name: str, wanted: LoadedVersion, error: SlipwayError | None) -> None:
         """Raise unless an alias leads to a version.
@@ -340,22 +353,27 @@ class FleetServer:
     async def _ask(self, call: Call[T]) -> T:
         return await self._caller.ask_async(call, self._policy.call_limit_s)
 
-    async def _watched(self, work: Awaitable[T], patience_s: float | None = None) -> T:
+    async def _watched(
+        self, work: Awaitable[T], limit_s: float | None = None, patience_s: float | None = None
+    ) -> T:
         """Wait for what takes long, while the server answers questions beside it.
 
+        :param limit_s: for all of it; None: as for the loads of a version.
         :param patience_s: for how long it may give no answer; None: as the policy says.
         """
+        limit_s = self._policy.load_limit_s if limit_s is None else limit_s
         patience_s = self._policy.unreachable_s if patience_s is None else patience_s
         task, since = asyncio.ensure_future(work), time.monotonic()
         try:
             while True:
-                done, _ = await asyncio.wait({task}, timeout=_LOOK_INTERVAL_S)
+                left_s = since + limit_s - time.monotonic()
+                done, _ = await asyncio.wait({task}, timeout=max(0.0, min(_LOOK_INTERVAL_S, left_s)))
                 if done:
                     return task.result()
                 took_s = time.monotonic() - since
                 if not await self.answers() and (away_s := self.away_s or 0.0) >= patience_s:
                     raise ServerUnavailableError(f"{self.name} has not answered for {away_s:.0f} s")
-                if took_s >= self._policy.load_limit_s:
+                if took_s >= limit_s:
                     raise ServerUnavailableError(f"{self.name} has not ended within {took_s:.0f} s")
         finally:
             task.cancel()

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 # How long one look waits for who there is, where that is known from the look before: a Kubernetes API that hangs holds
 # up neither a commit nor the way back.
 _MEMBERS_LIMIT_S = 3.0
+# Of a load of an alias, which takes milliseconds, on a server that was away until its time was over.
+_LEAST_S = 0.1
 
 
 class FleetServers:
@@ -48,6 +50,7 @@ class FleetServers:
         self._facts: dict[str, Facts] = {}
         self._refusals: dict[str, str] = {}
         self._trouble: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
         self._unsure: set[str] = set()
         self.fenced: dict[str, str] = {}
 
@@ -83,6 +86,9 @@ class FleetServers:
             if not self._servers:
                 raise
             log.warning("the fleet's servers cannot be looked up, those known before are taken: %r", error)
+            return
+        if not current and self._servers:
+            log.warning("no server is listed, those known before are taken")
             return
         found = {one.name: self._known(one) for one in current}
         # One that was to be fenced and is still there, or is there again, counts: users are sent to it.
@@ -178,7 +184,7 @@ class FleetServers:
         Nothing else is asked until the last one has answered: that would make them differ for longer.
         """
         servers = [self._servers[name] for name in names if name in self._servers]
-        answers = await outcomes_of([one.commit(self._target) for one in servers])
+        answers = await outcomes_of([one.commit(self._target, self._left_s(one.name)) for one in servers])
         answered = time.monotonic()
         self._unsure |= {
             one.name for one, (_, error) in zip(servers, answers, strict=True) if error is not None
@@ -208,16 +214,25 @@ class FleetServers:
         """Remember a failure: a refusal at once, what may pass when it has lasted; return whether there is none."""
         if error is None:
             self._trouble.pop(f"{server.name} {act}", None)
+            if act == "commit":
+                self._asked.pop(server.name, None)
             return True
         log.warning("%s: %s: %s", server.name, act, error)
         way_back = act in ("restore", "clean")
         limit_s = self._policy.settle_limit_s if way_back else self._policy.unreachable_s
-        may_pass = isinstance(error, TransientError) or way_back
+        may_pass = (isinstance(error, TransientError) or way_back) and not (
+            act == "commit" and self._left_s(server.name) <= _LEAST_S
+        )
         if server.away_s is None and (
             not may_pass or self._troubled(f"{server.name} {act}", error) >= limit_s
         ):
             self._refusals[server.name] = error.in_short()
         return False
+
+    def _left_s(self, name: str) -> float:
+        """Return how long a server may still take to give users the version, from when it was first asked to."""
+        now = time.monotonic()
+        return max(_LEAST_S, self._asked.setdefault(name, now) + self._policy.commit_limit_s - now)
 
     def _all_noted(
         self, servers: Sequence[FleetServer], act: str, errors: Sequence[SlipwayError | None]

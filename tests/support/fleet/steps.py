@@ -36,11 +36,11 @@ def before(step: str, act: Callable[[FleetServer], None]) -> Callable[..., Await
     return disturbed
 
 
-def stopping_at_the_commit(fleet: TritonFleet, name: str) -> Callable[..., Awaitable[None]]:
-    """Return a server's `commit` at which one server is stopped (SIGSTOP): it is asked, and does not answer."""
+def stopping_at(fleet: TritonFleet, name: str, step: str = "commit") -> Callable[..., Awaitable[None]]:
+    """Return a server's method at which one server is stopped (SIGSTOP): it is asked, and does not answer."""
 
     def stop(server: FleetServer) -> None:
         if server.name == name:
             fleet.signal(name, signal.SIGSTOP)
 
-    return before("commit", stop)
+    return before(step, stop)

@@ -62,6 +62,8 @@ def fleet(
         ]
         columns = ("SERVER", "VERSION", "CONFIG", "MANIFEST", "READY", "PROBLEM")
         desk.printer.show(as_json(found), table_of(columns, rows, right=("VERSION",)))
+        for one in found.leftovers:
+            desk.printer.say(f"Not needed: {one}")
     if not found.agree:
         raise CommandError(
             f"the servers of {name} differ",

@@ -158,9 +158,11 @@ class ReleaseToFleetOperator(FleetOperator):
                     expected="an end of its own",
                     remedy="the task `settle` leads all servers back; tried again, this task goes on",
                 ) from None
-            self.log.info("%s", outcome.model_dump_json(indent=2))
+        self.log.info("%s", outcome.model_dump_json(indent=2))
+        what = "released, and not on all servers" if outcome.outcome == "committed" else "not released"
+        with self.telling(context, what):
             require_committed(outcome)
-            self.tell(context, outcome.told)
+        self.tell(context, outcome.told)
         return outcome.model_dump(mode="json")
 
     async def _until_stopped(self, release: FleetRelease) -> FleetOutcome:
@@ -205,12 +207,12 @@ class SettleFleetOperator(FleetOperator):
 def require_committed(outcome: FleetOutcome) -> None:
     """Raise unless all servers have the version.
 
-    :raises ServerUnavailableError: one could not be led back; the next try goes on.
+    :raises ServerUnavailableError: one could not be led back, or is not known to have it; the next try goes on.
     :raises LoadRefusedError: each has what it had.
     """
+    require_settled(outcome)
     if outcome.outcome == "committed":
         return
-    require_settled(outcome)
     raise LoadRefusedError(
         f"version {outcome.version} of {outcome.model!r} is on no server of the fleet {outcome.fleet!r}",
         expected="all servers with it, alike",
@@ -224,14 +226,34 @@ def require_settled(outcome: FleetOutcome) -> None:
 
     :raises ServerUnavailableError: it says which.
     """
+    if outcome.outcome == "committed":
+        require_whole(outcome)
+        return
     open_ones = [name for name, one in outcome.servers.items() if one.state in ("failed", "unreachable")]
-    if outcome.outcome == "committed" or not open_ones:
+    if outcome.outcome != "failed" and not open_ones:
         return
     raise ServerUnavailableError(
-        f"the fleet {outcome.fleet!r} could not be led back on {', '.join(open_ones)}",
+        f"the fleet {outcome.fleet!r} could not be led back on {', '.join(open_ones) or 'any server'}",
         expected="all servers with what they had before",
         found="; ".join(outcome.reasons),
         remedy="see to the servers that are named; the next try of this task goes on",
+    )
+
+
+def require_whole(outcome: FleetOutcome) -> None:
+    """Raise where the fleet has the version, and a server that counts does not show it; the others keep it.
+
+    :raises ServerUnavailableError: it says which.
+    """
+    if outcome.is_whole:
+        return
+    raise ServerUnavailableError(
+        f"version {outcome.version} of {outcome.model!r} is the version of the fleet {outcome.fleet!r} now, and not "
+        f"seen on {', '.join(outcome.missing) or 'any server'}",
+        expected="all servers with it, alike",
+        found="; ".join(outcome.reasons),
+        remedy="see to the servers that are named; the next try of this task, or another release of this version, "
+        "brings them to it",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,15 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowSkipException
 
 from include.model_release.errors import ReleaseInProgressError, ServerUnavailableError
+from include.model_release.fleet.document import RunNote
 from include.model_release.fleet.fleet_file import list_fleets
-from include.model_release.fleet.parity import Parity
+from include.model_release.fleet.watch import LIMIT_BYTES, ToldFindings, watch_key
 from slipway.failures import airflow_failures
 from slipway.fleet.context import FleetContext, fleets_dir, members_of
 from slipway.fleet.release import settle_fleet
 from slipway.fleet.status import parity_now
 from slipway.hooks.triton_client.caller import run
-from slipway.operators.triton.fleet_release import FleetOperator, is_under_way, require_settled, state_of
+from slipway.operators.triton.fleet_release import FleetOperator, is_under_way, state_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,6 +47,9 @@ class WatchFleetOperator(FleetOperator):
     A server that hung in a commit may carry it out when it goes on, hours later. Its release has ended by then, and has
     left open in the bucket what that server is to serve. The way back asks nobody. Nothing else is changed.
 
+    What was told is kept in the bucket: a finding fails one run, and again after a day; other runs are skipped as long
+    as it lasts. So a run that fails has something new to say.
+
     :param release_dag_id: the DAG that releases to fleets.
     :returns: what each server serves (`include.model_release.fleet.parity.Parity`).
     """
@@ -57,29 +62,31 @@ class WatchFleetOperator(FleetOperator):
         self.release_dag_id = release_dag_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look; skipped while a release of the fleet is under way.
+        """Look; skipped while a release of the fleet is under way, and where nothing is found but what is known.
 
-        :raises ServerUnavailableError: the servers differ, or one does not answer.
+        :raises ServerUnavailableError: the servers differ, one does not answer, or one has something left loaded.
         :raises AirflowFailException: a release was left open, and nobody knows whether it is still carried out.
         """
         with airflow_failures():
             parts = self.parts
-            self._lead_back(context, parts)
+            left = self._open_release(context, parts)
+            found = [] if left is None or left.phase == "drain" else self._lead_back(parts, left)
             parity = run(parity_now(parts, members_of(parts.file)))
             self.log.info("%s", parity.model_dump_json(indent=2))
-            require_agreement(parity)
+            found += [*parity.differences, *parity.leftovers]
+            if left is not None and left.phase == "drain" and not found:
+                self._end(parts, left)
+            self._tell_news(parts, found, str(context["run_id"]))
         return parity.model_dump(mode="json")
 
-    def _lead_back(self, context: Context, parts: FleetContext) -> None:
+    def _open_release(self, context: Context, parts: FleetContext) -> RunNote | None:
+        """Return the release that nobody carries out any more, and that has not ended; None: there is none."""
         left = run(parts.fleet_store().read()).run
         if left is None:
-            return
+            return None
         state = state_of(context, self.release_dag_id, left.run_id)
         if is_under_way(state):
             raise AirflowSkipException(f"{left.run_id} is under way")
-        if left.phase == "drain":
-            self.log.warning("%s was ended before it had unloaded what was before", left.run_id)
-            return
         if state is None and left.phase != "back":
             raise ReleaseInProgressError(
                 f"a release of the fleet {self.fleet!r} is open that Airflow does not know",
@@ -87,22 +94,49 @@ class WatchFleetOperator(FleetOperator):
                 found=f"{left.run_id}, of version {left.version}, in the phase {left.phase}",
                 remedy="see whether anybody carries it out; a run of fleet_release leads it back first",
             )
+        return left
+
+    def _lead_back(self, parts: FleetContext, left: RunNote) -> list[str]:
+        """Lead back what a release has left open; return what is still not as it should be."""
         outcome = run(settle_fleet(parts.way_back(left)))
-        if outcome is not None:
-            self.log.warning("%s was left open, and is ended now: %s", left.run_id, outcome.told)
-            require_settled(outcome)
+        if outcome is None:
+            return []
+        self.log.warning("%s was left open, and is ended now: %s", left.run_id, outcome.told)
+        what = f"could not be led back from version {left.version}"
+        open_ones = [name for name, one in outcome.servers.items() if one.state in ("failed", "unreachable")]
+        if outcome.outcome == "failed" and not open_ones:
+            return [f"no server {what}: none was asked"]
+        return [f"{name} {what}" for name in open_ones]
 
+    def _end(self, parts: FleetContext, left: RunNote) -> None:
+        """Write down that a release has nothing left to do, unless another has begun meanwhile."""
+        store = parts.fleet_store()
+        document = run(store.read())
+        if document.run == left:
+            run(store.write(document.model_copy(update={"run": None})))
+            self.log.info("%s has nothing left to do", left.run_id)
 
-def require_agreement(parity: Parity) -> None:
-    """Raise unless all servers serve the same, and what the fleet should serve.
+    def _tell_news(self, parts: FleetContext, found: Sequence[str], run_id: str) -> None:
+        """Fail where there is something new to say, and keep that it was said.
 
-    :raises ServerUnavailableError: it says where they differ.
-    """
-    if parity.agree:
-        return
-    raise ServerUnavailableError(
-        f"the servers of the fleet {parity.fleet!r} differ",
-        expected="one version, configuration and manifest on all",
-        found="; ".join(parity.differences),
-        remedy="release the fleet's version again by the DAG fleet_release",
-    )
+        :raises ServerUnavailableError: there is.
+        :raises AirflowSkipException: all that is found was told.
+        """
+        now, key = datetime.now(UTC), watch_key(self.fleet)
+        known = ToldFindings.from_bytes(parts.store.read(key, most_bytes=LIMIT_BYTES))
+        news, kept = known.news(found, run_id, now), known.after(found, run_id, now)
+        if kept != known:
+            parts.store.write(key, kept.to_bytes(), content_type="application/json")
+        if news:
+            raise ServerUnavailableError(
+                f"the servers of the fleet {self.fleet!r} are not as they should be",
+                expected="one version, configuration and manifest on all, and nothing else loaded",
+                found="; ".join(news),
+                remedy="see to the servers that are named, and release the fleet's version again by the DAG "
+                "fleet_release",
+            )
+        if found:
+            since = min(one.at for one in kept.told.values())
+            raise AirflowSkipException(
+                f"told before, first on {since:%Y-%m-%d %H:%M} UTC: {'; '.join(found)}"
+            )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import time
 from typing import Any
 
 import pytest
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
+from slipway.hooks.triton_client.caller import TritonCaller
+from slipway.hooks.triton_client.calls import Call
 
 from include.model_release.errors import (
     ServerRefusedError,
 )
 from include.model_release.fleet.alias import LoadedVersion, alias_files, loaded_version
-from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, digest
-from tests.support.fleet.steps import before, document, on_all, stopping_at_the_commit
+from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, digest
+from tests.support.fleet.steps import before, document, on_all, stopping_at
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -27,7 +31,7 @@ def test_one_that_hangs_takes_all_back(
     leads it back too, or brings all."""
     fleet.bring(store, 1, "one")
     with monkeypatch.context() as patched:
-        patched.setattr(FleetServer, "commit", stopping_at_the_commit(fleet, "s1"))
+        patched.setattr(FleetServer, "commit", stopping_at(fleet, "s1"))
         try:
             outcome = fleet.bring(store, 2, "two")
         finally:
@@ -50,10 +54,10 @@ def test_server_that_did_not_answer_the_commit_is_led_back_unseen(
     led_back: list[str] = []
     commit = FleetServer.commit
 
-    async def unanswered(self: FleetServer, wanted: LoadedVersion) -> None:
+    async def unanswered(self: FleetServer, wanted: LoadedVersion, limit_s: float) -> None:
         if self.name == "s1":
             raise ServerRefusedError("s1 has not said whether it did")
-        await commit(self, wanted)
+        await commit(self, wanted, limit_s)
 
     async def unshown(self: FleetServer, wanted: LoadedVersion, error: Any) -> None:
         if error is not None:
@@ -67,13 +71,41 @@ def test_server_that_did_not_answer_the_commit_is_led_back_unseen(
     assert fleet.served() == on_all(1)
 
 
+def test_load_that_does_not_end_takes_all_back(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that answers questions, and not the commit: others answer with the new version for no longer than the
+    policy says. Where the way back does not end on it either, that is said within limits too."""
+    fleet.bring(store, 1, "one")
+    ask, loads = TritonCaller.ask_async, list[float]()
+
+    async def endless(self: TritonCaller, call: Call[Any], limit_s: float | None = None) -> Any:
+        if call.doing == f"loading {MODEL!r}" and self.settings.conn_id == "s1":
+            loads.append(time.monotonic())
+            await asyncio.Event().wait()
+        return await ask(self, call, limit_s)
+
+    limits = {"commit_limit_s": 3.0, "unreachable_s": 60.0, "load_limit_s": 60.0}
+    with monkeypatch.context() as patched:
+        patched.setattr(TritonCaller, "ask_async", endless)
+        outcome = fleet.bring(store, 2, "two", policy=POLICY.model_copy(update=limits))
+    assert (outcome.outcome, outcome.servers["s1"].state) == ("failed", "failed")
+    assert outcome.commit_ms is not None
+    assert 3_000 <= outcome.commit_ms < 10_000
+    assert loads[1] - loads[0] < 10, "the others were led back with it"
+    assert time.monotonic() - loads[0] < 30
+    assert fleet.served() == on_all(1)
+    assert fleet.bring(store, 2, "two").outcome == "taken_back"
+    assert document(store).run is None
+
+
 def test_what_a_server_that_hung_serves_late_is_not_what_it_had(
     fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that hung in a commit, and all through the next release, is led back to what it had before both."""
     fleet.bring(store, 1, "one")
     with monkeypatch.context() as patched:
-        patched.setattr(FleetServer, "commit", stopping_at_the_commit(fleet, "s1"))
+        patched.setattr(FleetServer, "commit", stopping_at(fleet, "s1"))
         try:
             assert fleet.bring(store, 2, "two").outcome == "taken_back"
             patched.undo()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from slipway.fleet import StaticMembers
+from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
 from slipway.operators.triton.fleet_watch import ListFleetsOperator, WatchFleetOperator
@@ -17,6 +19,7 @@ from include.model_release.errors import ServerUnavailableError
 from include.model_release.fleet.alias import alias_files, loaded_version
 from include.model_release.fleet.document import FleetDocument
 from tests.support.fleet.servers import FACTORS, MODEL, TritonFleet, digest
+from tests.support.fleet.steps import stopping_at
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -57,9 +60,9 @@ def watch(
     )
 
 
-def context(state: str | None) -> Any:
-    """Return what Airflow gives a task, where each run of `fleet_release` is in this state."""
-    return {"ti": SimpleNamespace(get_dagrun_state=lambda dag_id, run_id: state)}
+def context(state: str | None, run_id: str = "watch-1") -> Any:
+    """Return what Airflow gives a task of a run, where each run of `fleet_release` is in this state."""
+    return {"run_id": run_id, "ti": SimpleNamespace(get_dagrun_state=lambda dag_id, run_id: state)}
 
 
 def left_open(store: ModelStoreHook) -> FleetDocument:
@@ -80,10 +83,15 @@ def test_server_that_goes_on_after_its_release_is_led_back(
     with pytest.raises(KilledError):
         fleet.bring(store, 2, "two", permit=killed)
     serve_late(fleet, "s1", 2)
-    with fleet.stopped("s2"), pytest.raises(ServerUnavailableError, match="could not be led back on s2"):
+    with (
+        fleet.stopped("s2"),
+        pytest.raises(ServerUnavailableError, match="s2 could not be led back from version 2"),
+    ):
         watch.execute(context("failed"))
     assert left_open(store).run is not None
-    assert watch.execute(context("failed"))["version"] == 1
+    with fleet.stopped("s2"), pytest.raises(AirflowSkipException, match="s2 could not be led back"):
+        watch.execute(context("failed", "watch-2"))
+    assert watch.execute(context("failed", "watch-3"))["version"] == 1
     assert fleet.served() == ALL_ON_1
     assert left_open(store).run is None
 
@@ -111,6 +119,48 @@ def test_servers_that_differ_are_told(
     with pytest.raises(ServerUnavailableError, match="s1 serves version 2, the fleet's version is 1"):
         watch.execute(context(None))
     assert fleet.served(["s1"]) == {"s1": ("2", FACTORS[2])}
+
+
+def test_finding_fails_one_run_and_hides_no_other(
+    fleet: TritonFleet, store: ModelStoreHook, watch: WatchFleetOperator
+) -> None:
+    """A server that is dead is told once, by every try of that run; then only what is new is, and what comes again."""
+    with fleet.stopped("s2"):
+        for _ in range(2):
+            with pytest.raises(ServerUnavailableError, match="s2: no answer"):
+                watch.execute(context(None))
+        with pytest.raises(AirflowSkipException, match=r"told before.* s2: no answer"):
+            watch.execute(context(None, "watch-2"))
+        serve_late(fleet, "s1", 2)
+        with pytest.raises(ServerUnavailableError, match="s1 serves version 2") as caught:
+            watch.execute(context(None, "watch-3"))
+        assert "s2" not in str(caught.value)
+        serve_late(fleet, "s1", 1)
+        fleet.ask("s1", calls.unload("table_v2"))
+    assert watch.execute(context(None, "watch-4"))["differences"] == []
+    with fleet.stopped("s2"), pytest.raises(ServerUnavailableError, match="s2: no answer"):
+        watch.execute(context(None, "watch-5"))
+
+
+def test_server_that_was_lost_after_the_commit_is_watched(
+    fleet: TritonFleet, store: ModelStoreHook, watch: WatchFleetOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Back again it serves the fleet's version, and has the one before loaded too: told until that is unloaded."""
+    with monkeypatch.context() as patched:
+        patched.setattr(FleetServer, "drain", stopping_at(fleet, "s1", "drain"))
+        try:
+            assert fleet.bring(store, 2, "two").missing == ("s1",)
+            with pytest.raises(ServerUnavailableError, match="s1: no answer"):
+                watch.execute(context("failed"))
+        finally:
+            fleet.signal("s1", signal.SIGCONT)
+    with pytest.raises(ServerUnavailableError, match=r"s1 has .*table_v1 loaded besides"):
+        watch.execute(context("failed", "watch-2"))
+    assert left_open(store).run is not None
+    for name in ("table_next", "table_v1"):
+        fleet.ask("s1", calls.unload(name))
+    assert watch.execute(context("failed", "watch-3"))["version"] == 2
+    assert left_open(store).run is None
 
 
 def test_fleets_that_have_a_file_are_watched(tmp_path: Path) -> None:

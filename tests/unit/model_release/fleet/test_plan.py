@@ -109,6 +109,19 @@ def test_fleet_without_a_server_is_led_back() -> None:
     assert (step.phase, step.reasons) == ("back", ("the fleet has no server",))
 
 
+def test_list_without_a_server_is_no_way_back() -> None:
+    """Where servers had something before and none is listed now, nobody knows what they serve: that is no success."""
+    step = next_step(Run("back", NEW, {"s0": OLD}), {}, FAIL)
+    assert (step.act, step.outcome) == ("finish", "failed")
+    assert step.reasons == ("no server is listed: none was asked what it serves",)
+    begun = next_step(Run("back", NEW, {}), {}, FAIL)
+    assert (begun.act, begun.outcome) == ("finish", "taken_back"), (
+        "no server was ever seen, so none was changed"
+    )
+    drained = next_step(Run("drain", NEW, {"s0": OLD}), {}, FAIL)
+    assert (drained.outcome, drained.reasons) == ("committed", step.reasons)
+
+
 def test_server_that_cannot_be_led_back_is_named() -> None:
     """The outcome is `failed` where one that answers keeps something else than it had."""
     views = {"a": ServerView(serving=OLD), "b": ServerView(serving=NEW, refusal="it refuses")}

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer.main
 from slipway.cli import desk, main
 
 from tests.support.airflow_api.fake_api import FakeApi, fake_api
 from tests.support.cli.calls import Call, Called
 from tests.support.cli.documents import NOW
 from tests.support.cli.server import FakeClock, FakeSlipway
+
+# A process has one command; to build it takes longer than most tests of it, and it keeps nothing of a call.
+_make_app = functools.cache(main.make_app)
+_get_command = functools.cache(typer.main.get_command)
 
 
 @pytest.fixture
@@ -60,6 +66,8 @@ def call(
     monkeypatch.setenv("SLIPWAY_AIRFLOW_URL", api.url)
     monkeypatch.setenv("SLIPWAY_USER", "admin")
     monkeypatch.setenv("SLIPWAY_PASSWORD", "right")
+    monkeypatch.setattr(main, "make_app", _make_app)
+    monkeypatch.setattr(typer.main, "get_command", _get_command)
 
     def run(*arguments: str) -> Called:
         capsys.readouterr()

@@ -12,9 +12,53 @@ from slipway.fleet.context import FleetContext
 from slipway.operators.triton import fleet_release
 from slipway.operators.triton.fleet_release import ReleaseToFleetOperator
 
-from include.model_release.errors import TransientError
+from include.model_release.errors import ServerUnavailableError, TransientError
+from include.model_release.fleet.outcome import FleetOutcome, ServerResult
 
 LIMIT_S = 20.0
+
+
+def release_task() -> ReleaseToFleetOperator:
+    """Return the task `release`, its templates rendered."""
+    return ReleaseToFleetOperator(
+        task_id="release", releases_dir="", bucket="b", fleet="edge", version="2", fleets=""
+    )
+
+
+def context(notes: list[str]) -> Any:
+    """Return what Airflow gives a task.
+
+    :param notes: takes what is told for the run's note.
+    """
+    ti = SimpleNamespace(xcom_push=lambda key, note: notes.append(note))
+    return {"run_id": "one", "ti": ti, "dag": SimpleNamespace(dag_id="fleet_release")}
+
+
+def test_server_that_was_lost_after_the_commit_is_in_the_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fleet has the version, and the run is no success: it says which server is missing, and is tried again."""
+    outcome = FleetOutcome(
+        fleet="edge",
+        model="digits",
+        version=2,
+        from_version=1,
+        outcome="committed",
+        servers={
+            "a": ServerResult(state="committed", version=2),
+            "b": ServerResult(state="unreachable", reason="no answer for 30 s"),
+        },
+        reasons=("b: no answer for 30 s",),
+    )
+
+    async def ends(release: Any) -> FleetOutcome:
+        return outcome
+
+    monkeypatch.setattr(fleet_release, "release_fleet", ends)
+    monkeypatch.setattr(FleetContext, "release", lambda *_: None)
+    notes: list[str] = []
+    with pytest.raises(ServerUnavailableError, match="not seen on b"):
+        release_task().execute(context(notes))
+    assert notes[-1].startswith("edge 2: released, and not on all servers: ")
+    assert "b: no answer for 30 s" in notes[-1]
 
 
 def test_release_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,9 +72,7 @@ def test_release_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(fleet_release, "release_fleet", waits)
     monkeypatch.setattr(FleetContext, "release", lambda *_: None)
-    task = ReleaseToFleetOperator(
-        task_id="release", releases_dir="", bucket="b", fleet="edge", version="2", fleets=""
-    )
+    task = release_task()
     task.on_kill()
 
     def stop() -> None:
@@ -39,8 +81,7 @@ def test_release_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) -
 
     thread = threading.Thread(target=stop)
     thread.start()
-    context: Any = {"run_id": "one", "ti": SimpleNamespace(), "dag": SimpleNamespace(dag_id="fleet_release")}
     with pytest.raises(TransientError, match="the release of version 2 to the fleet 'edge' was stopped"):
-        task.execute(context)
+        task.execute(context([]))
     thread.join()
     assert not went_on.is_set()

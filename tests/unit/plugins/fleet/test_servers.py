@@ -28,6 +28,29 @@ class Hanging(StaticMembers):
         return await super().current()
 
 
+class Emptied(StaticMembers):
+    """Known at the first look; then the list is empty."""
+
+    looks = 0
+
+    async def current(self) -> Sequence[Member]:
+        """Return the servers once."""
+        self.looks += 1
+        return await super().current() if self.looks == 1 else []
+
+
+def test_empty_list_takes_no_server_out_of_the_fleet() -> None:
+    """It is taken as one that could not be read: whoever is known is asked."""
+    members = Emptied({"a": server_at("a", LOOPBACK, free_port())})
+    fleet = FleetServers(members, "table", 2, None, FleetPolicy(call_limit_s=1))
+
+    async def looks() -> None:
+        assert set(await fleet.look("commit", {})) == {"a"}
+        assert set(await fleet.look("back", {})) == {"a"}
+
+    asyncio.run(asyncio.wait_for(looks(), 30))
+
+
 def test_servers_that_are_known_are_looked_at_while_nobody_says_who_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
