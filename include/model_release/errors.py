@@ -41,6 +41,7 @@ SlipwayError
   |   - BenchmarkInconclusiveError  the stable version misses the limits as well
   |   - SmokeTestInconclusiveError  a check on its own Triton could not be made
   |   - ValidationInconclusiveError too few golden rows to tell
+  |   - SignatureInconclusiveError  nobody tells the tensors of the version that is live
   |   - MirrorInconclusiveError     too few copies of users' requests could be compared
   + TransientError                a dependency did not answer; trying again may help
       - StoreUnavailableError       S3 or SQS
@@ -306,6 +307,10 @@ class SmokeTestInconclusiveError(GateInconclusiveError):
 
 class ValidationInconclusiveError(GateInconclusiveError):
     """The golden set has too few rows to tell, and the release file asks to be sure."""
+
+
+class SignatureInconclusiveError(GateInconclusiveError):
+    """A version is live whose inputs and outputs nobody tells: whether its clients can go on is not known."""
 
 
 class MirrorInconclusiveError(GateInconclusiveError):

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from include.model_release.errors import SlipwayError
+from include.model_release.written_numbers import number
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -64,9 +67,24 @@ def run_suite(frame: pd.DataFrame, expectations: Sequence[Mapping[str, Any]], na
     ]
     # Not by a ValidationDefinition: it writes the result to a store, which does not know all of NumPy's types.
     outcome = batch.validate(gx.ExpectationSuite(name=name, expectations=named))
-    # The library puts them into an order of its own.
-    ordered = sorted(outcome.results, key=_place)
+    ordered = in_order(outcome.results, len(named))
     return SuiteRun([_plain(result, list(frame.columns)) for result in ordered], _document(outcome))
+
+
+def in_order(results: Sequence[Any], asked: int) -> list[Any]:
+    """Return one result for each expectation, in their order; the library puts them into one of its own.
+
+    :raises SlipwayError: one has no result, or two: what was not looked at would be taken for met.
+    """
+    ordered = sorted(results, key=_place)
+    if [_place(one) for one in ordered] != list(range(asked)):
+        raise SlipwayError(
+            "great-expectations has not told of each expectation once",
+            expected=f"{asked} results",
+            found=f"{len(ordered)}, of the expectations {[_place(one) for one in ordered][:_COLUMNS_TOLD]}",
+            remedy="Use the version of the library that requirements.txt names.",
+        )
+    return ordered
 
 
 def _place(result: Any) -> int:
@@ -105,7 +123,7 @@ def _value(observed: Any) -> Any:
 
 def _shown(value: Any) -> str:
     """Return a value as people read it."""
-    return f"{value:.6g}" if isinstance(value, float) else _short(str(value))
+    return number(value, 6) if isinstance(value, float) else _short(str(value))
 
 
 def _unexpected(result: Any, kwargs: Mapping[str, Any], columns: Sequence[str]) -> str:

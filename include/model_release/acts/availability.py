@@ -10,9 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from include.model_release.acts.table import ActName
-from include.model_release.read_model.documents import FreezeLine, ModelDocument, OpenRelease, VersionLine
+from include.model_release.read_model.documents import (
+    VERSIONS_LIMIT,
+    FreezeLine,
+    ModelDocument,
+    OpenRelease,
+    VersionLine,
+)
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.record.stage_names import stage_name
+
+_NAMED = 8
+"""So many of a model's versions a refusal names, the newest ones."""
 
 
 @dataclass(frozen=True)
@@ -316,7 +325,27 @@ def _close_finding(now: Situation) -> Availability:
 def _tune(now: Situation) -> Availability:
     if now.line is not None and now.line.files_gone:
         return Refused(f"The files of version {now.version} were deleted.", _look(now))
-    return Available()
+    if now.version is None or _was_released(now, now.version):
+        return Available()
+    never = f"Version {now.version} of {now.model} was never released"
+    others = [
+        str(line.version)
+        for line in now.document.versions
+        if not line.files_gone and not line.rejected_only and not line.unreadable
+    ]
+    if not others:
+        return Refused(f"{never}, and no other version has files.", "slipway list")
+    older = len(others) - _NAMED
+    rest = f" and {older} older ones" if older > 0 else ""
+    return Refused(f"{never}. Versions with files: {', '.join(others[:_NAMED])}{rest}.", _look(now))
+
+
+def _was_released(now: Situation, version: int) -> bool:
+    """Tell whether a release of a version was ever started, or whether the document is too full to say."""
+    if now.line is not None:
+        return not now.line.rejected_only
+    versions = now.document.versions
+    return len(versions) >= VERSIONS_LIMIT and version < versions[0].version
 
 
 def has_users(release: OpenRelease) -> bool:

@@ -106,4 +106,4 @@ def _in_ms(quantile: tuple[float, bool]) -> str:
 
 def _share(histogram: Mapping[float, int], bound: float) -> str:
     slow = above(histogram, bound)
-    return f"{100 * slow.events / slow.count:.3g} %" if slow.count else "none"
+    return f"{number(100 * slow.events / slow.count)} %" if slow.count else "none"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from include.model_release.metrics.samples import Window
+from include.model_release.written_numbers import number
 
 # How likely the counts are, at most, where a router that works is said not to.
 ALPHA = 1e-6
@@ -75,7 +76,7 @@ class RouterShare:
         if requests * _divergence(share, nearest) <= -math.log(ALPHA):
             return None
         return (
-            f"The router does not do what the status says: at weight {weight} % it led {100 * share:.3g} % of the "
+            f"The router does not do what the status says: at weight {weight} % it led {number(100 * share)} % of the "
             f"users to the candidate ({seen} of {requests} requests since the step's first window)."
         )
 

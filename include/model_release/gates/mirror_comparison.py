@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from include.model_release.errors import MirrorInconclusiveError, MirrorRefusedError
 from include.model_release.gates.pod_report import parse_report
@@ -64,6 +64,12 @@ class MirrorRows(_Part):
 
     compared: _Number
     agree: _Number
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        if self.agree > self.compared:
+            raise ValueError(f"{self.agree} of {self.compared} rows agree")
+        return self
 
 
 class MirrorLatency(_Part):

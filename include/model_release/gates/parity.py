@@ -12,6 +12,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from include.model_release.errors import ModelInvalidError, ParityRefusedError
+from include.model_release.spec.conversion.parity import ParityRule, ParityRules
+from include.model_release.written_numbers import number
+
+# The rounding error that a share of rows may have.
+_ROUNDING = 1e-6
 
 
 class OutputParity(BaseModel):
@@ -61,14 +66,26 @@ def parse_parity(value: object) -> list[OutputParity]:
         ) from error
 
 
-def require_parity(outputs: Sequence[OutputParity], model: str, *, answered: Iterable[str] = ()) -> None:
+def require_parity(
+    outputs: Sequence[OutputParity],
+    model: str,
+    *,
+    answered: Iterable[str] = (),
+    rules: ParityRules | None = None,
+) -> None:
     """Raise ParityRefusedError, which names each output and its largest difference, unless all pass.
 
-    `answered` are the names of all outputs of the converted model. Nothing compared is not a pass, neither of the
-    whole nor of an output.
+    Nothing compared is not a pass, neither of the whole nor of an output.
+
+    :param answered: the names of all outputs of the converted model.
+    :param rules: the release file's, against which the rows are counted once more; None: the converter's word decides.
     """
     compared = {output.output for output in outputs if output.rows}
-    failed = [_in_words(output) for output in outputs if not output.passed]
+    failed = [
+        _in_words(output)
+        for output in outputs
+        if not output.passed or (rules is not None and not _keeps(output, rules))
+    ]
     failed += [f"`{name}`: not compared" for name in sorted({*answered, *_names(outputs)} - compared)]
     if outputs and not failed:
         return
@@ -88,10 +105,18 @@ def worst_figures(outputs: Iterable[OutputParity]) -> list[dict[str, Any]]:
     return [json.loads(figures) for figures in shown]
 
 
+def _keeps(output: OutputParity, rules: ParityRules) -> bool:
+    """Tell whether so few rows are off that the release file allows it."""
+    own = rules.outputs.get(output.output)
+    rule: ParityRule = rules if own is None else rules.filled(**own.model_dump(exclude_unset=True))
+    least = {"tolerance": rule.within_min, "top_k": rule.agreement_min}.get(output.measure, 1.0)
+    return output.mismatched_rows <= (1 - least) * output.rows + _ROUNDING
+
+
 def _names(outputs: Iterable[OutputParity]) -> set[str]:
     return {output.output for output in outputs}
 
 
 def _in_words(output: OutputParity) -> str:
-    largest = "" if output.max_abs_diff is None else f", largest difference {output.max_abs_diff:.3g}"
+    largest = "" if output.max_abs_diff is None else f", largest difference {number(output.max_abs_diff)}"
     return f"`{output.output}`: {output.mismatched_rows} of {output.rows} rows differ{largest}"

@@ -111,6 +111,18 @@ def parse_converted(result: Mapping[str, Any], model: str, version: int) -> Conv
     return replace(made, engine=engine_of(result), profiles=read.profiles, inputs=read.inputs, hub=read.hub)
 
 
+def converted_signature(result: Mapping[str, Any]) -> ModelSignature:
+    """Return the tensors of the converted model, as its converter tells them.
+
+    :raises ModelInvalidError: it does not, or they are no tensors.
+    """
+    try:
+        # As JSON, its original form: an unpaired surrogate in a text is found here, not when it is written.
+        return ModelSignature.model_validate_json(json.dumps(result.get("signature")))
+    except (ValidationError, ValueError, RecursionError) as error:
+        raise _unreadable(f"`signature`: {str(error).replace(chr(10), ' ')[:300]}") from error
+
+
 def require_same_service(config: Mapping[str, Any], engines: Sequence[Converted]) -> None:
     """Raise ModelInvalidError, which names the GPU, unless one configuration serves all of the engines alike.
 

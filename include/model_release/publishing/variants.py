@@ -17,13 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from include.model_release.document_form import first_problem
 from include.model_release.errors import GateRefusedError, ModelInvalidError, ParityRefusedError, SlipwayError
 from include.model_release.gates.parity import parse_parity, worst_figures
 from include.model_release.publishing.engine import engine_of
 from include.model_release.spec.conversion.conversion import variant_of
 from include.model_release.spec.release_file import ReleaseSpec
+from include.model_release.written_numbers import number
 
 # What a conversion without variants is called where a name is needed.
 ONLY = ""
@@ -76,16 +80,44 @@ def with_variant(spec: ReleaseSpec, name: str) -> ReleaseSpec:
     return spec.model_copy(update={"conversion": variant_of(spec.conversion, name)})
 
 
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
+class _Size(_Part):
+    size_bytes: Annotated[int, Field(ge=0)] | None = None
+
+
+class _Latency(_Part):
+    p50_ms: Annotated[float, Field(ge=0)] | None = None
+
+
+class _Told(_Part):
+    """What a choice needs of a result.json."""
+
+    error: dict[str, Any] | None = None
+    precision: str | None = None
+    model: _Size | None = None
+    latency: _Latency | None = None
+
+
 def candidate_of(name: str, result: Mapping[str, Any]) -> Candidate:
-    """Read the evidence of a conversion: its converter's `result.json`, with the error that the gate found."""
-    told = result.get("error")
-    error = None if told is None else SlipwayError.from_dict(told)
-    engine = engine_of(result)
+    """Read the evidence of a conversion: its converter's `result.json`, with the error that the gate found.
+
+    One of another form than a converter writes is out, and says why.
+    """
+    try:
+        read, engine = _Told.model_validate(result), engine_of(result)
+    except ValidationError as unreadable:
+        return Candidate(name, refused=f"its result.json cannot be read: {first_problem(unreadable)}")
+    except ModelInvalidError as unreadable:
+        return Candidate(name, refused=unreadable.in_short())
+    error = None if read.error is None else SlipwayError.from_dict(read.error)
     return Candidate(
         name,
-        precision=result.get("precision"),
-        size_bytes=(result.get("model") or {}).get("size_bytes"),
-        p50_ms=(result.get("latency") or {}).get("p50_ms"),
+        precision=read.precision,
+        size_bytes=None if read.model is None else read.model.size_bytes,
+        p50_ms=None if read.latency is None else read.latency.p50_ms,
         compute_capability=None if engine is None else engine.compute_capability,
         refused=None if error is None else str(error),
         by_gate=isinstance(error, GateRefusedError),
@@ -141,9 +173,9 @@ def _fastest(left: Sequence[Candidate]) -> tuple[Candidate, str]:
             remedy="Check that the images in `conversion` hold this version's converters.",
         )
     best = min(left, key=lambda one: (one.p50_ms or 0.0, one.size_bytes or 0))
-    others = ", ".join(f"{one.name} {one.p50_ms:.3g} ms" for one in left if one is not best)
+    others = ", ".join(f"{one.name} {number(one.p50_ms or 0.0)} ms" for one in left if one is not best)
     return best, (
-        f"{best.name} is the fastest within its tolerance: {best.p50_ms:.3g} ms a request, against {others}."
+        f"{best.name} is the fastest within its tolerance: {number(best.p50_ms or 0.0)} ms a request, against {others}."
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from include.model_release.record.state import ReleaseState
+from include.model_release.written_numbers import number
 
 # The figures of a validation report, by its keys.
 _FIGURES = {
@@ -76,7 +77,7 @@ def _validation(report: Mapping[str, Any] | None) -> str:
     numbers = (report or {}).get("numbers") or {}
     captions = {name: str(words).lower() for name, words in ((report or {}).get("captions") or {}).items()}
     told = [
-        f"{words} {numbers[name]:.4g}"
+        f"{words} {number(numbers[name], 4)}"
         for name, words in {**captions, **_FIGURES}.items()
         if numbers.get(name) is not None
     ]
@@ -93,7 +94,7 @@ def _benchmark(verdict: Mapping[str, Any] | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    return "-" if value is None else number(value, 4)
 
 
 def _canary(state: ReleaseState) -> str:

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from include.model_release.written_numbers import amount, number
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -42,13 +44,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"utc": _utc, "amount": _amount, "figure": figure}
+    environment.filters |= {"utc": _utc, "amount": _amount, "figure": figure, "number": number}
     return environment
 
 
 def figure(value: object) -> str:
     """Return a number as it stands among others of its kind: four places after the point; nothing for None."""
-    return f"{value:.4f}" if isinstance(value, float) else "" if value is None else str(value)
+    return f"{value:,.4f}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _utc(at: object) -> str:
@@ -58,6 +60,4 @@ def _utc(at: object) -> str:
 
 def _amount(value: object) -> str:
     """Return a number with separators for thousands or with six digits that count; anything else as text."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return amount(value) if isinstance(value, int | float) else str(value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from include.model_release.written_numbers import amount
+
 
 @dataclass(frozen=True)
 class LoadLevel:
@@ -16,5 +18,5 @@ class LoadLevel:
     def told(self) -> str:
         """Return the level in words."""
         if self.request_rate_rps is not None:
-            return f"{self.request_rate_rps:g} requests/s"
+            return f"{amount(self.request_rate_rps)} requests/s"
         return f"concurrency {self.concurrency}"

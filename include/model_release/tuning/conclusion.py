@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +19,8 @@ _CONFIDENCE = 0.95
 class RatioInterval:
     """How many times the baseline's figure the candidate's is: a trimmed geometric mean, and its 95 % interval.
 
-    The two of a round were measured one right after the other, so what slows the machine meets both.
+    The two of a round and load were measured one right after the other, so what slows the machine meets both. For
+    throughput the loads are measured one after another, and each of the two counts where it answers most.
     """
 
     ratio: float
@@ -30,6 +32,12 @@ class RatioInterval:
     def change_percent(self) -> float:
         """By how much the figure changes."""
         return 100.0 * (self.ratio - 1.0)
+
+    @property
+    def turned_round(self) -> RatioInterval:
+        """How many times the candidate's figure the baseline's is."""
+        high = 1.0 / self.low if self.low else math.inf
+        return RatioInterval(1.0 / self.ratio, 1.0 / self.high, high, self.rounds)
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,9 @@ def conclude(plan: TuningPlan, best: Trial | None, comparisons: Sequence[Compari
     defaults, present = intervals.get("defaults"), intervals.get("present")
     if plan.present == plan.defaults:
         present = defaults
+    elif defaults is not None and _is_proved(defaults.turned_round, objective):
+        # One lucky trial stands against measurements in turns.
+        return Conclusion("inconclusive", _defaults_are_better(defaults, objective), best, defaults, present)
     if best.setting == plan.present:
         told = _present_is_best(plan, defaults)
         return Conclusion("no_gain", told, best, defaults, None)
@@ -91,29 +102,47 @@ def conclude(plan: TuningPlan, best: Trial | None, comparisons: Sequence[Compari
 
 
 def _present_is_best(plan: TuningPlan, defaults: RatioInterval | None) -> str:
-    least = f"{plan.tuning.gain_min_percent:g} %"
+    found = f"within {plan.tuning.gain_min_percent:g} % of the best that was found, by single measurements"
     if plan.present == plan.defaults:
-        return f"Triton's defaults, which are the present setting, are within {least} of the best that was found."
+        return f"Triton's defaults, which are the present setting, are {found}."
     told = (
         "" if defaults is None else f" Against Triton's defaults it changes the figure by {_told(defaults)}."
     )
-    return f"The present setting is within {least} of the best that was found.{told}"
+    return f"The present setting is {found}.{told}"
+
+
+def _defaults_are_better(defaults: RatioInterval, objective: Objective) -> str:
+    return (
+        f"Measured in turns, Triton's defaults are better than what single measurements took for the best: with that "
+        f"{objective.figure} changes by {_told(defaults)} against them. Tune again with more `rounds`, or on a quieter "
+        "machine."
+    )
 
 
 def _against_present(present: RatioInterval | None, objective: Objective) -> tuple[Status, str]:
     """Return what the comparison with the present setting says."""
     if present is None:
         return "inconclusive", "The best was not compared with the present setting."
-    least = objective.tuning.gain_min_percent / 100.0
-    # Gains as shares of the present figure: a lower latency, or a higher throughput.
-    gains = [bound - 1.0 if objective.is_throughput else 1.0 - bound for bound in (present.low, present.high)]
-    worst, hoped = min(gains), max(gains)
+    least = f"{objective.tuning.gain_min_percent:g} %"
     changes = f"{objective.figure} changes by {_told(present)} against the present setting"
-    if worst >= least:
+    if _is_proved(present, objective):
         return "improved", f"Measured in turns, {changes}."
-    if hoped < least:
-        return "no_gain", f"Measured in turns, {changes}: no gain of {100 * least:g} %."
-    return "inconclusive", f"Measured in turns, {changes}: whether it is {100 * least:g} % cannot be told."
+    if max(_gains(present, objective)) < objective.tuning.gain_min_percent / 100.0:
+        return "no_gain", f"Measured in turns, {changes}: no gain of {least}."
+    return "inconclusive", f"Measured in turns, {changes}: whether it is {least} cannot be told."
+
+
+def _is_proved(interval: RatioInterval, objective: Objective) -> bool:
+    """Tell whether the whole interval is a gain, of `gain_min_percent` or more."""
+    worst = min(_gains(interval, objective))
+    return worst > 0 and worst >= objective.tuning.gain_min_percent / 100.0
+
+
+def _gains(interval: RatioInterval, objective: Objective) -> tuple[float, float]:
+    """Return the gains at the interval's ends as shares of the baseline: a lower latency, or a higher throughput."""
+    if objective.is_throughput:
+        return interval.low - 1.0, interval.high - 1.0
+    return 1.0 - interval.low, 1.0 - interval.high
 
 
 def _told(interval: RatioInterval) -> str:

@@ -11,6 +11,7 @@ from include.model_release.spec.benchmark import ServiceLevel
 from include.model_release.spec.load import LoadLevel
 from include.model_release.spec.tuning import Tuning
 from include.model_release.tuning.trials import Point
+from include.model_release.written_numbers import amount, number
 
 # A server that answers fewer than this share of the requests that come does not keep up: its queue only grows.
 _KEPT_UP = 0.95
@@ -45,8 +46,8 @@ class Objective:
     def told(self) -> str:
         """Return the objective in words."""
         if self.is_throughput:
-            return f"the most answers a second with {self.tuning.quantile} at most {self.bound_ms:g} ms"
-        return f"the lowest {self.tuning.quantile} at {self.tuning.request_rate_rps:g} requests/s"
+            return f"the most answers a second with {self.tuning.quantile} at most {amount(self.bound_ms)} ms"
+        return f"the lowest {self.tuning.quantile} at {self.loads()[0].told}"
 
     def loads(self) -> tuple[LoadLevel, ...]:
         """Return the loads of one round."""
@@ -89,22 +90,22 @@ class Objective:
         found = []
         p99_ms = statistics.median(one.p99_ms for one in best)
         if p99_ms > self.slo.p99_ms:
-            found.append(f"p99 is {p99_ms:.4g} ms; `benchmark.slo.p99_ms` is {self.slo.p99_ms:g}")
+            found.append(f"p99 is {number(p99_ms, 4)} ms; `benchmark.slo.p99_ms` is {self.slo.p99_ms:g}")
         errors = 100.0 * sum(one.errors for one in best) / max(1, sum(one.requests for one in best))
         if errors > self.slo.error_percent_max:
             found.append(
-                f"{errors:.3g} % of the requests failed; allowed are {self.slo.error_percent_max:g} %"
+                f"{number(errors)} % of the requests failed; allowed are {self.slo.error_percent_max:g} %"
             )
         throughput = statistics.median(one.throughput_rps for one in best)
         if self.is_throughput:
             latency_ms = statistics.median(map(self.latency_ms, best))
             if latency_ms > self.bound_ms:
                 found.append(
-                    f"{self.tuning.quantile} is {latency_ms:.4g} ms; the bound is {self.bound_ms:g} ms"
+                    f"{self.tuning.quantile} is {number(latency_ms, 4)} ms; the bound is {amount(self.bound_ms)} ms"
                 )
         elif self.tuning.request_rate_rps and throughput < _KEPT_UP * self.tuning.request_rate_rps:
             found.append(
-                f"it answers {throughput:.4g} of {self.tuning.request_rate_rps:g} requests a second: "
+                f"it answers {number(throughput, 4)} of {amount(self.tuning.request_rate_rps)} requests a second: "
                 "it does not keep up, and its latency grows as long as that lasts"
             )
         return tuple(found)

@@ -14,14 +14,9 @@ from include.model_release.gates.validation.answers import ANSWERS_FILE, pack_an
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.health import HealthCheck, health_of
-from include.model_release.gates.validation.quality.slices import slice_figures
-from include.model_release.gates.validation.request_options import is_decoupled, optional_inputs
+from include.model_release.gates.validation.quality.slices import slice_figures, slices_not_compared
 from include.model_release.gates.validation.scores import ValidationScores, require_output
-from include.model_release.gates.validation.signature import (
-    ServedTensors,
-    SignatureChange,
-    require_compatible,
-)
+from include.model_release.gates.validation.signature import SignatureChange, require_compatible
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.reports.signature_report import signature_report
 from include.model_release.reports.validation.page import render_report_html
@@ -33,7 +28,7 @@ from slipway.hooks.triton import TritonHook
 from slipway.operators.base import recorded_stage
 from slipway.operators.pod import ReleasePodOperator
 from slipway.operators.staging import Staging
-from slipway.operators.validation.asking import Answered, GoldenQuestions, streams
+from slipway.operators.validation.asking import Answered, GoldenQuestions
 from slipway.operators.validation.scoring import (
     keep_for_scorer,
     read_gathered,
@@ -41,6 +36,7 @@ from slipway.operators.validation.scoring import (
     scorer_command,
     scoring_prefix,
 )
+from slipway.operators.validation.signatures import sides_of
 from slipway.operators.validation.suites import check_answers, check_golden_set
 from slipway.pods.description import ReleasePod
 from slipway.quality import run_expectations
@@ -157,7 +153,9 @@ class ValidateModelOperator(ReleasePodOperator):
 
         Returns the differences with which clients can go on.
         """
-        sides = self._sides(release_run, hook, staging)
+        sides = sides_of(
+            self.store, release_run, hook, staging, partial(self._manifest, release_run, staging)
+        )
         if sides is None or release_run.stable is None:
             return ()
         stable, candidate = sides
@@ -182,37 +180,6 @@ class ValidateModelOperator(ReleasePodOperator):
         for change in changes:
             self.log.info("clients of %s can go on: %s", name, change.told)
         return changes
-
-    def _sides(
-        self, release_run: ReleaseRun, hook: TritonHook, staging: Staging
-    ) -> tuple[ServedTensors, ServedTensors] | None:
-        """The tensors of the stable version and of the candidate; None where there is nothing to compare with.
-
-        The server's word on both, not the manifests': it is what clients will meet. A stable version that is not on the
-        server has its manifest's word, held against the candidate's manifest.
-        """
-        if release_run.stable is None:
-            return None
-        if staging.baseline is None:
-            registry = ModelRegistry(self.store)
-            published = registry.manifest(release_run.model, release_run.stable.version)
-            if published is None:
-                return None
-            before, after = (
-                ServedTensors(one.signature, streams=is_decoupled(registry.configs(one).values()))
-                for one in (published, self._manifest(release_run, staging))
-            )
-            return before, after
-        stable, candidate = (
-            ServedTensors(
-                hook.metadata(staged.name, staged.version).signature,
-                optional_inputs(staged.config),
-                int(staged.config.get("max_batch_size", 0)),
-                streams=streams(staged),
-            )
-            for staged in (staging.baseline, staging.candidate)
-        )
-        return stable, candidate
 
     def _keep(self, release_run: ReleaseRun, report: dict[str, Any]) -> None:
         """Writes the report, for programs and for people."""
@@ -297,6 +264,7 @@ class ValidateModelOperator(ReleasePodOperator):
             check_golden_set(golden, spec, keep),
             check_answers(numbers, spec, *latencies, keep),
         )
+        slices = slice_figures(golden.slices, numbers)
         results = run_expectations(pd.DataFrame(numbers.columns), numbers.suite(), release_run.model)
         return validation_report(
             model=release_run.model,
@@ -310,7 +278,8 @@ class ValidateModelOperator(ReleasePodOperator):
             health=health,
             rows_taken=golden.axes.told(),
             suites=[one for one in suites if one is not None],
-            slices=slice_figures(golden.slices, numbers),
+            slices=slices,
+            slices_left_out=slices_not_compared(golden.slices, numbers, slices),
         )
 
     def _keep_document(self, release_run: ReleaseRun, place: str, document: Mapping[str, Any]) -> None:

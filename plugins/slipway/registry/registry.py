@@ -16,6 +16,7 @@ from include.model_release.errors import (
     InputMissingError,
     ModelInvalidError,
     SigningRefusedError,
+    SlipwayError,
     VersionConflictError,
 )
 from include.model_release.publishing.manifest import (
@@ -29,6 +30,7 @@ from include.model_release.publishing.manifest import (
     require_same_content,
 )
 from include.model_release.publishing.manifest_identity import require_identity
+from include.model_release.record.arrivals import version_folders
 from include.model_release.spec.release_file import Publishing
 from include.model_release.triton_config.options import Config
 from include.model_release.triton_config.pbtxt import SIZE_LIMIT, from_pbtxt
@@ -38,6 +40,7 @@ from slipway.registry.deletion import require_not_deleted
 from slipway.registry.publisher import Publisher, StoredSource
 from slipway.registry.signing import SigningKey, require_signature
 
+_NAMED = 8  # so many published versions are named where one is missing
 _SMALL_BYTES = 2**20  # up to here a file that is not its manifest's is read all the same, to say what it is
 
 __all__ = ["GOLDEN_FILE", "ModelRegistry", "StoredSource", "golden_key"]
@@ -94,8 +97,8 @@ class ModelRegistry:
             raise InputMissingError(
                 f"version {version} of {model!r} is not published",
                 expected=self._store.uri(repository_paths(model, version).manifest),
-                found="none",
-                remedy="release the version first",
+                found=self._published(model),
+                remedy="release the version first, or name one that is published",
             )
         return self._parsed(body, model, version), hashlib.sha256(body).hexdigest()
 
@@ -239,6 +242,21 @@ class ModelRegistry:
         found = FileEntry(sha256=sha256, size_bytes=size_bytes)
         if found != expected:
             raise self._damaged(key, expected, found)
+
+    def _published(self, model: str) -> str:
+        """Return which versions have a manifest, for who has asked for one that has none."""
+        prefix = f"models/{model}/"
+        try:
+            folders = self._store.listing(prefix, delimiter="/", pages=1).folders
+            versions, _ = version_folders(prefix, folders)
+            manifests = (
+                (version, repository_paths(model, version).manifest)
+                for version in sorted(versions, reverse=True)[:_NAMED]
+            )
+            found = [str(version) for version, manifest in manifests if self._store.exists(manifest)]
+        except SlipwayError:
+            return "no manifest"
+        return f"versions {', '.join(found)} of it" if found else "no version of it"
 
     def _document(self, model: str, version: int) -> bytes | None:
         paths = repository_paths(model, version)

@@ -16,6 +16,7 @@ from include.model_release.errors import GateRefusedError, TimedOutError
 from include.model_release.spec.load import LoadLevel
 from include.model_release.tuning.objective import Objective
 from include.model_release.tuning.trials import Point, Trial, TrialKind, TuningPlan
+from include.model_release.written_numbers import number as written
 from slipway.tuning.evidence import TuningEvidence, trial_folder
 from slipway.tuning.staged import StagedTrials
 from slipway.tuning.suggestions import is_hopeless, next_setting
@@ -143,5 +144,5 @@ class SettingSearch:
     def _tell(self, trial: Trial) -> None:
         told = f"trial {trial.number} {trial.state}: {trial.setting.told()}"
         if trial.points:
-            told += f": cost {self._objective.costs(trial.points)[-1]:.4g} ({self._objective.figure})"
+            told += f": cost {written(self._objective.costs(trial.points)[-1], 4)} ({self._objective.figure})"
         log.info("%s %s", told, trial.reason)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from include.model_release import written_numbers
+
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
@@ -60,9 +62,7 @@ def percent(share: float | None) -> str:
 
 def amount(value: float | int | None) -> str:
     """Return a number with separators for thousands, or with six digits that count; a dash for none."""
-    if value is None:
-        return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    return "–" if value is None else written_numbers.amount(value)
 
 
 def size(count: int | None) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from slipway.quality import run_expectations, run_suite
+from slipway.quality import in_order, run_expectations, run_suite
 
+from include.model_release.errors import SlipwayError
 from include.model_release.gates.validation.gate import score
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.scores import every_row
@@ -172,3 +174,11 @@ def test_what_was_not_as_expected_is_told_in_words() -> None:
     assert run.results[3]["unexpected"] == "there is no column `absent`; there are `latency_ms`, `site`"
     assert run.document["statistics"]["unsuccessful_expectations"] == 4
     assert "Traceback" not in json.dumps(run.document, allow_nan=False)
+
+
+@pytest.mark.parametrize("places", [[0, 1], [0, 1, 1, 2], [0, 1, 3], []])
+def test_expectation_without_a_result_is_an_error(places: list[int]) -> None:
+    """What the library has not looked at is in no list of what was not met, and would pass."""
+    results = [SimpleNamespace(expectation_config=SimpleNamespace(meta={"place": place})) for place in places]
+    with pytest.raises(SlipwayError, match="3 results"):
+        in_order(results, 3)

@@ -231,7 +231,7 @@ def proves(attempt: Sequence[Event], weight: int) -> bool:
     )
 
 
-@settings(max_examples=examples(1500))
+@settings(max_examples=examples(750))
 @given(
     st.lists(ANY_EVENT, max_size=12),
     st.lists(st.integers(0, len(GOOD)), max_size=6),
@@ -252,7 +252,7 @@ def test_no_order_of_events_allows_what_was_not_proved(
         assert proves(attempt, weight)
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_what_ends_a_release_ends_every_raise(data: st.DataObject) -> None:
     """After the end, or once it was decided to go back, no late event of the run brings a raise back."""

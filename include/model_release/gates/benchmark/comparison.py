@@ -12,7 +12,7 @@ from include.model_release.gates.benchmark.interval import difference_interval, 
 from include.model_release.gates.benchmark.result import Measurement, Quantiles
 from include.model_release.gates.interval import Decision, Interval
 from include.model_release.spec.release_file import Benchmark
-from include.model_release.written_numbers import number
+from include.model_release.written_numbers import amount, number
 
 # The 99 % quantile of the standard normal distribution.
 _BEYOND_CHANCE = 2.326
@@ -122,13 +122,17 @@ def _at_most(figure: str, unit: str, value: float | None, stable: float | None, 
     # A limit whose figure was not measured is not met, whatever stable's figure is.
     passed = value is not None and value <= limit
     stable_misses = value is not None and stable is not None and stable > limit
-    return Comparison(figure, unit, value, stable, None, f"at most {limit:g} {unit}", passed, stable_misses)
+    return Comparison(
+        figure, unit, value, stable, None, f"at most {amount(limit)} {unit}", passed, stable_misses
+    )
 
 
 def _at_least(figure: str, unit: str, value: float | None, stable: float | None, limit: float) -> Comparison:
     passed = value is not None and value >= limit
     stable_misses = value is not None and stable is not None and stable < limit
-    return Comparison(figure, unit, value, stable, None, f"at least {limit:g} {unit}", passed, stable_misses)
+    return Comparison(
+        figure, unit, value, stable, None, f"at least {amount(limit)} {unit}", passed, stable_misses
+    )
 
 
 # ---------------------------------------------------------------- against stable, in the same run

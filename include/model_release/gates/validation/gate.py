@@ -85,6 +85,7 @@ def validation_report(
     rows_taken: str = "",
     suites: Sequence[SuiteResult] = (),
     slices: Sequence[SliceFigure] = (),
+    slices_left_out: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the report, ready for JSON and for `report_html.render_report_html`.
 
@@ -94,6 +95,7 @@ def validation_report(
     :param rows_taken: how each input's rows were taken, in words.
     :param suites: what the release file expects besides, of the golden set and of the answers.
     :param slices: accuracy and agreement by slice.
+    :param slices_left_out: which of their limits were held against nothing, in words.
     """
     sureness = sureness_of(numbers, results)
     insists = numbers.validation.on_inconclusive == "refuse"
@@ -107,9 +109,11 @@ def validation_report(
         *sureness.undecided,
         *further.undecided,
         *(one.told() for one in slices if one.decision == "inconclusive"),
+        *slices_left_out,
     ]
     undecided = unsure if insists else []
-    warnings = list(dict.fromkeys([*unsure, *further.warnings, *_warnings(health)]))
+    left_out = [f"nothing was compared with the version that is live: {not_compared}"] if not_compared else []
+    warnings = list(dict.fromkeys([*left_out, *unsure, *further.warnings, *_warnings(health)]))
     found = numbers.words()
     if numbers.agreement is not None:
         found += f", agreement with version {stable_version} {numbers.agreement:.4f}"

@@ -17,6 +17,8 @@ from include.model_release.gates.interval import Interval
 
 Array = NDArray[Any]
 
+LEAST_VALUES = 8
+"""Fewer numbers that are no shares say nothing of many more: rows drawn from so few are the same few again."""
 _RESAMPLES = 1000
 _SEED = 20_260_101
 # The acceleration looks at each row once more for each row.
@@ -32,6 +34,12 @@ def mean_interval(values: Sequence[float | None], confidence: float) -> Interval
     if np.isin(numbers, (0.0, 1.0)).all():
         return share_interval(int(numbers.sum()), numbers.size, confidence)
     return _bootstrap(numbers, np.mean, confidence)
+
+
+def are_too_few(values: Sequence[float | None]) -> bool:
+    """Tell whether the figure of so few numbers decides nothing; shares have Wilson's interval, however few."""
+    numbers = [value for value in values if value is not None]
+    return len(numbers) < LEAST_VALUES and any(value not in (0, 1) for value in numbers)
 
 
 def share_interval(hits: int, rows: int, confidence: float) -> Interval:

@@ -26,6 +26,11 @@ from include.model_release.gates.validation.scores import (
     require_rows,
 )
 from include.model_release.spec.validation import RegressionValidation
+from include.model_release.written_numbers import amount
+from include.model_release.written_numbers import number as written
+
+# Of as many rows as a golden set can have, the sum is a number still.
+_LARGEST_ERROR = 1e300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +52,10 @@ class RegressionScores(ValidationScores):
         asked = self.validation
         suite = [every_row(self.rows), always("finite", "every answer is a finite number")]
         if asked.mae_max is not None:
-            meaning = f"the mean absolute error is at most {asked.mae_max:g}"
+            meaning = f"the mean absolute error is at most {amount(asked.mae_max)}"
             suite.append(mean_between("absolute_error", meaning, most=asked.mae_max))
         if asked.rmse_max is not None:
-            meaning = f"the mean squared error is at most {asked.rmse_max:g} squared"
+            meaning = f"the mean squared error is at most {amount(asked.rmse_max)} squared"
             suite.append(mean_between("squared_error", meaning, most=asked.rmse_max**2))
         if asked.r2_min is not None:
             meaning = f"R², the share of the labels' variance that is explained, is at least {asked.r2_min:g}"
@@ -81,7 +86,7 @@ class RegressionScores(ValidationScores):
     def words(self) -> str:
         """Say how large the errors are."""
         figures = {"mean absolute error": self.mae, "root mean squared error": self.rmse, "R²": self.r2}
-        told = [f"{name} {value:.4g}" for name, value in figures.items() if value is not None]
+        told = [f"{name} {written(value, 4)}" for name, value in figures.items() if value is not None]
         words = f"{', '.join(told) or 'no finite answer'} over {self.rows} rows"
         return (
             f"{words}, {self.not_finite_rows} with answers that are not finite"
@@ -100,15 +105,17 @@ def score_regression(
     :raises GoldenSetError: explained variance is asked for and the labels have none.
     """
     predicted, labels = _predictions(answers, golden.rows), golden.labels
-    error = np.where(np.isfinite(predicted), predicted - labels, np.nan)
-    columns: dict[str, Array] = {
-        "finite": np.isfinite(predicted).astype(int),
-        "absolute_error": np.abs(error),
-        "squared_error": error**2,
-    }
-    variance = float(labels.var())
-    if variance > 0:
-        columns["explained"] = 1.0 - columns["squared_error"] / variance
+    with np.errstate(over="ignore"):
+        error = np.where(np.isfinite(predicted), predicted - labels, np.nan)
+        variance = float(labels.var())
+        columns: dict[str, Array] = {
+            "finite": np.isfinite(predicted).astype(int),
+            "absolute_error": _counted(np.abs(error)),
+            "squared_error": _counted(error**2),
+        }
+        explained = None if variance == 0 else _counted(1.0 - columns["squared_error"] / variance)
+    if explained is not None:
+        columns["explained"] = explained
     elif validation.r2_min is not None:
         raise _no_variance(golden, validation)
     stable = None if stable_answers is None else _predictions(stable_answers, golden.rows)
@@ -133,6 +140,11 @@ def _predictions(answers: Array, rows: int) -> Array:
     if answers.dtype.kind not in "iuf" or answers.shape not in ((rows,), (rows, 1)):
         raise no_answers_of_this_kind("regression", "a number for each row, [rows] or [rows, 1]", answers)
     return answers.reshape(rows).astype(np.float64)
+
+
+def _counted(errors: Array) -> Array:
+    """Return errors of which none is infinite: one that is too large for a number must not be left out of the mean."""
+    return np.asarray(np.clip(errors, -_LARGEST_ERROR, _LARGEST_ERROR))
 
 
 def _agrees(predicted: Array, stable: Array, validation: RegressionValidation) -> Array:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from include.model_release.gates.interval import Interval
-from include.model_release.gates.validation.intervals import mean_interval
+from include.model_release.gates.validation.intervals import LEAST_VALUES, are_too_few, mean_interval
 from include.model_release.gates.validation.scores import MEAN, ValidationScores
+from include.model_release.written_numbers import number as written
 
 # The least that a figure of that name can be: a limit there asks for nothing.
 _LEAST_POSSIBLE = 0.0
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -34,18 +36,16 @@ def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]])
             continue
         kwargs = result["kwargs"]
         column, least, most = str(kwargs["column"]), kwargs.get("min_value"), kwargs.get("max_value")
-        # A share cannot be above 1; of a figure without a lower limit, 1 is a limit.
-        is_share = least is not None and most == 1.0
-        least = None if is_share and least <= _LEAST_POSSIBLE else least
-        most = None if is_share else most
         values = [value for value in numbers.columns.get(column, ()) if value is not None]
-        # One row with a number that is no share has an interval of no width, and decides nothing.
-        is_unknown = (
-            known[column] is None if column in known else len(values) == 1 and values[0] not in (0, 1)
-        )
         interval = known.get(column)
+        is_unknown = are_too_few(values)
+        if column in known:
+            is_unknown = interval is None or numbers.rows < LEAST_VALUES
         if interval is None and not is_unknown:
             interval = mean_interval(values, numbers.validation.confidence)
+        if least is not None and most == 1.0 and _is_share(values, interval):
+            # It can be neither below 0 nor above 1: there these are no limits.
+            least, most = None if least <= _LEAST_POSSIBLE else least, None
         if least is None and most is None:
             told.append({**result, **_with(interval), "decision": "no_limit"})
             if not result.get("observed"):
@@ -58,15 +58,21 @@ def sureness_of(numbers: ValidationScores, results: Sequence[Mapping[str, Any]])
             undecided.append(
                 f"{result.get('meaning')}: {_figure(result)}, and how sure that is cannot be told"
             )
-        told.append({**result, **_with(interval), "decision": decision})
-        if decision == "inconclusive" and interval is not None:
+        elif decision == "inconclusive" and interval is not None:
             undecided.append(
                 f"{result.get('meaning')}: {_figure(result)}, by these {numbers.rows} rows anything from "
-                f"{interval.low:.4g} to {interval.high:.4g}"
+                f"{written(interval.low, 4)} to {written(interval.high, 4)}"
             )
+        told.append({**result, **_with(interval), "decision": decision})
     if results and not decided:
         undecided.append("nothing that the model answers was held against a limit")
     return Sureness(tuple(told), tuple(undecided))
+
+
+def _is_share(values: Sequence[float], interval: Interval | None) -> bool:
+    """Tell whether a figure lies between 0 and 1 by its nature; one of a scorer's may only be asked to."""
+    known = (*values, *(() if interval is None else (interval.low, interval.high)))
+    return all(_LEAST_POSSIBLE <= value <= 1.0 + _ROUNDING for value in known)
 
 
 def _with(interval: Interval | None) -> dict[str, Any]:
@@ -77,4 +83,4 @@ def _figure(result: Mapping[str, Any]) -> str:
     observed = result.get("observed")
     if not isinstance(observed, int | float):
         return f"`{result['kwargs']['column']}` has no number"
-    return f"`{result['kwargs']['column']}` is {observed:.4g}"
+    return f"`{result['kwargs']['column']}` is {written(observed, 4)}"

@@ -28,7 +28,7 @@ from include.model_release.reports.canary.document import (
 )
 from include.model_release.reports.canary.timeline import LEAST_REQUESTS, Point, TimeAxis, extremes, points_of
 from include.model_release.reports.svg_figure import inline_svg, svg_settings
-from include.model_release.written_numbers import number
+from include.model_release.written_numbers import amount, number, tick
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,7 +145,7 @@ def _numbered(decisions: Sequence[Decision], axis: TimeAxis) -> list[tuple[float
 
 def _error_chart(points: Sequence[Point], axis: TimeAxis) -> Chart:
     rates = _of_both(points, lambda sample, _: share_percent(sample.errors, sample.requests))
-    figure = _two_lines(points, axis, rates, height_in=2.1, least=1.0, words="{:g} %")
+    figure = _two_lines(points, axis, rates, height_in=2.1, least=1.0, words=lambda share: f"{share:g} %")
     return _finish(
         figure,
         "errors",
@@ -214,7 +214,7 @@ def _evidence_chart(windows: Sequence[JudgedWindow], axis: TimeAxis) -> Chart:
             inside = [min(max(each[place], low), high) for place in drawn]
             at_s = [times[place] for place in drawn]
             plot.plot(at_s, inside, **styles[name], **marker, zorder=4 if name == "total" else 3)
-        logarithmic(plot, low, high, number)
+        logarithmic(plot, low, high, tick)
         legend(figure, axis, {_question(name): style for name, style in styles.items()})
     clipped = any(value < low or value > high for value in values)
     together = math.ceil(len(times) / _PARTS) if len(times) > 2 * _PARTS else 1
@@ -239,7 +239,9 @@ def _question(name: str) -> str:
 
 def _rate_chart(points: Sequence[Point], axis: TimeAxis) -> Chart:
     rates = _of_both(points, lambda sample, seconds: sample.requests / seconds if seconds else None)
-    figure = _two_lines(points, axis, rates, height_in=1.75, least=0.01, words="{:,g}/s")
+    figure = _two_lines(
+        points, axis, rates, height_in=1.75, least=0.01, words=lambda rate: f"{amount(rate)}/s"
+    )
     return _finish(
         figure,
         "requests",
@@ -266,7 +268,7 @@ def _two_lines(
     *,
     height_in: float,
     least: float,
-    words: str,
+    words: Callable[[float], str],
 ) -> Figure:
     """Draw a value of both revisions on an axis from 0 to `least` or more."""
     highest = max((value for each in values.values() for value in each if value is not None), default=0.0)
@@ -275,7 +277,7 @@ def _two_lines(
         for name, each in values.items():
             stairs(plot, points, each, style(name))
         from_zero(plot, max(least, 1.12 * highest))
-        plot.yaxis.set_major_formatter(lambda value, _: words.format(value))
+        plot.yaxis.set_major_formatter(lambda value, _: words(value))
         legend(figure, axis, {name: style(name) for name in values})
     return figure
 

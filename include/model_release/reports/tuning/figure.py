@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from include.model_release.reports.svg_figure import inline_svg, svg_settings
+from include.model_release.written_numbers import number
 
 # What matplotlib draws with, and the page's CSS variable that takes its place.
 _COLOURS = {
@@ -46,7 +47,9 @@ def pareto_svg(picture: Mapping[str, Any]) -> str:
         for one in points:
             _draw(plot, one, on_front=one["trial"] in picture["front"])
         _axes(plot, picture)
-        told = "; ".join(f"trial {one['trial']}: {one['x']:.4g}, {one['y']:.4g} ms" for one in points)
+        told = "; ".join(
+            f"trial {one['trial']}: {number(one['x'], 4)}, {number(one['y'], 4)} ms" for one in points
+        )
         title = f"{picture['y']} against {picture['x']}"
         return inline_svg(figure, "pareto", title, f"{title}. {told}.", _COLOURS)
 

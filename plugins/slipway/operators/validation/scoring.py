@@ -36,6 +36,14 @@ _SCORERS_SHARE = 0.75
 _MEBIBYTE = 1024 * 1024
 
 
+class _Health(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    check: str
+    status: str
+    told: str
+
+
 class Gathered(BaseModel):
     """What was asked of both versions before the pod was started."""
 
@@ -45,13 +53,13 @@ class Gathered(BaseModel):
     scorer_sha256: Sha256
     rows: int
     compared: bool
-    health: tuple[dict[str, str], ...]
+    health: tuple[_Health, ...]
     latency_ms: tuple[float, ...]
     stable_latency_ms: tuple[float, ...]
 
     def checks(self) -> tuple[HealthCheck, ...]:
         """Return the output health."""
-        return tuple(HealthCheck.from_dict(one) for one in self.health)
+        return tuple(HealthCheck.from_dict(one.model_dump()) for one in self.health)
 
 
 def scoring_prefix(release_run: ReleaseRun) -> str:
@@ -80,7 +88,7 @@ def keep_for_scorer(
         scorer_sha256=hashlib.sha256(scorer).hexdigest(),
         rows=golden.rows,
         compared=stable is not None,
-        health=tuple(one.to_dict() for one in health),
+        health=tuple(_Health.model_validate(one.to_dict()) for one in health),
         latency_ms=answered.latency_ms,
         stable_latency_ms=() if stable is None else stable.latency_ms,
     )

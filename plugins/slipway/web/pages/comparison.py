@@ -11,6 +11,7 @@ from typing import Literal
 from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.read_model.documents import VersionLine
 from include.model_release.tensors import differences as signature_differences
+from include.model_release.written_numbers import number
 from slipway.web import wording
 
 FILES_SHOWN = 200
@@ -137,7 +138,7 @@ def _of_manifest(manifest: Manifest | None) -> dict[str, str]:
         "size of the files": wording.size(sum(entry.size_bytes for entry in manifest.files.values())),
         "files": wording.amount(len(manifest.files)),
         "dataset version": source.dataset_version or "",
-        "accuracy, as training tells it": "" if source.accuracy is None else f"{source.accuracy:.6g}",
+        "accuracy, as training tells it": "" if source.accuracy is None else number(source.accuracy, 6),
         "trained at": "" if source.trained_at is None else wording.utc(source.trained_at),
         "framework": source.framework or "",
         "checkpoint": "" if source.hub is None else f"{source.hub.name} at {source.hub.revision}",

@@ -15,7 +15,7 @@ from include.model_release.identifiers import parse_version, validate_model_name
 from include.model_release.publishing.manifest import Manifest
 from include.model_release.read_model.documents import ModelDocument, VersionLine
 from include.model_release.triton_config.pbtxt import to_pbtxt
-from include.model_release.written_numbers import number
+from include.model_release.written_numbers import amount, number
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.registry import ModelRegistry
 from slipway.web.pages.comparison import Side, compare
@@ -99,7 +99,7 @@ def _figures(store: ModelStoreHook, line: VersionLine) -> dict[str, str]:
     validation = _read(store, f"{prefix}validation.json", _Validation)
     for name, value in ({} if validation is None else validation.numbers).items():
         if isinstance(value, float | int) and not isinstance(value, bool):
-            found[f"validation: {name.replace('_', ' ')}"] = f"{value:.6g}"
+            found[f"validation: {name.replace('_', ' ')}"] = amount(value)
     benchmark = _read(store, f"{prefix}benchmark/verdict.json", _Benchmark)
     for one in () if benchmark is None else benchmark.comparisons:
         if one.candidate is not None:

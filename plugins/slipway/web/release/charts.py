@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from include.model_release.read_model.live import LiveSample, LiveWindow
-from include.model_release.written_numbers import number
+from include.model_release.written_numbers import number, tick
 
 WIDE, WIDTH, HEIGHT = 1180, 600, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 14, 26
@@ -157,7 +157,7 @@ def _evidence(windows: Sequence[LiveWindow]) -> Chart:
         levels=tuple(
             Mark(frame.y(at), f"{words} at {number(at)}", kind) for at, words, kind in levels if at > 0
         ),
-        y_ticks=tuple(Mark(frame.y(at), f"{at:g}") for at in _powers(_LEAST_EVIDENCE, high)),
+        y_ticks=tuple(Mark(frame.y(at), tick(at)) for at in _powers(_LEAST_EVIDENCE, high)),
         x_ticks=frame.x_ticks(),
         steps=_steps(frame, windows),
         width=WIDE,
@@ -234,7 +234,7 @@ def _linear(windows: Sequence[LiveWindow], high: float) -> _Frame:
 def _linear_ticks(frame: _Frame) -> tuple[Mark, ...]:
     step = _round_step(frame.high / 4)
     count = int(frame.high / step)
-    return tuple(Mark(frame.y(number * step), f"{number * step:g}") for number in range(count + 1))
+    return tuple(Mark(frame.y(place * step), tick(place * step)) for place in range(count + 1))
 
 
 def _round_step(rough: float) -> float:

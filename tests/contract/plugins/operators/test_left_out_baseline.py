@@ -16,6 +16,8 @@ from slipway.operators.validate import ValidateModelOperator
 from slipway.registry.registry import ModelRegistry
 from slipway.release_run import ReleaseRun
 
+from include.model_release.publishing.manifest import FileEntry
+from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from tests.support.release import scale_release
 from tests.support.release.release_steps import load_of
 from tests.support.release.scale_release import MODEL, convert, release_run_of, run, state_of
@@ -101,6 +103,61 @@ def test_other_tensors_than_those_of_a_version_left_out_are_refused(
     page = (store.read(f"{release_run.evidence_prefix}validation.html") or b"").decode()
     assert "not there" in page
     assert "Not compared: an engine of old" in page
+
+
+def test_without_a_manifest_the_configuration_of_the_live_version_tells(
+    store: ModelStoreHook, release_run: ReleaseRun, hook: TritonHook
+) -> None:
+    """A live version that Slipway has not published has tensors all the same: those in the config.pbtxt it serves."""
+    store.delete(f"models/{MODEL}/1/manifest.json")
+    prepared = run(PrepareStagingOperator, release_run)
+    assert "is not published" in prepared["not_compared"]
+    run(LoadCandidateOperator, release_run, **load_of(prepared["candidate"]))
+    run(ValidateModelOperator, release_run, staging=json.dumps(prepared))
+    key = f"models/{MODEL}/1/repository/{MODEL}/config.pbtxt"
+    config = (store.read(key) or b"").decode()
+    assert '"y"' in config
+    store.write(key, config.replace('"y"', '"z"').encode())
+    with pytest.raises(AirflowFailException, match=r"differs from that of version 1.*output `z`.*is gone"):
+        run(ValidateModelOperator, release_run, staging=json.dumps(prepared))
+
+
+@pytest.mark.parametrize("config", [None, b"no configuration", b'name: "scale"\nbackend: "python"\n'])
+def test_a_live_version_of_unknown_tensors_ends_the_stage_as_inconclusive(
+    store: ModelStoreHook, release_run: ReleaseRun, hook: TritonHook, config: bytes | None
+) -> None:
+    """What could not be compared has not passed: the release ends, and says what would tell."""
+    key = f"models/{MODEL}/1/repository/{MODEL}/config.pbtxt"
+    store.delete(f"models/{MODEL}/1/manifest.json")
+    store.delete(key)
+    if config is not None:
+        store.write(key, config)
+    prepared = run(PrepareStagingOperator, release_run)
+    run(LoadCandidateOperator, release_run, **load_of(prepared["candidate"]))
+    with pytest.raises(
+        AirflowFailException, match=r"version 1, which is live, can go on cannot be told.*Put back"
+    ):
+        run(ValidateModelOperator, release_run, staging=json.dumps(prepared))
+    stages = {stage.name: stage.outcome for stage in state_of(store, release_run).stages}
+    assert stages["validate"] == "inconclusive"
+
+
+def test_what_a_version_left_out_took_beside_its_tensors_is_compared(
+    store: ModelStoreHook, release_run: ReleaseRun, hook: TritonHook
+) -> None:
+    """Its configuration is published with it: larger batches than the candidate takes are refused as on the server."""
+    prepared = run(PrepareStagingOperator, release_run)
+    run(LoadCandidateOperator, release_run, **load_of(prepared["candidate"]))
+    manifest = ModelRegistry(store).require(MODEL, 1)
+    key = f"models/{MODEL}/1/repository/{MODEL}/config.pbtxt"
+    config = from_pbtxt(store.read(key) or b"", key)
+    larger = to_pbtxt({**config, "max_batch_size": config["max_batch_size"] + 1}).encode()
+    files = {**manifest.files, f"{MODEL}/config.pbtxt": FileEntry.of(larger)}
+    store.write(key, larger)
+    store.write(f"models/{MODEL}/1/manifest.json", manifest.model_copy(update={"files": files}).to_bytes())
+    left_out = {**prepared, "baseline": None, "not_compared": "an engine of old"}
+    with pytest.raises(AirflowFailException, match=r"`max_batch_size` was"):
+        run(ValidateModelOperator, release_run, staging=json.dumps(left_out))
 
 
 def test_benchmark_says_what_it_did_not_compare(store: ModelStoreHook, release_run: ReleaseRun) -> None:

@@ -59,6 +59,27 @@ def test_unpublished_version_is_none(store: ModelStoreHook) -> None:
         ModelRegistry(store).require("digits", 1)
 
 
+def test_who_asks_for_a_version_that_is_not_there_reads_which_are(
+    store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions with a manifest are named, newest first; a listing that fails hides no error."""
+    for version in (2, 10):
+        store.write(f"models/digits/{version}/manifest.json", b"{}")
+    store.write("models/digits/11/publication.json", b"{}")
+    registry = ModelRegistry(store)
+    with pytest.raises(InputMissingError, match="found versions 10, 2 of it"):
+        registry.require("digits", 7)
+    with pytest.raises(InputMissingError, match="found no version of it"):
+        registry.require("churn", 7)
+
+    def away(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailableError("S3 does not answer")
+
+    monkeypatch.setattr(store, "listing", away)
+    with pytest.raises(InputMissingError, match="version 7 of 'digits' is not published"):
+        registry.require("digits", 7)
+
+
 def test_unreadable_registry_is_not_empty(cut_off_store: ModelStoreHook) -> None:
     """A store that does not answer says nothing about what is published."""
     with pytest.raises(StoreUnavailableError):

@@ -11,6 +11,7 @@ import pytest
 from include.model_release.acts.availability import Available, Refused, Situation, availability
 from include.model_release.acts.table import ACT_NAMES, ActName
 from include.model_release.read_model.documents import (
+    VERSIONS_LIMIT,
     FreezeLine,
     ModelDocument,
     OpenRelease,
@@ -97,6 +98,9 @@ REFUSED: list[tuple[ActName, Situation, str]] = [
     ("unpin", replace(QUIET, version=1), 'slipway pin digits 1 --reason "…"'),
     ("close_finding", replace(QUIET, findings=()), "slipway get digits"),
     ("tune", replace(QUIET, version=4), "slipway get digits"),
+    ("tune", replace(QUIET, version=99), "slipway get digits"),
+    ("tune", replace(QUIET, document=_document(versions=()), version=1), "slipway list"),
+    ("tune", Situation(_document(versions=(_line(7, rejected_only=True),)), version=7), "slipway list"),
 ]
 AVAILABLE: list[tuple[ActName, Situation]] = [
     ("release", QUIET),
@@ -129,6 +133,7 @@ AVAILABLE: list[tuple[ActName, Situation]] = [
     ("unpin", replace(QUIET, version=2)),
     ("close_finding", replace(QUIET, findings=("2-published",))),
     ("tune", replace(QUIET, version=2)),
+    ("tune", QUIET),
 ]
 
 
@@ -182,3 +187,26 @@ def test_the_live_document_tells_of_a_pause_first() -> None:
     assert isinstance(availability("pause", replace(ON_CANARY, live=live)), Refused)
     of_another = live.model_copy(update={"release_id": "digits-5"})
     assert isinstance(availability("pause", replace(ON_CANARY, live=of_another)), Available)
+
+
+def test_a_version_that_is_not_there_is_refused_with_those_that_are() -> None:
+    """Who tunes a version that was never released reads which ones can be: not those whose files are gone."""
+    found = availability("tune", replace(QUIET, version=99))
+    assert isinstance(found, Refused)
+    assert found.reason == "Version 99 of digits was never released. Versions with files: 5, 3, 2, 1."
+
+
+def test_of_many_versions_the_newest_are_named() -> None:
+    """A sentence stays one."""
+    many = tuple(_line(number) for number in range(40, 0, -1))
+    found = availability("tune", Situation(_document(versions=many), version=99))
+    assert isinstance(found, Refused)
+    assert found.reason.endswith(": 40, 39, 38, 37, 36, 35, 34, 33 and 32 older ones.")
+
+
+def test_a_version_that_a_full_document_left_out_is_not_called_missing() -> None:
+    """A document holds the newest versions alone: the workflow knows of an older one."""
+    many = tuple(_line(number) for number in range(VERSIONS_LIMIT + 1, 1, -1))
+    situation = Situation(_document(versions=many), version=1)
+    assert isinstance(availability("tune", situation), Available)
+    assert isinstance(availability("tune", replace(situation, version=9999)), Refused)

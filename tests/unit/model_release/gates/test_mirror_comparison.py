@@ -212,6 +212,13 @@ def test_a_result_that_is_none_is_the_pods_fault() -> None:
         MirrorReport.from_json({"counts": {}, "rows": {"compared": 0, "agree": 0}})
 
 
+def test_more_rows_that_agree_than_rows_are_no_report() -> None:
+    """They would make up for rows that do not agree."""
+    good = report(200).model_dump(mode="json")
+    with pytest.raises(SlipwayError, match="9 of 8 rows agree"):
+        MirrorReport.from_json({**good, "rows": {"compared": 8, "agree": 9}})
+
+
 def page_of(found: MirrorReport | None, status_reason: Any) -> tuple[str, dict[str, Any]]:
     evidence = mirror_evidence(
         model="digits",

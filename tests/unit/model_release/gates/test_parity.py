@@ -9,6 +9,7 @@ import pytest
 
 from include.model_release.errors import ModelInvalidError, ParityRefusedError
 from include.model_release.gates.parity import parse_parity, require_parity, worst_figures
+from include.model_release.spec.conversion.parity import ParityRule, ParityRules
 
 ENTRY: dict[str, Any] = {
     "output": "probabilities",
@@ -49,6 +50,28 @@ def test_the_gate_refuses_with_numbers() -> None:
     off = {**ENTRY, "output": "y", "pass": False, "rows": 2, "mismatched_rows": 1, "max_abs_diff": 3}
     with pytest.raises(ParityRefusedError, match=r"digits.*`y`: 1 of 2 rows differ, largest difference 3"):
         require_parity(parse_parity([ENTRY, off]), "digits")
+
+
+@pytest.mark.parametrize(
+    ("measure", "mismatched", "passes"),
+    [
+        ("tolerance", 0, True),
+        ("tolerance", 1, False),
+        ("cosine", 1, False),
+        ("top_k", 36, True),
+        ("top_k", 37, False),
+        ("a measure of tomorrow", 1, False),
+    ],
+)
+def test_the_counts_decide_and_not_the_word_alone(measure: str, mismatched: int, passes: bool) -> None:
+    """A converter that calls pass what the release file does not allow is not believed."""
+    rules = ParityRules(agreement_min=0.5, outputs={"probabilities": ParityRule(agreement_min=0.9)})
+    told = parse_parity([{**ENTRY, "measure": measure, "mismatched_rows": mismatched}])
+    if passes:
+        require_parity(told, "digits", rules=rules)
+    else:
+        with pytest.raises(ParityRefusedError, match=f"`probabilities`: {mismatched} of 360 rows differ"):
+            require_parity(told, "digits", rules=rules)
 
 
 def test_nothing_compared_is_no_pass() -> None:

@@ -238,3 +238,22 @@ def test_a_converters_result_is_read() -> None:
     assert "row 17 differs" in refused.refused
     assert (refused.by_gate, refused.compute_capability) == (True, "8.9")
     assert refused.parity == ({**off, "max_rel_diff": 8.0, "measure": "tolerance"},)
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ({"latency": {"p50_ms": float("nan")}}, "latency.p50_ms"),
+        ({"latency": {"p50_ms": "fast"}}, "latency.p50_ms"),
+        ({"latency": [1]}, "latency"),
+        ({"model": "model.onnx"}, "model"),
+        ({"error": "it did not work"}, "error"),
+        ({"engine": {"gpu": 1}}, "on what the engine was built"),
+    ],
+)
+def test_a_result_of_another_form_is_never_chosen(broken: dict[str, Any], told: str) -> None:
+    """What is no number would be neither faster nor slower than any other: the first one would be published."""
+    strange = candidate_of("strange", {"error": None, **broken})
+    assert told in (strange.refused or "")
+    choice = choose(spec_of(), (strange, measured("whole", 2.0)))
+    assert choice.names == ("whole",)

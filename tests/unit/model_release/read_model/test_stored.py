@@ -90,7 +90,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(st.sampled_from(sorted(PLAIN)), st.sampled_from(sorted(LINE)), JSON, st.booleans())
 def test_any_value_in_any_place_is_read_or_refused(field: str, of_line: str, value: Any, deep: bool) -> None:
     """No value raises anything but our own error."""

@@ -389,7 +389,7 @@ class StandardRollback(RolledBackCanary):
 
 
 _LIMITS = settings(
-    max_examples=examples(120),
+    max_examples=examples(60),
     stateful_step_count=15,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

@@ -225,7 +225,7 @@ TROUBLE = st.lists(
 GOALS = st.sampled_from([BACK, StartCanary(CANDIDATE, 40), Promote(CANDIDATE)])
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(GOALS, TROUBLE, st.lists(st.floats(0.0, 3.0), max_size=60))
 def test_trouble_of_any_kind_and_order_delays_and_changes_nothing(
     goal: Goal, trouble: list[str], delays: list[float]
@@ -273,7 +273,7 @@ def _troubled(step: Step, cluster: KnativeModel, trouble: str) -> Event:
     return Failed(AWAY) if trouble == "lost answer" else event
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.sampled_from([BACK, StartCanary(CANDIDATE, 40)]),
     st.lists(st.sampled_from(["saw", "accepted", "conflict", "away"]), max_size=40),

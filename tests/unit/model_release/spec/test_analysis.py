@@ -62,7 +62,7 @@ def by_hand(values: dict[str, Any]) -> AnalysisPolicy | None:
         return None
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(POLICIES)
 def test_the_release_file_and_the_judge_take_the_same_policies(values: dict[str, Any]) -> None:
     """What passes the one check passes the other with the same values, and the judge judges by it."""

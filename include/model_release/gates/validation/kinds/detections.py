@@ -6,7 +6,7 @@ boxes of an image are matched by their scores, best first, each label once (Ever
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from include.model_release.gates.validation.kinds.measured import Measure, Measu
 from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
+    mean,
     no_answers_of_this_kind,
     number,
     require_rows,
@@ -76,20 +77,11 @@ def score_detections(
         measures += _against_labels(found, sure, wanted, validation)
     if stable_answers is not None:
         stable = [one[one[:, _SCORE] >= validation.score_min] for one in _lists(stable_answers, golden.rows)]
-        measures.append(
-            Measure(
-                column="agrees",
-                caption="The same objects as the stable version finds (F1)",
-                values=_f1(sure, stable, validation.iou_min),
-                least=validation.agreement_min,
-                meaning=f"at least {validation.agreement_min:.1%} of the objects are those of the stable version "
-                "(F1 of the boxes, a row at a time)",
-            )
-        )
+        measures += _against_stable(sure, stable, validation)
     agrees = next((one.values for one in measures if one.column == "agrees"), None)
     return DetectionScores(
         rows=golden.rows,
-        agreement=None if agrees is None else float(np.mean(agrees)),
+        agreement=None if agrees is None else mean(agrees),
         columns=columns_of(measures, finite),
         worst=_worst(sure, measures),
         measures=tuple(measures),
@@ -151,14 +143,18 @@ def _matched(found: Array, wanted: Array, iou_min: float) -> Array:
     return hits
 
 
-def _f1(found: list[Array], wanted: list[Array], iou_min: float) -> Array:
-    """Return for each row twice the shared objects over all objects of both; 1 where neither has any."""
+def _f1(found: list[Array], wanted: list[Array], iou_min: float, *, of_nothing: float = 1.0) -> Array:
+    """Return for each row twice the shared objects over all objects of both.
+
+    :param of_nothing: where neither has any. Of two versions such a row tells nothing: one that finds nothing anywhere
+        would agree in every row that shows nothing.
+    """
     pairs = zip(found, wanted, strict=True)
     return np.asarray(
         [
             2 * _matched(one, other, iou_min).sum() / (len(one) + len(other))
             if len(one) + len(other)
-            else 1.0
+            else of_nothing
             for one, other in pairs
         ]
     )
@@ -201,6 +197,20 @@ def _against_labels(
             meaning="how many of the labelled objects are found (told, without a limit)",
         ),
     ]
+
+
+def _against_stable(sure: list[Array], stable: list[Array], asked: DetectionsValidation) -> Iterator[Measure]:
+    """Yield the agreement; nothing where neither version finds an object in any row, for then nothing is compared."""
+    if not any(map(len, (*sure, *stable))):
+        return
+    yield Measure(
+        column="agrees",
+        caption="The same objects as the stable version finds (F1)",
+        values=_f1(sure, stable, asked.iou_min, of_nothing=np.nan),
+        least=asked.agreement_min,
+        meaning=f"at least {asked.agreement_min:.1%} of the objects are those of the stable version "
+        "(F1 of the boxes, a row at a time)",
+    )
 
 
 def _worst(sure: list[Array], measures: list[Measure]) -> tuple[dict[str, Any], ...]:

@@ -88,10 +88,13 @@ def score_ranking(
 
 
 def ndcg(scores: Array, relevance: Array, top_k: int) -> float:
-    """Return the gain of the order by `scores` over that of the best order; NaN where nothing is relevant."""
+    """Return the gain of the order by `scores` over that of the best order; NaN where nothing is relevant.
+
+    Documents with the same score come in the worst order: a model that tells none from another has put none first.
+    """
     if not len(relevance) or relevance.max(initial=0.0) <= 0:
         return float("nan")
-    order = np.argsort(-np.nan_to_num(scores, nan=-np.inf), kind="stable")
+    order = np.lexsort((relevance, -np.nan_to_num(scores, nan=-np.inf)))
     discounts = 1.0 / np.log2(np.arange(2, len(relevance) + 2))
     discounts[top_k:] = 0.0
     return float((relevance[order] * discounts).sum() / (np.sort(relevance)[::-1] * discounts).sum())
@@ -101,10 +104,10 @@ def _same_first(scores: Array, others: Array, top_k: int) -> float:
     """Return how far two orders are alike: the mean share of the first 1, 2, … documents that are in both.
 
     That is the average overlap of the first documents, in which those at the top count most (Webber et al. 2010).
+    Documents that `scores` does not tell apart come in the reverse of the others' order.
     """
-    mine, theirs = (
-        np.argsort(-np.nan_to_num(one, nan=-np.inf), kind="stable")[:top_k] for one in (scores, others)
-    )
+    first, second = (-np.nan_to_num(one, nan=-np.inf) for one in (scores, others))
+    mine, theirs = np.lexsort((-second, first))[:top_k], np.argsort(second, kind="stable")[:top_k]
     depths = range(1, min(len(mine), len(theirs)) + 1)
     return float(
         np.mean([len(np.intersect1d(mine[:depth], theirs[:depth])) / depth for depth in depths] or [1.0])

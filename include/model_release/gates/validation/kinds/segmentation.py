@@ -13,6 +13,7 @@ from include.model_release.gates.validation.kinds.measured import Measure, Measu
 from include.model_release.gates.validation.scores import (
     WORST_EXAMPLES,
     Array,
+    mean,
     no_answers_of_this_kind,
     number,
     require_rows,
@@ -82,7 +83,7 @@ def score_segmentation(
     agrees = next((one.values for one in measures if one.column == "agrees"), None)
     return SegmentationScores(
         rows=golden.rows,
-        agreement=None if agrees is None else float(np.mean(agrees)),
+        agreement=None if agrees is None else mean(agrees),
         columns=columns_of(measures, finite),
         worst=_worst(measures),
         measures=tuple(measures),
@@ -106,8 +107,8 @@ def _masks(answers: Array, rows: int) -> tuple[Array, Array]:
 
 
 def _mean_iou(masks: Array, others: Array, looked_at: Array) -> Array:
-    """Return for each row the mean over the classes that either shows."""
-    found = np.ones(len(masks))
+    """Return for each row the mean over the classes that either shows; NaN where no pixel is looked at."""
+    found = np.full(len(masks), np.nan)
     for row, (mask, other, seen) in enumerate(zip(masks, others, looked_at, strict=True)):
         one, two = mask[seen], other[seen]
         classes = np.union1d(one, two)
@@ -115,14 +116,15 @@ def _mean_iou(masks: Array, others: Array, looked_at: Array) -> Array:
             ((one == value) & (two == value)).sum() / ((one == value) | (two == value)).sum()
             for value in classes
         ]
-        found[row] = float(np.mean(shares)) if shares else 1.0
+        if shares:
+            found[row] = float(np.mean(shares))
     return found
 
 
 def _pixel_accuracy(masks: Array, labels: Array, looked_at: Array) -> Array:
     right = ((masks == labels) & looked_at).reshape(len(masks), -1).sum(axis=1)
     pixels = looked_at.reshape(len(masks), -1).sum(axis=1)
-    return np.where(pixels > 0, right / np.maximum(pixels, 1), 1.0)
+    return np.where(pixels > 0, right / np.maximum(pixels, 1), np.nan)
 
 
 def _worst(measures: list[Measure]) -> tuple[dict[str, Any], ...]:

@@ -17,6 +17,7 @@ from include.model_release.gates.validation.scores import Array, ValidationScore
 _RIGHT = ("correct", "score", "iou", "found", "ndcg", "neighbour_accuracy")
 _AGREES = "agrees"
 SLICES_SHOWN = 50
+_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -63,23 +64,48 @@ def slice_figures(slices: Mapping[str, Array], numbers: ValidationScores) -> tup
 
     Where the scores have no row for each golden row, as where rows are questions, there are none.
     """
-    asked = numbers.validation
-    right = next((one for one in _RIGHT if one in numbers.columns), None)
-    figures = [
-        ("accuracy", right, asked.slice_accuracy_min),
-        ("agreement", _AGREES, asked.slice_agreement_min),
-    ]
     found = []
     for name, values in slices.items():
         for part in np.unique(values).tolist():
             rows = np.flatnonzero(values == part)
-            for figure, column, least in figures:
-                scores = numbers.columns.get(column or "", ())
+            for figure, column, least in _asked(numbers):
+                scores = numbers.columns.get(column, ())
                 if len(scores) != len(values):
                     continue
                 one = _figure(name, part_name(part), figure, [scores[row] for row in rows], least, numbers)
                 found += [] if one is None else [one]
     return tuple(sorted(found, key=lambda one: (one.decision != "not_met", one.value)))
+
+
+def slices_not_compared(
+    slices: Mapping[str, Array], numbers: ValidationScores, found: Sequence[SliceFigure]
+) -> tuple[str, ...]:
+    """Say which limits of slices were held against nothing, in words; agreement is asked where a version is live.
+
+    :param found: what `slice_figures` has found.
+    """
+    known = {(one.figure, one.name, one.part) for one in found}
+    told = []
+    for figure, _, least in _asked(numbers):
+        if not least or (figure == "agreement" and numbers.agreement is None):
+            continue
+        parts = [
+            (name, part_name(one)) for name, values in slices.items() for one in np.unique(values).tolist()
+        ]
+        lacking = [f"`{name}` is {part}" for name, part in parts if (figure, name, part) not in known]
+        if lacking or not parts:
+            where = (
+                f"where {', '.join(lacking[:_NAMED])}" if parts else "by slice: `golden.slices` names none"
+            )
+            told.append(f"{figure} {where}, at least {least:.1%}: no row has a figure, nothing was compared")
+    return tuple(told)
+
+
+def _asked(numbers: ValidationScores) -> tuple[tuple[str, str, float | None], ...]:
+    """Return each figure, the column that has it by row ("": none), and its limit."""
+    right = next((one for one in _RIGHT if one in numbers.columns), "")
+    asked = numbers.validation
+    return ("accuracy", right, asked.slice_accuracy_min), ("agreement", _AGREES, asked.slice_agreement_min)
 
 
 def _figure(

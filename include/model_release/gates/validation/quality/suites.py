@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from include.model_release.gates.validation.intervals import mean_interval
+from include.model_release.gates.validation.intervals import LEAST_VALUES, are_too_few, mean_interval
 from include.model_release.gates.validation.scores import MEAN
+from include.model_release.written_numbers import number as written
 
 _NAMES = {"golden": "golden set", "answers": "answers"}
+# These look at a column's values together: of a few they say nothing of many more.
+_TOGETHER = frozenset(
+    {
+        "expect_column_median_to_be_between",
+        "expect_column_sum_to_be_between",
+        "expect_column_stdev_to_be_between",
+        "expect_column_quantile_values_to_be_between",
+        "expect_column_unique_value_count_to_be_between",
+        "expect_column_proportion_of_unique_values_to_be_between",
+        "expect_column_most_common_value_to_be_in_set",
+        "expect_column_value_z_scores_to_be_less_than",
+    }
+)
+_COLUMN_KEYS = ("column", "column_A", "column_B")
+# These are told by a column without a value as well.
+_OF_ABSENCE = frozenset({"expect_column_to_exist", "expect_column_values_to_not_be_null"})
 
 
 @dataclass(frozen=True)
@@ -28,9 +46,9 @@ class SuiteResult:
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def told(self, confidence: float) -> list[dict[str, Any]]:
-        """Return the expectations, each of a mean with its interval and what that decides."""
+        """Return the expectations, each of a mean with its interval, and what so many values decide."""
         return [
-            {**one, **_interval(one, self.columns, confidence)} if self.columns else dict(one)
+            {**one, **_decided(one, self.columns, confidence)} if self.columns else dict(one)
             for one in self.results
         ]
 
@@ -57,7 +75,7 @@ def judge_suites(suites: Sequence[SuiteResult], confidence: float, *, insists: b
             words = f"{_NAMES[suite.about]}: {one['meaning']}{_observed(one)}"
             unsure = one.get("decision") == "inconclusive"
             if unsure and one["policy"] == "fail":
-                undecided.append(f"{words}, by these {suite.rows} rows anything from {_ends(one)}")
+                undecided.append(f"{words}, {_why_unsure(one, suite.rows)}")
             if one["success"]:
                 continue
             if one["policy"] == "warn":
@@ -70,14 +88,30 @@ def judge_suites(suites: Sequence[SuiteResult], confidence: float, *, insists: b
     return SuitesFound(tuple(failures), tuple(warnings), tuple(undecided), tuple(tables))
 
 
-def _interval(
+def _decided(
     result: Mapping[str, Any], columns: Mapping[str, Sequence[Any]], confidence: float
 ) -> dict[str, Any]:
-    if result["type"] != MEAN:
+    """Return what the column's values decide: nothing where there are too few of them, or none at all.
+
+    The library calls most expectations of a column without a value met.
+    """
+    asked = [str(result["kwargs"][key]) for key in _COLUMN_KEYS if key in result["kwargs"]]
+    if not asked or any(name not in columns for name in asked) or result["type"] in _OF_ABSENCE:
         return {}
-    values = columns.get(str(result["kwargs"].get("column")), ())
-    numbers = [one for one in values if isinstance(one, int | float)]
-    interval = mean_interval(numbers, confidence)
+    known = [[one for one in columns[name] if _is_value(one)] for name in asked]
+    fewest = min(known, key=len)
+    few = are_too_few(fewest) if result["type"] == MEAN else len(fewest) < LEAST_VALUES
+    if not fewest or (few and result["type"] in {MEAN, *_TOGETHER}):
+        return {"values": len(fewest), "decision": "inconclusive"}
+    return _interval(result, fewest, confidence) if result["type"] == MEAN else {}
+
+
+def _is_value(one: Any) -> bool:
+    return one is not None and not (isinstance(one, float) and math.isnan(one))
+
+
+def _interval(result: Mapping[str, Any], values: Sequence[Any], confidence: float) -> dict[str, Any]:
+    interval = mean_interval([one for one in values if isinstance(one, int | float)], confidence)
     if interval is None:
         return {}
     least, most = result["kwargs"].get("min_value"), result["kwargs"].get("max_value")
@@ -87,10 +121,12 @@ def _interval(
 
 def _observed(result: Mapping[str, Any]) -> str:
     observed = result.get("observed")
-    shown = f"{observed:.4g}" if isinstance(observed, float) else str(observed)[:80]
+    shown = written(observed, 4) if isinstance(observed, float) else str(observed)[:80]
     return "" if observed is None else f" (found {shown})"
 
 
-def _ends(result: Mapping[str, Any]) -> str:
+def _why_unsure(result: Mapping[str, Any], rows: int) -> str:
+    if "interval" not in result:
+        return f"by {result['values']} values, which decide nothing"
     low, high = result["interval"]
-    return f"{low:.4g} to {high:.4g}"
+    return f"by these {rows} rows anything from {written(low, 4)} to {written(high, 4)}"

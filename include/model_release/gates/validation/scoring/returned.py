@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from include.model_release.document_form import first_problem
 from include.model_release.errors import GoldenSetError, UserError
@@ -33,6 +33,12 @@ class ReturnedFigure(_Part):
     low: float | None = None
     high: float | None = None
     samples: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"an interval from {self.low:g} to {self.high:g}")
+        return self
 
 
 class _Scores(_Part):

@@ -20,6 +20,8 @@ from include.model_release.gates.validation.scores import (
 )
 from include.model_release.gates.validation.scoring.returned import Returned, ReturnedFigure
 from include.model_release.spec.validation import CustomValidation, FigureLimit
+from include.model_release.written_numbers import amount
+from include.model_release.written_numbers import number as written
 
 _AGREES = "agrees"
 
@@ -30,12 +32,14 @@ class CustomScores(ValidationScores):
 
     :ivar found: every figure by name: the means of the scores, and those that the scorer reckoned.
     :ivar asked: the limits that are asked of this version.
+    :ivar compared: whether the stable version was asked as well.
     """
 
     kind: ClassVar[str] = "custom"
     found: Mapping[str, float | None]
     asked: Mapping[str, FigureLimit]
     bootstrapped: Mapping[str, Interval | None]
+    compared: bool
     validation: CustomValidation
 
     def suite(self) -> list[dict[str, Any]]:
@@ -45,7 +49,7 @@ class CustomScores(ValidationScores):
             mean_between(name, f"`{name}` is {_limit_in_words(limit)}", least=limit.min, most=limit.max)
             for name, limit in self.asked.items()
         ]
-        if self.agreement is not None:
+        if self.compared and _AGREES in self.found:
             least = self.validation.agreement_min
             meaning = f"at least {least:.1%} of the rows are answered as by the stable version"
             suite.append(mean_between(_AGREES, meaning, least=least, most=1.0))
@@ -62,7 +66,7 @@ class CustomScores(ValidationScores):
     def words(self) -> str:
         """Say each figure that has a limit."""
         told = [
-            f"{name} {value:.4g}" if (value := self.found.get(name)) is not None else f"no {name}"
+            f"{name} {written(value, 4)}" if (value := self.found.get(name)) is not None else f"no {name}"
             for name in self.asked
         ]
         return f"{', '.join(told)} over {self.rows} rows"
@@ -111,6 +115,7 @@ def custom_scores(
         validation=validation,
         found=found,
         asked=asked,
+        compared=compared,
         bootstrapped={name: _interval(figure) for name, figure in returned.figures.items()},
     )
 
@@ -144,7 +149,7 @@ def _worst(
 
 def _limit_in_words(limit: FigureLimit) -> str:
     told = [
-        f"{words} {value:g}"
+        f"{words} {amount(value)}"
         for words, value in (("at least", limit.min), ("at most", limit.max))
         if value is not None
     ]

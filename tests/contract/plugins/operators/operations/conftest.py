@@ -15,6 +15,7 @@ from slipway.operators.operations import gc
 
 from tests.support.cluster.emulator import Emulator, inference_service
 from tests.support.release.retention_run import RELEASE_FILE, GcRun, LaterClock, lay_down
+from tests.support.store.laid_down import LaidDown
 from tests.support.store.publishing import Prepare
 
 SERVICES = ("serving.kserve.io", "v1beta1", "models", "inferenceservices")
@@ -70,9 +71,16 @@ def releases_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def laid_down() -> LaidDown:
+    """Versions 1 to 4, as `lay_down` publishes them."""
+    return LaidDown()
+
+
 @pytest.fixture
 def gc_run(
     store: ModelStoreHook,
+    laid_down: LaidDown,
     prepare_version: Prepare,
     services: Services,
     releases_dir: Path,
@@ -80,5 +88,5 @@ def gc_run(
 ) -> GcRun:
     """A run over versions 1 to 4, 90 days after they were released: 4 is live, 3 was before it."""
     monkeypatch.setattr(gc, "datetime", LaterClock)
-    lay_down(store, prepare_version, range(1, 5))
+    laid_down.into(store, lambda: lay_down(store, prepare_version, range(1, 5)))
     return GcRun(store, releases_dir)

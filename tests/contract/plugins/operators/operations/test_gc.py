@@ -17,9 +17,10 @@ from slipway.release_record.record import ReleaseRecord
 
 from include.model_release.errors import ClusterUnavailableError, SlipwayError, VersionDeletedError
 from include.model_release.record.kinds import ReleaseStarted
-from tests.support.release.retention_run import GcRun, approved_before, lay_down
+from tests.support.release.retention_run import GcRun, approved_before
 from tests.support.store.interleaving import Killed, MortalStore
-from tests.support.store.publishing import Prepare, patient
+from tests.support.store.laid_down import LaidDown
+from tests.support.store.publishing import patient
 
 OLD = [1, 2]
 STAYS = {"deleted.json", "evidence/deleted-manifest.json", "evidence/r/release.json"}
@@ -184,15 +185,11 @@ def test_a_plan_that_was_changed_is_not_carried_out(gc_run: GcRun) -> None:
 @example(dies_at=30, answer_lost=False)
 @example(dies_at=60, answer_lost=True)
 @example(dies_at=90, answer_lost=False)
-def test_killed_at_any_request(
-    gc_run: GcRun, prepare_version: Prepare, dies_at: int, answer_lost: bool
-) -> None:
+def test_killed_at_any_request(gc_run: GcRun, laid_down: LaidDown, dies_at: int, answer_lost: bool) -> None:
     """Each version is whole or cannot be used any more; the next run finishes what this one has begun, and the lock
     of the dead run keeps nobody out."""
     store = gc_run.store
-    for entry in [*store.entries("models/"), *store.entries("records/"), *store.entries("operations/")]:
-        store.delete(entry.key)
-    lay_down(store, prepare_version, range(1, 5))
+    laid_down.into(store, pytest.fail)
     approved_before(store)
     assert going(gc_run) == OLD
     mortal = MortalStore(store, dies_at=dies_at, answer_lost=answer_lost)

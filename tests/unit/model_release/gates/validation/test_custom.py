@@ -90,6 +90,16 @@ def test_a_limit_inside_the_interval_is_not_decided(insists: bool) -> None:
     assert found["outcome"] == ("inconclusive" if insists else "warn")
 
 
+def test_a_limit_of_one_is_a_limit_where_the_figure_is_no_share() -> None:
+    """Between 0 and 1 percent is not between 0 and all: an interval that reaches beyond 1 is not decided."""
+    validation = asked({"eer_percent": {"min": 0, "max": 1}}, on_inconclusive="refuse")
+    near = ReturnedFigure(value=0.9, low=0.5, high=1.5, samples=250)
+    assert report(validation, {"a": np.zeros(ROWS)}, {"eer_percent": near})["outcome"] == "inconclusive"
+    spread = np.linspace(0.0, 1.95, ROWS)
+    by_row = asked({"seconds": {"min": 0, "max": 1}}, on_inconclusive="refuse")
+    assert report(by_row, {"seconds": spread})["outcome"] == "inconclusive"
+
+
 def test_a_figure_without_an_interval_is_never_taken_for_sure() -> None:
     """Where the scorer was too slow for the bootstrap, its figure is not decided, however far from the limit."""
     validation = asked({"eer_percent": {"max": 50}}, on_inconclusive="refuse")
@@ -193,8 +203,23 @@ def test_one_row_with_a_score_does_not_decide(policy: str, outcome: str) -> None
     found = report(validation, {"margin": margin})
     assert found["outcome"] == outcome
     assert "how sure that is cannot be told" in str(found["warnings"])
-    margin[8] = 0.8
+    margin[8:15] = np.linspace(0.7, 0.8, 7)
     assert report(validation, {"margin": margin})["outcome"] == "pass"
+
+
+def test_agreement_of_no_row_is_not_met() -> None:
+    """A scorer that tells the agreement, and of no row, has compared nothing."""
+    scores = {"margin": np.full(ROWS, 0.3), "agrees": np.full(ROWS, np.nan)}
+    found = report(asked({"margin": {"min": 0.2}}), scores, compared=True)
+    assert found["outcome"] == "fail"
+    assert found["reasons"] == ["at least 90.0% of the rows are answered as by the stable version"]
+    assert report(asked({"margin": {"min": 0.2}}), scores)["outcome"] == "pass"
+
+
+def test_interval_that_ends_before_it_begins_is_none() -> None:
+    """Held against a limit it would be met from both sides."""
+    with pytest.raises(ValueError, match="an interval from 9 to 1"):
+        ReturnedFigure(value=5.0, low=9.0, high=1.0)
 
 
 def test_infinite_score_that_a_pod_returned_is_refused() -> None:

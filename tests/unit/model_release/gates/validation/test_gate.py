@@ -148,15 +148,17 @@ def test_the_report_is_json_and_refuses_with_numbers() -> None:
 
 
 def test_the_report_says_why_nothing_was_compared() -> None:
-    """A stable version that was left out is named with the reason; nothing is said where nothing is live."""
+    """A stable version that was left out is a warning with the reason; nothing is said where nothing is live."""
     numbers = _scored(_golden([0]), _scores([0]))
     options: dict[str, Any] = {"created_at": "", "numbers": numbers, "results": []}
     told = validation_report(
         model="digits", version=2, stable_version=None, not_compared="an engine of old", **options
     )
     assert told["not_compared"] == "an engine of old"
+    assert told["warnings"][0] == "nothing was compared with the version that is live: an engine of old"
     first = validation_report(model="digits", version=1, stable_version=None, **options)
     assert first["not_compared"] is None
+    assert not any("live" in one for one in first["warnings"])
 
 
 def test_nothing_checked_is_no_pass() -> None:

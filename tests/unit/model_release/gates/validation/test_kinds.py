@@ -14,6 +14,7 @@ from include.model_release.gates.validation.gate import score
 from include.model_release.gates.validation.golden_set import GoldenSet
 from include.model_release.gates.validation.kinds.detections import average_precision, iou
 from include.model_release.gates.validation.kinds.ranking import ndcg
+from include.model_release.gates.validation.scores import MEAN
 from include.model_release.spec.validation import (
     DetectionsValidation,
     RankingValidation,
@@ -156,3 +157,54 @@ def test_questions_may_be_rows_or_groups_of_rows() -> None:
     turned = _figures(GoldenSet({}, labels), -scores, scores, RankingValidation())
     assert turned["ndcg"] < 1.0
     assert turned["agreement"] < 0.9
+
+
+def test_pixels_that_are_not_looked_at_are_no_right_ones() -> None:
+    """A row of ignored pixels has no figure; where all rows are, nothing was compared, and no limit is met."""
+    labels = np.full((4, 2, 2), 255)
+    asked = SegmentationValidation(ignore_label=255)
+    nothing = score(GoldenSet({}, labels), np.zeros((4, 2, 2), int), None, asked)
+    assert (nothing.figures()["iou"], nothing.columns["iou"]) == (None, [None] * 4)
+    labels = labels.copy()
+    labels[3] = 1
+    wrong = score(GoldenSet({}, labels), np.zeros((4, 2, 2), int), None, asked).figures()
+    assert (wrong["iou"], wrong["pixel_accuracy"]) == (0.0, 0.0)
+
+
+def test_masks_without_a_pixel_agree_with_nothing() -> None:
+    """Empty answers of both versions are no agreement."""
+    empty = np.zeros((4, 0, 0), int)
+    assert score(_unlabelled(4), empty, empty, SegmentationValidation()).columns["agrees"] == [None] * 4
+
+
+def test_a_detector_that_finds_nothing_does_not_agree_where_there_is_nothing() -> None:
+    """Nineteen of twenty images show nothing: what the versions have in common there is no object."""
+    stable = np.full((20, 1, 6), np.nan)
+    stable[7] = [0, 0, 10, 10, 0.9, 1]
+    blind = (
+        np.tile([0.0, 0, 10, 10, 0.01, 1], (20, 1, 1)) * np.linspace(0.5, 1, 20)[:, np.newaxis, np.newaxis]
+    )
+    found = score(_unlabelled(20), blind, stable, DetectionsValidation())
+    assert found.agreement == 0.0
+    assert found.columns["agrees"].count(None) == 19
+    assert score(_unlabelled(20), stable, stable, DetectionsValidation()).agreement == 1.0
+    nowhere = score(_unlabelled(20), blind, blind, DetectionsValidation())
+    assert (nowhere.agreement, [one["type"] for one in nowhere.suite() if one["type"] == MEAN]) == (None, [])
+
+
+def test_documents_that_a_ranker_does_not_tell_apart_are_not_ranked() -> None:
+    """Golden sets often have the best document first: the same score for all must not be that order."""
+    relevance = np.tile([3.0, 2.0, 1.0, 0.0], (20, 1))
+    stable = np.tile([0.9, 0.6, 0.3, 0.1], (20, 1))
+    constant = np.arange(20.0)[:, np.newaxis] * np.ones(4)
+    found = _figures(GoldenSet({}, relevance), constant, stable, RankingValidation(top_k=2))
+    assert found["ndcg"] < 0.3
+    assert found["agreement"] == 0.0
+    same = _figures(GoldenSet({}, relevance), stable, stable, RankingValidation(top_k=2))
+    assert (same["ndcg"], same["agreement"]) == (1.0, 1.0)
+
+
+def test_documents_that_both_versions_rank_alike_agree() -> None:
+    """What stable does not tell apart either is no difference."""
+    scores = np.array([[0.5, 0.5, 0.9, 0.1]])
+    assert _figures(_unlabelled(1), scores, scores.copy(), RankingValidation())["agreement"] == 1.0

@@ -90,3 +90,16 @@ def test_unanswered_rows_are_refused() -> None:
     """Fewer answers than golden rows are never scored."""
     with pytest.raises(ValidationRefusedError, match="did not answer every golden row"):
         scored([0, 1], np.zeros((0, 1)))
+
+
+def test_an_error_that_is_too_large_for_a_number_is_not_left_out() -> None:
+    """The square of 1e200 is infinite: left out of the mean, the worst row of all would be none."""
+    labels = [float(row) for row in range(20)]
+    numbers = scored(labels, np.array([1e200, *labels[1:]]), rmse_max=1.0, r2_min=0.9)
+    assert numbers.rmse is not None
+    assert numbers.rmse > 1e100
+    assert numbers.r2 is not None
+    assert numbers.r2 < -1e100
+    assert None not in numbers.columns["squared_error"]
+    assert None not in numbers.columns["explained"]
+    json.dumps(numbers.figures(), allow_nan=False)

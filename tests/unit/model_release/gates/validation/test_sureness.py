@@ -94,6 +94,15 @@ def test_an_accuracy_of_nothing_is_no_plain_pass() -> None:
     assert _report(golden, answers, None, strict)["outcome"] == "inconclusive"
 
 
+@pytest.mark.parametrize(("rows", "outcome"), [(1, "inconclusive"), (7, "inconclusive"), (8, "pass")])
+def test_a_few_numbers_that_are_alike_decide_nothing(rows: int, outcome: str) -> None:
+    """Their interval has no width, since rows drawn from so few are the same again: that is not to be sure."""
+    golden = GoldenSet({}, np.arange(float(rows)))
+    asked = RegressionValidation(mae_max=0.5, on_inconclusive="refuse")
+    report = _report(golden, golden.labels + 0.25, None, asked)
+    assert report["outcome"] == outcome
+
+
 def test_vectors_without_labels_and_without_stable_decide_nothing() -> None:
     """A first encoder without labels is not passed as if it had been looked at."""
     golden = GoldenSet({}, np.zeros(0), unlabelled_rows=20)
@@ -170,7 +179,7 @@ def test_numbers_that_are_no_scores_have_no_sums() -> None:
 
 
 def test_rows_are_asked_alone_twice_and_together() -> None:
-    """A model whose answer depends on the batch, or on nothing at all, is told."""
+    """A model whose answer depends on the batch, or on nothing at all, is told; rows that got none are not alike."""
     golden, answers = _classes(8, 0)
     calls = iter(range(100))
 
@@ -188,6 +197,12 @@ def test_rows_are_asked_alone_twice_and_together() -> None:
     assert _statuses(golden, answers, probe=rounded, validation=wide)["batch_invariant"] == "pass"
     random = probe_of(lambda rows: ask(rows, noise=0.1), range(8), None, 32)
     assert _statuses(golden, answers, probe=random)["deterministic"] == "fail"
+    short = probe_of(lambda rows: {"probabilities": answers[:1]}, range(1), None, 32)
+    fewer = replace(short, alone=good.alone, together=short.alone, again=good.again)
+    assert _statuses(golden, answers, probe=fewer)["batch_invariant"] == "fail"
+    none = replace(good, again={"probabilities": []}, together={})
+    assert _statuses(golden, answers, probe=none)["deterministic"] == "fail"
+    assert _statuses(golden, answers, probe=none)["batch_invariant"] == "fail"
     fixed = probe_of(ask, range(8), 4, 32)
     assert fixed.together is None
     assert replace(fixed, together=None) == fixed

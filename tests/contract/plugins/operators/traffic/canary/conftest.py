@@ -19,15 +19,22 @@ from include.model_release.spec.rollout.preview import Preview
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.canary.operators import Operate, stable_uri
 from tests.support.release.proofs import admitted, gates_passed
+from tests.support.store.laid_down import LaidDown
 from tests.support.store.publication import Publication
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
 
+@pytest.fixture(scope="session")
+def admitted_version() -> LaidDown:
+    """Version 3 and its record, as `release_run` makes them."""
+    return LaidDown()
+
+
 @pytest.fixture
-def release_run(store: ModelStoreHook, prepare_version: Callable[..., Publication]) -> ReleaseRun:
+def release_run(
+    store: ModelStoreHook, prepare_version: Callable[..., Publication], admitted_version: LaidDown
+) -> ReleaseRun:
     """Version 3 is admitted, over version 2, and published."""
-    one = prepare_version(3)
-    ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
     spec = parse_release_spec("model: digits\nsource: {format: onnx}\n", "digits.yaml")
     release_run = ReleaseRun(
         release_id="digits-3",
@@ -37,8 +44,14 @@ def release_run(store: ModelStoreHook, prepare_version: Callable[..., Publicatio
         spec=spec,
         stable=StableVersion(version=2, storage_uri=f"s3://{store.bucket}/models/digits/2/repository"),
     )
-    admitted(store, release_run)
-    gates_passed(store, release_run)
+
+    def write() -> None:
+        one = prepare_version(3)
+        ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
+        admitted(store, release_run)
+        gates_passed(store, release_run)
+
+    admitted_version.into(store, write)
     return release_run
 
 

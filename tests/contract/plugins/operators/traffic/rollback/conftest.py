@@ -19,6 +19,7 @@ from include.model_release.rollout.next_action import Promote, StartCanary
 from include.sandbox.lab.simulation.knative_model import KnativeModel
 from tests.support.release.proofs import promoted
 from tests.support.release.rollback_by_hand import RELEASE_FILE, RunDouble, uri
+from tests.support.store.laid_down import LaidDown
 from tests.support.store.publication import Publication
 from tests.unit.plugins.conftest import LeaseDouble, ServiceDouble
 
@@ -44,13 +45,25 @@ def lease(monkeypatch: pytest.MonkeyPatch) -> LeaseDouble:
     return double
 
 
+@pytest.fixture(scope="session")
+def two_versions() -> LaidDown:
+    """Versions 1 and 2 with their records, as `published` makes them."""
+    return LaidDown()
+
+
 @pytest.fixture(autouse=True)
-def published(store: ModelStoreHook, prepare_version: Callable[..., Publication]) -> None:
+def published(
+    store: ModelStoreHook, prepare_version: Callable[..., Publication], two_versions: LaidDown
+) -> None:
     """Versions 1 and 2 were released."""
-    for version in (1, 2):
-        one = prepare_version(version)
-        ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
-        promoted(store, "digits", version)
+
+    def write() -> None:
+        for version in (1, 2):
+            one = prepare_version(version)
+            ModelRegistry(store).publish(one.manifest, one.sources, one.golden)
+            promoted(store, "digits", version)
+
+    two_versions.into(store, write)
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,15 @@ import pytest
 from include.model_release.errors import ValidationInconclusiveError, ValidationRefusedError
 from include.model_release.gates.validation.gate import require_validation, score, validation_report
 from include.model_release.gates.validation.golden_set import GoldenSet
-from include.model_release.gates.validation.quality.slices import slice_figures
+from include.model_release.gates.validation.quality.slices import slice_figures, slices_not_compared
 from include.model_release.gates.validation.quality.suites import SuiteResult
 from include.model_release.gates.validation.scores import MEAN
 from include.model_release.reports.validation.page import render_report_html
-from include.model_release.spec.validation import ClassificationValidation
+from include.model_release.spec.validation import (
+    ClassificationValidation,
+    RegressionValidation,
+    VectorsValidation,
+)
 
 LABELS = np.arange(400) % 2
 SITE = np.where(np.arange(400) < 100, "north", "south")
@@ -30,6 +34,7 @@ def report(
     golden = GoldenSet({}, LABELS[:rows], slices={"site": SITE[:rows]})
     numbers = score(golden, predicted, None, validation)
     results = [{**one, "success": True, "observed": 1.0} for one in numbers.suite()]
+    slices = slice_figures(golden.slices, numbers)
     return validation_report(
         model="m",
         version=2,
@@ -38,7 +43,8 @@ def report(
         numbers=numbers,
         results=results,
         suites=suites,
-        slices=slice_figures(golden.slices, numbers),
+        slices=slices,
+        slices_left_out=slices_not_compared(golden.slices, numbers, slices),
     )
 
 
@@ -92,6 +98,51 @@ def test_a_mean_of_the_answers_is_held_against_its_interval() -> None:
         require_validation(unsure)
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "outcome"),
+    [
+        (MEAN, [5.0], "inconclusive"),
+        (MEAN, [5.0] * 7, "inconclusive"),
+        (MEAN, [5.0] * 8, "pass"),
+        (MEAN, [5.0] * 7 + [None] * 9, "inconclusive"),
+        ("expect_column_median_to_be_between", [5.0] * 7, "inconclusive"),
+        ("expect_column_quantile_values_to_be_between", [5.0], "inconclusive"),
+        ("expect_column_quantile_values_to_be_between", [5.0] * 8, "pass"),
+        ("expect_column_sum_to_be_between", [None] * 20, "inconclusive"),
+        ("expect_column_values_to_be_between", [5.0], "pass"),
+        ("expect_column_values_to_be_between", [None] * 20, "inconclusive"),
+        ("expect_column_values_to_be_between", [float("nan")] * 20, "inconclusive"),
+        ("expect_column_distinct_values_to_be_in_set", [None] * 20, "inconclusive"),
+        ("expect_column_values_to_not_be_null", [None] * 20, "pass"),
+    ],
+)
+def test_a_few_values_of_the_answers_decide_nothing(kind: str, values: list[Any], outcome: str) -> None:
+    """The library calls it met: over one row a mean is a number, and of no value all are as they should be."""
+    result = {
+        "type": kind,
+        "kwargs": {"column": "margin", "min_value": 1},
+        "meaning": "wide",
+        "policy": "fail",
+    }
+    answers = SuiteResult(
+        "answers", len(values), [{**result, "success": True, "observed": 5.0}], "x", {"margin": values}
+    )
+    found = report(suites=(answers,), on_inconclusive="refuse")
+    assert found["outcome"] == outcome
+    told = report(suites=(answers,))
+    assert told["outcome"] == ("warn" if outcome == "inconclusive" else "pass")
+    if outcome == "inconclusive":
+        known = sum(one is not None and one == one for one in values)
+        assert told["warnings"] == [f"answers: wide (found 5), by {known} values, which decide nothing"]
+        assert "! not sure" in render_report_html(told)
+
+
+def test_the_golden_set_is_told_as_it_is() -> None:
+    """Its rows are no sample of others: what is expected of few of them is met or not."""
+    table = SuiteResult("golden", 1, suite("fail", True, type=MEAN).results, "x")
+    assert report(suites=(table,), on_inconclusive="refuse")["outcome"] == "pass"
+
+
 def test_a_slice_that_is_surely_lost_fails_the_version() -> None:
     """90 % on the whole, and 60 % in one part: without a limit that is told, with one it fails."""
     told = report(wrong=40)
@@ -112,3 +163,29 @@ def test_a_slice_that_few_rows_do_not_decide_warns() -> None:
     """A limit inside the interval of a part is not decided; `refuse` asks to be sure of each part."""
     assert report(wrong=15, slice_accuracy_min=0.8)["outcome"] == "warn"
     assert report(wrong=15, slice_accuracy_min=0.8, on_inconclusive="refuse")["outcome"] == "inconclusive"
+
+
+def test_a_limit_of_slices_that_nothing_was_held_against_is_told() -> None:
+    """Where the kind of answer has no figure by row, or the golden set no slices, the limit looked at nothing."""
+    golden = GoldenSet({}, np.arange(20.0), slices={"site": SITE[90:110]})
+    regression = RegressionValidation(mae_max=1, slice_accuracy_min=0.8, slice_agreement_min=0.8)
+    numbers = score(golden, golden.labels, None, regression)
+    told = slices_not_compared(golden.slices, numbers, slice_figures(golden.slices, numbers))
+    assert told == (
+        "accuracy where `site` is north, `site` is south, at least 80.0%: no row has a figure, nothing was compared",
+    )
+    live = score(golden, golden.labels, golden.labels, regression)
+    assert slices_not_compared(golden.slices, live, slice_figures(golden.slices, live)) == told
+    (nowhere,) = slices_not_compared({}, numbers, ())
+    assert "`golden.slices` names none" in nowhere
+    assert report(slice_accuracy_min=0.8)["outcome"] == "pass"
+
+
+def test_a_part_without_a_figure_asks_to_be_sure_too() -> None:
+    """Rows whose nearest neighbour tells nothing are a part that nobody has looked at."""
+    labels = np.array([0, 0, 0, 0, 1, 2])
+    golden = GoldenSet({}, labels, slices={"site": np.array(["a"] * 4 + ["b"] * 2)})
+    asked = VectorsValidation(slice_accuracy_min=0.5)
+    numbers = score(golden, np.eye(6)[[0, 0, 0, 0, 1, 2]], None, asked)
+    (told,) = slices_not_compared(golden.slices, numbers, slice_figures(golden.slices, numbers))
+    assert told.startswith("accuracy where `site` is b, at least 50.0%")
