@@ -1,4 +1,7 @@
-"""One sandbox for the session, and in it every story that a collected test asks for, all at the same time."""
+"""One sandbox for the session, and in it every story that a collected test asks for, all at the same time.
+
+The story in which Airflow dies has a sandbox of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +29,7 @@ from include.sandbox.services import airflow
 from tests.support.e2e.drift_story import DriftStory
 from tests.support.e2e.fleet_story import LEFT, RIGHT, UNREACHABLE_S, FleetStory
 from tests.support.e2e.operations_stories import FourEyesStory, FrozenStory
-from tests.support.e2e.outage_stories import OutageStory
+from tests.support.e2e.outage_stories import OutageStory, outage_story
 from tests.support.e2e.release_files import ON_CALL, write_fleet_file, write_release_files
 from tests.support.e2e.running_sandbox import RunningSandbox
 from tests.support.e2e.stories import (
@@ -37,10 +41,11 @@ from tests.support.e2e.stories import (
     OnGpuStory,
 )
 
-# The last story begins when the others have ended.
 STORY_LIMIT_S = 1740
 TEST_LIMIT_S = 1800
-LAST = "outage"
+OUTAGE = "outage"
+# Airflow dies when the machine is quieter: while so many of the other stories are still told at most.
+FEW_STORIES = 6
 NEVER = "0 0 29 2 *"  # a leap day: practically no run but those that a test starts
 
 _HERE = Path(__file__).parent
@@ -66,64 +71,77 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(scope="session")
-def sandbox(request: pytest.FixtureRequest) -> Iterator[RunningSandbox]:
-    """A fresh sandbox with these tests' release files; ended whatever happens, and, if all went well, removed."""
+def root(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The folder of the sandboxes, with these tests' release files; if all went well, it is removed."""
     with _own_root() as root, _interruptible(), pytest.MonkeyPatch.context() as environment:
-        releases = root / "releases"
+        releases, fleets = root / "releases", root / "fleets"
         write_release_files(releases)
-        write_fleet_file(root / "fleets", ON_CALL, (LEFT, RIGHT), UNREACHABLE_S)
+        write_fleet_file(fleets, ON_CALL, (LEFT, RIGHT), UNREACHABLE_S)
         environment.setenv("SLIPWAY_RELEASES_DIR", str(releases))
-        environment.setenv("SLIPWAY_FLEETS_DIR", str(root / "fleets"))
-        environment.setenv("SLIPWAY_SWEEP_CRON", NEVER)
-        environment.setenv("SLIPWAY_GC_CRON", NEVER)
-        environment.setenv("SLIPWAY_REVALIDATION_CRON", NEVER)
-        environment.setenv("SLIPWAY_FLEET_WATCH_CRON", NEVER)
+        environment.setenv("SLIPWAY_FLEETS_DIR", str(fleets))
+        for schedule in ("SWEEP", "GC", "REVALIDATION", "FLEET_WATCH"):
+            environment.setenv(f"SLIPWAY_{schedule}_CRON", NEVER)
         environment.delenv(ROOT_VARIABLE, raising=False)
         # Nothing that a DAG file reads changes here.
         environment.setattr(airflow, "DAG_FILES_READ_AGAIN_S", 600)
         # Many releases are open at once, and two cores are few: looking at them all the time takes most of one.
         environment.setattr(airflow, "SCHEDULER_RESTS_S", 1.0)
-        quiet = Steps(Console(quiet=True))
-        try:
-            running = RunningSandbox(lifecycle.up(root, quiet))
-            try:
-                yield running
-            finally:
-                running.stop.set()
-        finally:
-            lifecycle.down(root, quiet)
+        yield root
         if request.session.testsfailed == 0:
             shutil.rmtree(root, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def stories(sandbox: RunningSandbox, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Future[Any]]]:
+def sandbox(root: Path) -> Iterator[RunningSandbox]:
+    """A fresh sandbox, in which all stories are told but one."""
+    with _running(root / "all", threading.Event()) as running:
+        yield running
+
+
+@contextmanager
+def _running(root: Path, stop: threading.Event) -> Iterator[RunningSandbox]:
+    """A fresh sandbox, ended whatever happens; `stop` ends every wait for it."""
+    root.mkdir(mode=0o700)
+    quiet = Steps(Console(quiet=True))
+    try:
+        yield RunningSandbox(lifecycle.up(root, quiet), stop)
+    finally:
+        lifecycle.down(root, quiet)
+
+
+@pytest.fixture(scope="session")
+def stories(
+    root: Path, sandbox: RunningSandbox, request: pytest.FixtureRequest
+) -> Iterator[Mapping[str, Future[Any]]]:
     """The stories that the collected tests ask for, begun; each runs in a thread of its own."""
     wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
     seconds = request.config.stash[_SECONDS] = {}
+    few_left = threading.Event()
 
     def played(name: str) -> Any:
         began = time.monotonic()
         try:
-            return STORIES[name](sandbox)
+            if name != OUTAGE:
+                return STORIES[name](sandbox)
+            with _running(root / OUTAGE, sandbox.stop) as own:
+                return outage_story(own, few_left)
         finally:
             seconds[name] = time.monotonic() - began
 
-    with ThreadPoolExecutor(len(STORIES), thread_name_prefix="story") as threads:
+    names = [name for name in (*STORIES, OUTAGE) if name in wanted]
+    with ThreadPoolExecutor(len(names), thread_name_prefix="story") as threads:
         try:
-            begun = {name: threads.submit(played, name) for name in STORIES if name in wanted}
-            _tell_when_alone(sandbox, [future for name, future in begun.items() if name != LAST])
+            begun = {name: threads.submit(played, name) for name in names}
+            _tell_when_few_are_left(few_left, [future for name, future in begun.items() if name != OUTAGE])
             yield begun
         finally:
             sandbox.stop.set()
 
 
-def _tell_when_alone(sandbox: RunningSandbox, others: Sequence[Future[Any]]) -> None:
-    """Let the story in which Airflow dies go on when nobody else needs Airflow."""
-
+def _tell_when_few_are_left(few_left: threading.Event, others: Sequence[Future[Any]]) -> None:
     def look(_: object = None) -> None:
-        if all(future.done() for future in others):
-            sandbox.alone.set()
+        if sum(not future.done() for future in others) <= FEW_STORIES:
+            few_left.set()
 
     for future in others:
         future.add_done_callback(look)
@@ -187,7 +205,7 @@ def fleet(stories: Mapping[str, Future[Any]], on_call: OnCallStory) -> FleetStor
 @pytest.fixture(scope="session")
 def outage(stories: Mapping[str, Future[Any]]) -> OutageStory:
     """What came of the story in which Airflow's own processes die."""
-    return _result(stories, LAST, OutageStory)
+    return _result(stories, OUTAGE, OutageStory)
 
 
 def _result(stories: Mapping[str, Future[Any]], name: str, kind: type[Story]) -> Story:
@@ -210,7 +228,8 @@ def _own_root() -> Iterator[Path]:
             pytest.fail(
                 f"another session runs the end-to-end tests of this checkout in {root}", pytrace=False
             )
-        lifecycle.down(root, Steps(Console(quiet=True)))
+        for left in root.glob("*"):
+            lifecycle.down(left, Steps(Console(quiet=True)))
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(mode=0o700)
         yield root

@@ -1,4 +1,4 @@
-"""fleet_release by Airflow's scheduler: two real servers, each version on both or on none."""
+"""fleet_release and fleet_watch by Airflow's scheduler: two real servers, each version on both or on none."""
 
 from __future__ import annotations
 
@@ -45,6 +45,22 @@ def test_run_that_a_person_stops_goes_back(fleet: FleetStory) -> None:
     assert stopped.tasks == {"place": "success", "release": "failed", "settle": "success"}
     assert_on(stopped, 3)
     assert stopped.note.startswith(f"{FLEET} 1: ended in the middle, and settled: taken back")
+
+
+def test_server_that_differs_is_told(fleet: FleetStory) -> None:
+    """The watch fails, and keeps in the bucket what it has told: the version, and what is loaded besides."""
+    assert set(fleet.told.told) == {
+        f"{LEFT} serves version 1, the fleet's version is 3",
+        f"{LEFT} has {ON_CALL}_v3 loaded besides",
+    }
+
+
+def test_server_that_an_ended_release_left_open_is_led_back(fleet: FleetStory) -> None:
+    """Airflow says that its run is over, so the watch leads back; nothing is left to tell."""
+    assert fleet.led_back.run.state == "success"
+    assert fleet.led_back.tasks == {"list_fleets": "success", "watch": "success"}
+    assert fleet.led_back.parity.open_release == ""
+    assert_on(fleet.led_back, 3)
 
 
 def assert_on(run: FleetRun, version: int) -> None:

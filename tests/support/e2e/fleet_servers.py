@@ -12,6 +12,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slipway.fleet import server_at
+from slipway.hooks.triton_client import calls
+from slipway.hooks.triton_client.caller import TritonCaller
+
+from include.model_release.fleet.alias import alias_config, alias_files, version_name
 from include.sandbox.host.settings import LOOPBACK, MARKER, SandboxSettings, object_store_environment
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.triton_install import triton_install
@@ -112,6 +117,15 @@ def hanging(server: TritonServer) -> Iterator[None]:
         yield
     finally:
         os.killpg(server.process.pid, signal.SIGCONT)
+
+
+def point(server: TritonServer, model: str, version: int) -> None:
+    """Have a server give its users another version, as a load does that it carries out late."""
+    settings = server_at("late", LOOPBACK, server.ports.http, grpc_port=server.ports.grpc)
+    caller, name = TritonCaller(settings, _ANSWER_LIMIT_S), version_name(model, version)
+    caller.ask(calls.load(name))
+    alias = alias_config(caller.ask(calls.config(name)), model, version, "0" * 64)
+    caller.ask(calls.load(model, alias, alias_files(version)))
 
 
 def loaded(server: TritonServer) -> set[str]:

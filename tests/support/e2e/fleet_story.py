@@ -8,16 +8,18 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from include.model_release.fleet.document import fleet_key
 from include.model_release.fleet.parity import Parity
+from include.model_release.fleet.watch import ToldFindings, watch_key
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.host.child_process import program_path
 from include.sandbox.host.settings import LOOPBACK, ROOT_VARIABLE
 from include.sandbox.services.triton import TritonServer
-from tests.support.e2e.fleet_servers import Answer, FleetUsers, fleet_servers, hanging, loaded
+from tests.support.e2e.fleet_servers import Answer, FleetUsers, fleet_servers, hanging, loaded, point
 from tests.support.e2e.release_files import FLEET, ON_CALL
 from tests.support.e2e.running_sandbox import RunningSandbox, finished
 
-FLEET_DAG = "fleet_release"
+FLEET_DAG, WATCH_DAG = "fleet_release", "fleet_watch"
 LEFT, RIGHT = "e2e_fleet_left", "e2e_fleet_right"
 # `e2e_fleet_right` hangs for less than this, while the run is stopped.
 UNREACHABLE_S = 120.0
@@ -26,11 +28,12 @@ _STATUS_LIMIT_S = 120.0
 _LIMIT_S = 600.0
 # The exit codes with which the command tells what the servers serve: they agree, or they differ.
 _TOLD = (0, 1)
+_FAILED = ("up_for_retry", "failed")
 
 
 @dataclass(frozen=True)
 class FleetRun:
-    """A run of fleet_release that has ended, and what the servers have then.
+    """A run that has ended, and what the servers have then.
 
     :param tasks: the state of each task.
     :param parity: what `slipway fleet status` tells, and its exit code.
@@ -51,6 +54,9 @@ class FleetStory:
 
     `stopped` is a run that shall bring 1 again. A person marks it as failed when one server has loaded it and the other
     one hangs.
+
+    :param told: by `fleet_watch`, when one server serves 1 and nobody has led it there.
+    :param led_back: the run of `fleet_watch` that finds the same, and the stopped release still open in the bucket.
     """
 
     first: FleetRun
@@ -58,6 +64,8 @@ class FleetStory:
     third: FleetRun
     stopped: FleetRun
     answers: list[Answer]
+    told: ToldFindings
+    led_back: FleetRun
 
 
 def fleet_story(sandbox: RunningSandbox) -> FleetStory:
@@ -82,8 +90,13 @@ def fleet_story(sandbox: RunningSandbox) -> FleetStory:
         ports = {name: server.ports.http for name, server in servers.items()}
         with FleetUsers(ON_CALL, ports) as users:
             third = _released(sandbox, servers, 3)
-            stopped = _stopped(sandbox, servers, 1)
-        return FleetStory(first, refused, third, stopped, users.answers)
+            stopped, left_open = _stopped(sandbox, servers, 1)
+        point(servers[LEFT], ON_CALL, 1)
+        told = _told(sandbox)
+        sandbox.s3.put_object(Bucket=sandbox.settings.bucket, Key=fleet_key(FLEET), Body=left_open)
+        run_id = sandbox.airflow.start_run(WATCH_DAG, {}).run_id
+        led_back = _ended(sandbox, servers, run_id, WATCH_DAG)
+        return FleetStory(first, refused, third, stopped, users.answers, told, led_back)
 
 
 def _released(sandbox: RunningSandbox, servers: Mapping[str, TritonServer], version: int) -> FleetRun:
@@ -91,24 +104,45 @@ def _released(sandbox: RunningSandbox, servers: Mapping[str, TritonServer], vers
     return _ended(sandbox, servers, run_id)
 
 
-def _stopped(sandbox: RunningSandbox, servers: Mapping[str, TritonServer], version: int) -> FleetRun:
-    """Mark a run as failed when one server has loaded the version and waits for the other one."""
+def _stopped(
+    sandbox: RunningSandbox, servers: Mapping[str, TritonServer], version: int
+) -> tuple[FleetRun, bytes]:
+    """Mark a run as failed when one server has loaded the version and waits for the other one.
+
+    :returns: also the fleet's document of that moment.
+    """
     name = f"{ON_CALL}_v{version}"
     with hanging(servers[RIGHT]):
         run_id = sandbox.airflow.start_run(FLEET_DAG, {"fleet": FLEET, "version": version}).run_id
         sandbox.wait(lambda: name in loaded(servers[LEFT]) or None, f"{run_id} has begun to load")
+        left_open = sandbox.read(fleet_key(FLEET))
         sandbox.airflow.mark_failed(FLEET_DAG, run_id)
-    return _ended(sandbox, servers, run_id)
+    return _ended(sandbox, servers, run_id), left_open
 
 
-def _ended(sandbox: RunningSandbox, servers: Mapping[str, TritonServer], run_id: str) -> FleetRun:
-    run = sandbox.wait(lambda: finished(sandbox.airflow.run(FLEET_DAG, run_id)), f"{run_id} ends")
-    sandbox.wait(lambda: sandbox.is_quiet(run_id, FLEET_DAG), f"every task of {run_id} ends")
+def _told(sandbox: RunningSandbox) -> ToldFindings:
+    """Have the fleet watched; return what is told when the first try has failed: nobody waits for the second."""
+    run_id = sandbox.airflow.start_run(WATCH_DAG, {}).run_id
+
+    def failed() -> bool | None:
+        tasks = sandbox.airflow.task_runs(WATCH_DAG, run_id)
+        return any(one.task_id == "watch" and one.state in _FAILED for one in tasks) or None
+
+    sandbox.wait(failed, f"{run_id} finds a server that differs")
+    sandbox.airflow.mark_failed(WATCH_DAG, run_id)
+    return ToldFindings.from_bytes(sandbox.read(watch_key(FLEET)))
+
+
+def _ended(
+    sandbox: RunningSandbox, servers: Mapping[str, TritonServer], run_id: str, dag_id: str = FLEET_DAG
+) -> FleetRun:
+    run = sandbox.wait(lambda: finished(sandbox.airflow.run(dag_id, run_id)), f"{run_id} ends")
+    sandbox.wait(lambda: sandbox.is_quiet(run_id, dag_id), f"every task of {run_id} ends")
     code, parity = sandbox.wait(lambda: _status(sandbox), "the servers are asked")
     return FleetRun(
         run=run,
-        note=sandbox.airflow.note(FLEET_DAG, run_id),
-        tasks={one.task_id: one.state for one in sandbox.airflow.task_runs(FLEET_DAG, run_id)},
+        note=sandbox.airflow.note(dag_id, run_id),
+        tasks={one.task_id: one.state for one in sandbox.airflow.task_runs(dag_id, run_id)},
         parity=parity,
         code=code,
         loaded={name: loaded(server) for name, server in servers.items()},

@@ -1,7 +1,8 @@
-"""Airflow dies and hangs while its releases lead users to a candidate; told when all other stories have ended."""
+"""Airflow dies and hangs while its releases lead users to a candidate."""
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -60,15 +61,15 @@ class OutageStory:
     orphaned: OrphanedStory
 
 
-def outage_story(sandbox: RunningSandbox) -> OutageStory:
-    """Two models; their releases wait for a person until nobody else needs Airflow, and have no clients before."""
+def outage_story(sandbox: RunningSandbox, quieter: threading.Event) -> OutageStory:
+    """Two models; their releases wait for a person until the machine is quieter, and have no clients before."""
     for model, run_id in [(model, _started(sandbox, model, 1)) for model in (SURVIVING, ORPHANED)]:
         sandbox.ended(model, 1, run_id)
     surviving_id = _started(sandbox, SURVIVING, 2, wait_for_approval=True)
     orphaned_id = _started(sandbox, ORPHANED, 3, wait_for_approval=True)
     for run_id in (surviving_id, orphaned_id):
         sandbox.await_question(run_id)
-    sandbox.wait(lambda: sandbox.alone.is_set() or None, "the other stories end", _OTHERS_LIMIT_S)
+    sandbox.wait(lambda: quieter.is_set() or None, "most other stories end", _OTHERS_LIMIT_S)
     airflow = AirflowProcesses(sandbox.settings)
     with sandbox.traffic(SURVIVING, RATE_RPS) as clients:
         sandbox.await_answers(clients)

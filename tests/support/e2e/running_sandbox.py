@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -82,21 +83,26 @@ class Ended:
 
 
 class RunningSandbox:
-    """One sandbox, as its users see it. Used by several threads at once; `stop` ends every wait.
+    """One sandbox, as its users see it. Used by several threads at once; `colleague` is a second person.
 
-    `alone` tells the story that harms Airflow itself that all others have ended. `colleague` is a second person.
+    :param stop: ends every wait; None: one of its own.
     """
 
-    def __init__(self, settings: SandboxSettings) -> None:
+    def __init__(self, settings: SandboxSettings, stop: threading.Event | None = None) -> None:
         self.settings = settings
         self.airflow = Airflow(settings.airflow_url, settings.airflow_user, settings.airflow_password)
         self.colleague = Airflow(settings.airflow_url, settings.airflow_colleague, settings.airflow_password)
         self.s3 = client(settings, "s3")
-        self.stop, self.alone = threading.Event(), threading.Event()
+        self.stop = stop or threading.Event()
         self._sqs = client(settings, "sqs")
         self._cluster = CustomObjectsApi(
             kubernetes_config.new_client_from_config(config_file=str(settings.kubeconfig))
         )
+
+    @property
+    def releases(self) -> Path:
+        """The folder of the release files, which the sandbox was told at its start."""
+        return Path(os.environ["SLIPWAY_RELEASES_DIR"])
 
     # --- waiting ---
 

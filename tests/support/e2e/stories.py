@@ -18,7 +18,6 @@ from tests.support.e2e.drift_story import drift_story
 from tests.support.e2e.fleet_story import fleet_story
 from tests.support.e2e.magika_release import upload_magika
 from tests.support.e2e.operations_stories import four_eyes_story, frozen_story
-from tests.support.e2e.outage_stories import outage_story
 from tests.support.e2e.release_files import (
     DIGITS,
     HANGING,
@@ -253,7 +252,7 @@ def on_call_story(sandbox: RunningSandbox) -> OnCallStory:
         traffic, service = sandbox.await_answers(clients, 4), sandbox.service(ON_CALL)
         key = sandbox.settings.root / "signing.pem"
         write_signing_key(key)
-        ask_for_everything(sandbox.settings.root / "releases", key)
+        ask_for_everything(sandbox.releases, key)
         network = train_network(sandbox.settings.root / "network")
         sandbox.land(ON_CALL, 3, files={"model.pt": network.script, "golden.npz": network.golden})
         third = sandbox.ended(ON_CALL, 3, sandbox.start(ON_CALL, 3))
@@ -333,6 +332,5 @@ STORIES: Mapping[str, Callable[[RunningSandbox], Any]] = {
     "frozen": frozen_story,
     "drift": drift_story,
     "fleet": fleet_story,
-    "outage": outage_story,
 }
 """By the name of the fixture that gives what came of each."""

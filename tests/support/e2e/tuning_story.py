@@ -37,7 +37,7 @@ class Tuned:
 
 def tuned(sandbox: RunningSandbox, model: str, version: int) -> Tuned:
     """Tune a version by the form, as the model's release file says, and wait for the end."""
-    file = sandbox.settings.root / "releases" / f"{model}.yaml"
+    file = sandbox.releases / f"{model}.yaml"
     before = file.read_text()
     run = sandbox.filled_in(TUNING_DAG, {"model": model, "version": version})
     prefix = evidence_prefix(model, version, tuning_id(run.run_id))
