@@ -108,7 +108,7 @@ format: $(VENV)/slipway.stamp ## Format and mend what can be mended
 ci: ## What CI runs: lint, every test, and the fuzzer with 30,000 inputs
 	@.ci/run
 
-nightly: setup ## What takes hours: an hour of the fuzzer, each property ten times as often, the judge, chaos, fleets, figures
+nightly: setup ## What takes hours: an hour of the fuzzer, each property twenty times as often, the judge, chaos, fleets, figures
 	@failed=; \
 	SLIPWAY_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/unit tests/contract -m hypothesis -n auto --dist loadfile \
 		--timeout 3600 || failed+=' properties'; \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 from hypothesis import settings
@@ -18,3 +19,8 @@ settings.load_profile("slipway")
 
 # Tests import onnxruntime too, and what they start inherits from them.
 os.environ.update(IMAGE_VARIABLES)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what was imported: it stays, and each full round would look through it."""
+    gc.freeze()

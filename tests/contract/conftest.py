@@ -34,7 +34,7 @@ MEASURING = tuple(
         "plugins/metrics",
         "plugins/operators/intake/test_intake_cost.py",
         "plugins/operators/test_benchmark_operator.py",
-        "plugins/traffic/test_stalled_dependencies.py",
+        "plugins/traffic/stalled",
         "pod_scripts/test_genai_perf.py",
         "pod_scripts/test_perf_analyzer.py",
         "sandbox/demo/test_traffic.py",
@@ -58,12 +58,15 @@ LONGEST = tuple(
     _HERE / name
     for name in (
         "benchmarks/chaos/test_chaos.py",
+        "plugins/metrics/test_metrics_sources.py",
         "sandbox/test_lifecycle.py",
+        "plugins/traffic/stalled/test_bad_version.py",
+        "plugins/traffic/stalled/test_good_version.py",
         "monitoring",
         "plugins/cli",
         "plugins/web",
+        "plugins/fleet/test_release.py",
         "plugins/hooks/test_transfer.py",
-        "plugins/operators/operations/test_gc.py",
         "plugins/operators/test_converted_models_served.py",
         "pod_scripts/test_convert_pytorch.py",
         "plugins/pods/test_verified_download.py",
@@ -129,10 +132,13 @@ class _Groups(LoadFileScheduling):
         return next((SHARING[one] for one in path.parents if one in SHARING), file)
 
 
+# Asked for each test, of which a file has many.
+@functools.cache
 def _measures(path: Path) -> bool:
     return any(path == one or one in path.parents for one in MEASURING)
 
 
+@functools.cache
 def _rank(path: Path) -> int:
     """Return which place a file has in the list of those that take longest; one that it does not name comes last."""
     return next(

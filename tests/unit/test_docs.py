@@ -34,7 +34,7 @@ DOCUMENTS = sorted(
         *(ROOT / "examples").rglob("*.md"),
     ]
 )
-README_LINES = 170
+README_LINES = 150
 # Folders of the repository that documents point into. What lies in S3 or is made by a run begins otherwise.
 FOLDERS = ("dags", "plugins", "include", "tests", "benchmarks", "docs", "examples", ".ci")
 ROOT_FILES = re.compile(
@@ -125,6 +125,14 @@ def test_the_reference_of_settings_names_every_make_target() -> None:
 def test_the_readme_stays_short() -> None:
     """The README is read to its end: what is longer belongs on a page of its own."""
     assert len(README.read_text(encoding="utf-8").splitlines()) <= README_LINES
+
+
+def test_the_images_are_counted() -> None:
+    """README and docs/containers.md say of how many images some were built: those with a Dockerfile."""
+    count = len(list((ROOT / "include" / "images").glob("*/Dockerfile")))
+    word = {13: "thirteen", 14: "fourteen", 15: "fifteen", 16: "sixteen"}[count]
+    for page in (README, DOCS / "containers.md"):
+        assert f"of the {word} images" in page.read_text(encoding="utf-8"), page
 
 
 def test_every_page_is_named_by_the_index() -> None:
@@ -221,6 +229,18 @@ def test_code_fences_are_closed(document: Path) -> None:
     assert len(fences) % 2 == 0
 
 
+@documents
+def test_every_table_has_its_head(document: Path) -> None:
+    """Rows without a head and its line of hyphens are shown as text; each row has as many cells as the head."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        rows = table.splitlines()
+        assert len(rows) > 2, table
+        assert set(rows[1]) <= set("|-: "), f"no head above: {rows[0]}"
+        cells = [len(re.findall(r"(?<!\\)\|", row)) for row in rows]
+        assert [row for row, count in zip(rows, cells, strict=True) if count != cells[0]] == []
+
+
 def test_the_settings_say_what_every_connection_is_for() -> None:
     """Each connection in `.env.example` has its row in the table of endpoints of docs/settings.md."""
     text = (ROOT / ".env.example").read_text(encoding="utf-8")
@@ -228,6 +248,28 @@ def test_the_settings_say_what_every_connection_is_for() -> None:
     assert connections
     settings = SETTINGS.read_text(encoding="utf-8")
     assert [name for name in connections if f"connection `{name}`" not in settings] == []
+
+
+def test_the_settings_name_every_section_of_the_release_file() -> None:
+    """Whatever a release file may say at its top level has its row in docs/settings.md."""
+    table = SETTINGS.read_text(encoding="utf-8").partition("\n## The release file\n")[2].partition("\n## ")[0]
+    keys = ReleaseSpec.model_fields.keys() - {"files"}  # filled in by who reads the file
+    assert sorted(name for name in keys if f"`{name}`" not in table) == []
+
+
+def test_every_workflow_is_named_where_one_looks_for_it() -> None:
+    """docs/architecture.md lists every DAG of the project, and docs/settings.md says which Params each has."""
+    workflows = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
+    listed = (
+        ARCHITECTURE.read_text(encoding="utf-8")
+        .partition("```text\ndags/")[2]
+        .partition("plugins/slipway/")[0]
+    )
+    asked = (
+        SETTINGS.read_text(encoding="utf-8").partition("\n## Params of the DAGs\n")[2].partition("\n## ")[0]
+    )
+    assert [name for name in workflows if name not in listed] == []
+    assert [name for name in workflows if f"`{name}`" not in asked] == []
 
 
 def test_the_settings_name_every_variable_of_the_sandbox() -> None:
