@@ -13,7 +13,6 @@ import pytest
 from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.errors import ClusterUnavailableError, UserError
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.fleet.pods import FleetPods, fleet_pods
 from tests.support.conformance.fleet.service import (
     LABEL,
@@ -36,6 +35,7 @@ from tests.support.conformance.real_cluster import RealCluster
 from tests.support.fleet.servers import POLICY, write_versions
 from tests.support.store.connections import make_bucket, own_connection
 from tests.support.store.moto_server import moto_server
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -11,7 +11,6 @@ from slipway.hooks.lease import LeaseHook
 
 from include.model_release.rollout.holder_identity import HolderIdentity
 from include.model_release.rollout.next_action import Done, RollBack, StartCanary
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.manifests import FOLDER, objects_of
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
 from tests.support.conformance.standard_mode import (
@@ -25,6 +24,7 @@ from tests.support.conformance.standard_mode import (
 )
 from tests.support.conformance.users import UsersWay
 from tests.support.guard.stage import GuardProcess
+from tests.support.waiting import wait_until
 
 RELEASE = HolderIdentity(f"{NAME}-2", "canary", 1)
 LEASE_S = 5

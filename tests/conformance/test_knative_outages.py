@@ -10,9 +10,9 @@ import pytest
 
 from include.model_release.errors import TimedOutError, TransientError
 from include.model_release.rollout.next_action import Done, RollBack, StartCanary
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
 from tests.support.conformance.users import UsersWay
+from tests.support.waiting import wait_until
 
 # Connecting and reading have limits of 3 and 5 s, writing 15 s: see include/kubernetes_objects/client.py.
 GIVES_UP_WITHIN_S = 25.0

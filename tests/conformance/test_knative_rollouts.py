@@ -17,10 +17,10 @@ from include.model_release.rollout.next_action import (
     StartCanary,
     Withdraw,
 )
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.kubelet import Fate
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
 from tests.support.conformance.users import UsersWay
+from tests.support.waiting import wait_until
 
 # Long enough for a driver that claims too much to do so.
 DEAD_INGRESS_LIMIT_S = 6.0

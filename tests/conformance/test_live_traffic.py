@@ -21,11 +21,11 @@ from include.model_release.rollout.next_action import (
     ShiftWeight,
     StartCanary,
 )
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.data_plane import data_plane
 from tests.support.conformance.rollouts import Rollouts
 from tests.support.serving.clients import Load
 from tests.support.serving.models import table_model, write_repository
+from tests.support.waiting import wait_until
 
 DOUBLES, TREBLES, BROKEN = 1, 2, 3
 CONTENTS = {DOUBLES: table_model(2.0), TREBLES: table_model(3.0), BROKEN: b"no model"}

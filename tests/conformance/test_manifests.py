@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.api import Object
 from tests.support.conformance.manifests import FOLDER, manifest_files, objects_of
 from tests.support.conformance.real_cluster import RealCluster
 from tests.support.conformance.rollouts import NAME, Rollouts
+from tests.support.waiting import wait_until
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 STORAGE_CONTAINERS = "/apis/serving.kserve.io/v1alpha1/clusterstoragecontainers"

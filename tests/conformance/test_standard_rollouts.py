@@ -13,7 +13,6 @@ import pytest
 
 from include.model_release.errors import SpecError, TimedOutError, TransientError
 from include.model_release.rollout.next_action import Done, FirstDeploy, RollBack, StartCanary
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.kubelet import Fate
 from tests.support.conformance.rollouts import Rollouts, uri
 from tests.support.conformance.standard_mode import (
@@ -31,6 +30,7 @@ from tests.support.conformance.standard_mode import (
     weight_asked_for,
     writers_of,
 )
+from tests.support.waiting import wait_until
 
 AUTOSCALERS = "/apis/autoscaling/v2/horizontalpodautoscalers"
 CONFIG = "/api/v1/namespaces/kserve/configmaps/inferenceservice-config"

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from include.sandbox.host.settings import SandboxSettings
-from tests.support.containers.compose_project import BRIDGE, GATEWAY, USER, ComposeProject, wait_for
+from tests.support.containers.compose_project import BRIDGE, GATEWAY, USER, ComposeProject
 from tests.support.containers.docker_engine import DockerEngine, docker_engine
 from tests.support.containers.engine import Engine, NoEngineError, containers_dir
 from tests.support.containers.ledger import Ledger
@@ -22,6 +22,7 @@ from tests.support.containers.sandbox_servers import led_to_loopback, servers_wi
 from tests.support.containers.stand_in_services import provide_compose_images
 from tests.support.e2e.airflow import Airflow
 from tests.support.e2e.running_sandbox import RELEASE_DAG, RunningSandbox
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -165,7 +166,12 @@ def test_a_killed_worker_costs_a_release_nothing_but_time(running: Running, ledg
     killed = next(one for one in running.project.containers("worker") if one.startswith(host))
     running.project.kill(killed)
     killed_at = time.monotonic()
-    wait_for(lambda: at_work(running, run_id, CONVERT).host is None, "the loss is noticed", NOTICE_LIMIT_S)
+    wait_until(
+        lambda: at_work(running, run_id, CONVERT).host is None,
+        "the loss is noticed",
+        NOTICE_LIMIT_S,
+        poll_s=1,
+    )
     noticed_s = time.monotonic() - killed_at
     ended = sandbox.ended(MODEL, 1, run_id, RELEASE_LIMIT_S)
     assert ended.state.outcome == "promoted", ended.report

@@ -46,10 +46,11 @@ from tests.support.containers.node.node_release import (
     run_pod,
     scored_release,
 )
-from tests.support.containers.node.processes import Process, processes_beside, wait_for
+from tests.support.containers.node.processes import LIMIT_S, Process, processes_beside
 from tests.support.containers.node.relay import Relay
 from tests.support.release.release_steps import Release, staging_server
 from tests.support.store.connections import LOOPBACK, aws_connection, make_bucket
+from tests.support.waiting import wait_until
 
 # Where images are built first, a download of theirs may take long.
 pytestmark = pytest.mark.timeout(1800)
@@ -167,7 +168,7 @@ def running_container(cluster: NodeCluster) -> str:
 
 def all_gone(cluster: NodeCluster) -> None:
     """Wait until no pod is left: the operators take theirs away."""
-    wait_for(lambda: not cluster.api.items(PODS), "the pod is gone")
+    wait_until(lambda: not cluster.api.items(PODS), "the pod is gone", LIMIT_S)
 
 
 def stages(store: ModelStoreHook, release: Release) -> dict[str, str]:
@@ -184,10 +185,12 @@ def test_nothing_runs_on_when_the_lane_is_killed() -> None:
     )
     assert lane.stdout is not None
     first = int(lane.stdout.readline())
-    inside = wait_for(lambda: (found := processes_beside(first))[3:] and found, "all processes are there")
+    inside = wait_until(
+        lambda: (found := processes_beside(first))[3:] and found, "all processes are there", LIMIT_S
+    )
     lane.kill()
     lane.wait()
-    wait_for(lambda: not any(one.is_running() for one in inside), "no process is left")
+    wait_until(lambda: not any(one.is_running() for one in inside), "no process is left", LIMIT_S)
     bridge = Path("/sys/class/net") / BRIDGE
     assert bridge.exists()
     with enclosure():
@@ -202,7 +205,7 @@ def test_a_converter_runs_as_a_container_without_any_right(
     release, seen = landed(store, "rights"), []
 
     def look() -> None:
-        wait_for(way_to_s3.is_waited_for.is_set, "the converter asks S3")
+        wait_until(way_to_s3.is_waited_for.is_set, "the converter asks S3", LIMIT_S)
         (container,) = the_pod(cluster)["status"]["containerStatuses"]
         seen.append(Process.of(cluster, container["containerID"]))
         way_to_s3.go_on()
@@ -269,7 +272,7 @@ def test_a_version_is_tried_on_a_server_of_its_own_and_scored(
     _, digest = ModelRegistry(store).require_with_digest("scored", 1)
 
     def look() -> None:
-        container = wait_for(lambda: running_container(cluster), "the pod runs")
+        container = wait_until(lambda: running_container(cluster), "the pod runs", LIMIT_S)
         seen.append(Process.of(cluster, container))
 
     began = time.monotonic()
@@ -335,7 +338,7 @@ def test_a_pod_whose_node_is_drained_is_run_again(
     release, paths = landed(store, f"drained-{'kept' if is_kept else 'gone'}"), []
 
     def drain() -> None:
-        wait_for(way_to_s3.is_waited_for.is_set, "the converter asks S3")
+        wait_until(way_to_s3.is_waited_for.is_set, "the converter asks S3", LIMIT_S)
         pod = the_pod(cluster)["metadata"]
         paths.append(f"{PODS}/{pod['name']}")
         if is_kept:

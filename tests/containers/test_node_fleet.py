@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from slipway.hooks.s3_store import ModelStoreHook
 
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.fleet.service import FleetService, fleet_service
 from tests.support.conformance.fleet.story import (
     LIMIT_S,
@@ -28,6 +27,7 @@ from tests.support.containers.node.fleet_pods import NodePods
 from tests.support.containers.node.node_cluster import NodeCluster, node_cluster, versions
 from tests.support.store.connections import make_bucket, own_connection
 from tests.support.store.moto_server import moto_server
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -31,6 +31,7 @@ from include.sandbox.services.airflow import database_template
 from tests.support.registry.mlflow_server import running_mlflow
 from tests.support.registry.webhooks import DELIVERY, SECRET, body_of, signed
 from tests.support.store.connections import LOOPBACK, free_port
+from tests.support.waiting import wait_until
 
 BUNDLE = "slipway"
 NAME = "Digits of the tests"
@@ -78,7 +79,7 @@ def airflow_url(releases_dir: Path) -> Iterator[str]:
         server = uvicorn.Server(uvicorn.Config(app, host=LOOPBACK, port=port, log_level="warning"))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
-        wait_for(lambda: server.started, "the application listens")
+        wait_until(lambda: server.started, "the application listens")
         yield f"http://{LOOPBACK}:{port}"
         server.should_exit = True
         thread.join(30)
@@ -89,14 +90,6 @@ def no_runs(airflow_url: str) -> None:
     """No run is there yet."""
     with create_session() as session:
         session.execute(delete(DagRun))
-
-
-def wait_for(condition: Callable[[], object], what: str, limit_s: float = 60.0) -> None:
-    """Wait until something is so."""
-    limit = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < limit, f"not within {limit_s:.0f} s: {what}"
-        time.sleep(0.1)
 
 
 def runs() -> list[tuple[str, object]]:
@@ -150,7 +143,7 @@ def test_a_real_delivery_starts_a_sync(airflow_url: str, tmp_path: Path) -> None
         number = mlflow.register(NAME, {"model.onnx": b"a model"})
         mlflow.promote(NAME, number, "live")
         mlflow.promote(NAME, number)
-        wait_for(runs, "a run is there")
+        wait_until(runs, "a run is there")
     ((run_id, conf),) = runs()
     assert run_id.startswith("mlflow__digits__")
     assert conf == {"model": "digits"}

@@ -14,9 +14,10 @@ from kubernetes.client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
 from include.model_release.rollout.next_action import Done, Patch, Promote, RollBack, ShiftWeight, next_action
-from tests.support.cluster.emulator import Emulator, wait_until
+from tests.support.cluster.emulator import Emulator
 from tests.support.guard.guarded_canary import CANDIDATE_URI, NAME, STABLE_URI
 from tests.support.guard.stage import LEASES, SERVICES, SLACK_S, GuardProcess, Stage
+from tests.support.waiting import wait_until
 
 Guards = Callable[..., GuardProcess]
 Stages = Callable[..., Stage]

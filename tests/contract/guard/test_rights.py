@@ -21,9 +21,10 @@ from include.sandbox.kserve.knative.service import knative_service
 from include.sandbox.kserve.knative.status import status_of
 from include.sandbox.kserve.standard import machine
 from include.sandbox.kserve.standard.http_routes import http_routes
-from tests.support.cluster.emulator import Emulator, wait_until
+from tests.support.cluster.emulator import Emulator
 from tests.support.guard.guarded_canary import CANDIDATE_URI, STABLE_URI, service_manifest
 from tests.support.guard.stage import Stage
+from tests.support.waiting import wait_until
 
 RBAC = PROJECT_ROOT / "include" / "manifests" / "guard" / "rbac.yaml"
 PATH = re.compile(

@@ -19,8 +19,8 @@ from include.model_release.monitoring.samples import samples
 from tests.support.monitoring.manifests import DASHBOARD, rule_files, rules
 from tests.support.monitoring.prometheus import Prometheus, StartPrometheus
 from tests.support.monitoring.seen import house
-from tests.support.serving.clients import wait_for
 from tests.support.store.connections import LOOPBACK
+from tests.support.waiting import wait_until
 
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
 SHOWN = [panel for panel in PANELS if panel["type"] != "row"]
@@ -106,7 +106,7 @@ def test_prometheus_loads_the_rules_and_evaluates_them(prometheus: Prometheus) -
     def loaded() -> list[dict[str, Any]]:
         return [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
 
-    wait_for(lambda: all(rule["health"] == "ok" for rule in loaded()), "the rules to be evaluated", 60)
+    wait_until(lambda: all(rule["health"] == "ok" for rule in loaded()), "the rules to be evaluated", 60)
     assert len(loaded()) == len(rules())
     prometheus.wait_for_series('slipway:live_version_age_seconds{model="digits"}')
 

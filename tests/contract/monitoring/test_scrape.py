@@ -17,8 +17,8 @@ from include.model_release.monitoring.families import FAMILIES
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.airflow import access_token
 from tests.support.monitoring.prometheus import Prometheus, StartPrometheus
-from tests.support.serving.clients import wait_for
 from tests.support.store.connections import aws_connection
+from tests.support.waiting import wait_until
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 
 pytestmark = pytest.mark.timeout(240)
@@ -48,7 +48,7 @@ def readable(house: AirflowSite) -> None:
         found = [line for line in text.splitlines() if line.startswith("slipway_model_readable")]
         return bool(found) and all(line.endswith(" 1.0") for line in found)
 
-    wait_for(is_readable, "the documents of all models", 90)
+    wait_until(is_readable, "the documents of all models", 90)
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from include.sandbox.host.progress import Steps
 from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings
 from include.sandbox.host.supervise import Supervisor, session_file
 from include.sandbox.services.airflow import read_health
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -76,13 +76,6 @@ def open_addresses(processes: list[psutil.Process]) -> set[str]:
     return {address for address in found if not ip_address(address.removeprefix("::ffff:")).is_loopback}
 
 
-def wait_until(condition: Callable[[], bool], limit_s: float) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not so after {limit_s} s"
-        time.sleep(0.1)
-
-
 def test_a_sandbox_comes_up_healthy_mends_itself_and_goes_down_whole(root: Path) -> None:
     """After `up` all parts are healthy, on loopback only, and stay so; after `down` no process and no port is left."""
     settings = start(root)
@@ -118,14 +111,16 @@ def assert_killed_part_comes_back(settings: SandboxSettings) -> None:
     supervisor, is_ready = Supervisor(settings), lifecycle.program_checks(settings)["router"]
     router = next(one.pid for one in supervisor.states() if one.name == "router")
     os.kill(router, signal.SIGKILL)
-    wait_until(lambda: router not in {one.pid for one in supervisor.states()} and is_ready(), 20)
+    wait_until(
+        lambda: router not in {one.pid for one in supervisor.states()} and is_ready(), "another router"
+    )
 
 
 def test_nothing_is_left_after_the_supervisor_was_killed(root: Path) -> None:
     """When the supervisor is killed with -9, `down` still ends everything that it had started."""
     settings = start(root)
     os.kill(Supervisor(settings).pid(), signal.SIGKILL)
-    wait_until(lambda: not Supervisor(settings).is_alive(), 10)
+    wait_until(lambda: not Supervisor(settings).is_alive(), "the supervisor's end")
     assert processes_of(root) != []
     lifecycle.down(root, quiet())
     assert processes_of(root) == []

@@ -10,12 +10,13 @@ import secrets
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
+
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 IMAGE = "slipway/tool:0.1.0"
@@ -110,16 +111,6 @@ def _answers(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def wait_until(condition: Callable[[], Any], what: str, limit_s: float = 20.0) -> Any:
-    """Returns what `condition` returns once that is true; fails the test after `limit_s`."""
-    limit = time.monotonic() + limit_s
-    while time.monotonic() < limit:
-        if result := condition():
-            return result
-        time.sleep(0.02)
-    raise AssertionError(f"not within {limit_s} s: {what}")
 
 
 def is_alive(pid: int) -> bool:

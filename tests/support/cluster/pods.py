@@ -8,7 +8,8 @@ from collections.abc import Callable
 from kubernetes import client
 from kubernetes.client.rest import ApiException
 
-from tests.support.cluster.emulator import NAMESPACE, is_alive, wait_until
+from tests.support.cluster.emulator import NAMESPACE, is_alive
+from tests.support.waiting import wait_until
 
 Ended = Callable[[str], client.V1Pod]
 # A main process that ignores SIGTERM, a child, and a grandchild that has daemonized itself: sessions of their

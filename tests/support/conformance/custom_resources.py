@@ -7,8 +7,8 @@ from pathlib import Path
 
 import requests
 
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.api import Api, Object, RefusedError, documents
+from tests.support.waiting import wait_until
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _LIMIT_S = 120.0

@@ -17,10 +17,10 @@ from include.model_release.rollout.inference_service import inference_service_ma
 from include.model_release.rollout.next_action import FirstDeploy, Goal, Observed, Wait
 from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.api import Object
 from tests.support.conformance.real_cluster import RealCluster
 from tests.support.conformance.rights import AIRFLOW, documented_rules, grant
+from tests.support.waiting import wait_until
 
 NAME = "digits"
 LIMIT_S = 60.0

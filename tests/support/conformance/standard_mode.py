@@ -6,10 +6,10 @@ from contextlib import suppress
 
 from include.model_release.errors import TimedOutError
 from include.model_release.rollout.next_action import FirstDeploy, StartCanary
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.api import Object
 from tests.support.conformance.kubelet import Fate
 from tests.support.conformance.rollouts import NAME, Rollouts, uri
+from tests.support.waiting import wait_until
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 ROUTES = "/apis/gateway.networking.k8s.io/v1/httproutes"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import requests
 
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.api import Api
 from tests.support.conformance.gateway import shares_of
+from tests.support.waiting import wait_until
 
 _INGRESSES = "/apis/networking.internal.knative.dev/v1alpha1"
 _SOURCE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"

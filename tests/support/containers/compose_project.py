@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,11 +164,3 @@ def _override() -> dict[str, object]:
         "ipam": {"config": [{"subnet": f"{GATEWAY.rsplit('.', 1)[0]}.0/24", "gateway": GATEWAY}]},
     }
     return {"services": dict.fromkeys(AIRFLOW_SERVICES, mount), "networks": {"default": network}}
-
-
-def wait_for(look: Callable[[], object], what: str, limit_s: float) -> None:
-    """Return once `look` finds something; fail after the limit."""
-    limit = time.monotonic() + limit_s
-    while not look():
-        assert time.monotonic() < limit, f"not within {limit_s:.0f} s: {what}"
-        time.sleep(1)

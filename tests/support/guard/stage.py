@@ -30,7 +30,7 @@ from include.model_release.rollout.next_action import (
     next_action,
     observe,
 )
-from tests.support.cluster.emulator import ROOT, Emulator, wait_until
+from tests.support.cluster.emulator import ROOT, Emulator
 from tests.support.guard.guarded_canary import (
     CANDIDATE_URI,
     NAME,
@@ -39,6 +39,7 @@ from tests.support.guard.guarded_canary import (
     KnativeController,
     service_manifest,
 )
+from tests.support.waiting import wait_until
 
 SERVICES = ("serving.kserve.io", "v1beta1", "inferenceservices")
 LEASES = (lease.GROUP, lease.API_VERSION, lease.PLURAL)

@@ -17,7 +17,7 @@ import pytest
 
 from include.sandbox.host.child_process import end_with_parent
 from include.sandbox.services.triton import TritonPorts
-from tests.support.serving.clients import wait_for
+from tests.support.waiting import wait_until
 
 SCRAPE_INTERVAL_S = 1.0
 
@@ -103,7 +103,7 @@ class Prometheus:
             except OSError:
                 return False
 
-        wait_for(gives, f"Prometheus to know {query}", 30)
+        wait_until(gives, f"Prometheus to know {query}", 30)
 
 
 class StartPrometheus(Protocol):

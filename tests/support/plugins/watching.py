@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -132,16 +130,6 @@ def told(watched: StepWatch, kind: str) -> Any:
 LONG = replace(
     PLAN, steps=(RolloutStep(weight=20, bake_s=60), RolloutStep(weight=50, bake_s=60)), max_bake_s=60.0
 )
-
-
-async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
-    """Waits for a condition."""
-    limit = time.monotonic() + limit_s
-    while time.monotonic() < limit:
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"the condition was not met within {limit_s:.0f} seconds")
 
 
 def judged(watched: StepWatch) -> list[PendingEvent]:

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,11 +116,3 @@ def put_version(client: Any, contents: dict[str, bytes]) -> str:
     )
     client.put_object(Bucket=BUCKET, Key="models/digits/1/manifest.json", Body=manifest.to_bytes())
     return f"s3://{BUCKET}/models/digits/1/repository"
-
-
-def wait_until(condition: Callable[[], Any], what: str, limit_s: float = 30.0) -> None:
-    """Return once the condition holds; fail the test after the limit."""
-    limit = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < limit, f"not within {limit_s} s: {what}"
-        time.sleep(0.01)

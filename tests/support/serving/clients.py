@@ -7,21 +7,12 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import tritonclient.grpc as triton_grpc
 
 HOST = "table.models.sandbox.test"
-
-
-def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 20.0) -> None:
-    """Poll until `condition` holds; fail, naming `what`, after `limit_s`."""
-    limit = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < limit, f"waited {limit_s:g} s in vain for {what}"
-        time.sleep(0.02)
 
 
 def body_of(first: float) -> bytes:

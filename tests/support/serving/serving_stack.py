@@ -14,9 +14,10 @@ from include.model_release.rollout.next_action import (
     Goal,
 )
 from include.model_release.rollout.reconciler import Reconciliation
-from tests.support.cluster.emulator import Emulator, wait_until
+from tests.support.cluster.emulator import Emulator
 from tests.support.serving.clients import Load
 from tests.support.serving.envoy import Envoy
+from tests.support.waiting import until
 
 NAMESPACE, NAME = "models", "table"
 
@@ -65,7 +66,7 @@ class ServingStack:
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition."""
-        await asyncio.to_thread(wait_until, condition, what, 30)
+        await until(condition, what, 30)
 
     def load(self) -> Load:
         """Clients that ask without a pause."""

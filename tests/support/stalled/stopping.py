@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.support.cluster.emulator import wait_until
+from tests.support.waiting import wait_until
 
 _LIMIT_S = 30.0
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,6 +15,7 @@ from slipway.triggers.canary import CanaryStepTrigger
 
 from include.model_release.canary.judge import CanaryJudge
 from tests.support.stalled.services import WINDOW_S
+from tests.support.waiting import until
 
 # A candidate that is bad at first sight is found within some windows; a busy machine takes its time.
 SHIELDED_WITHIN_S = 25.0
@@ -75,16 +75,6 @@ async def watched(release_run: ReleaseRun) -> AsyncIterator[Canary]:
         running.result()
     finally:
         running.cancel()
-
-
-async def until(condition: Callable[[], bool], what: str, limit_s: float) -> None:
-    """Waits for a condition without holding the event loop."""
-    limit = time.monotonic() + limit_s
-    while time.monotonic() < limit:
-        if await asyncio.to_thread(condition):
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"not within {limit_s:.0f} s: {what}")
 
 
 def assert_watched(canary: Canary) -> None:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.support.cluster.emulator import wait_until
 from tests.support.store.connections import LOOPBACK, free_port
+from tests.support.waiting import wait_until
 
 
 class StoreProcess:

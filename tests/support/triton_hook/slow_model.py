@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from slipway.hooks.triton import TritonHook
 
-from tests.support.serving.clients import wait_for
+from tests.support.waiting import wait_until
 
 CONFIG = """
 name: "slow"
@@ -81,7 +81,7 @@ class SlowRequest:
         begun = len(list(self._marks.iterdir()))
         self._thread.start()
         if self._until_begun:
-            wait_for(lambda: len(list(self._marks.iterdir())) > begun, "the model works on the request")
+            wait_until(lambda: len(list(self._marks.iterdir())) > begun, "the model works on the request")
         return self
 
     def __exit__(self, *_: object) -> None:

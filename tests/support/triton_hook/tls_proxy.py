@@ -12,9 +12,9 @@ from typing import Any
 
 from include.sandbox.services.router import envoy_program
 from include.sandbox.services.triton import TritonPorts, end_with_parent
-from tests.support.serving.clients import wait_for
 from tests.support.store.connections import LOOPBACK, free_port
 from tests.support.triton_hook.certificates import Authority
+from tests.support.waiting import wait_until
 
 TOKEN = "token-that-nobody-may-see"
 HEADERS = {"X-Team": "vision-team-secret"}
@@ -30,7 +30,7 @@ def tls_proxy(folder: Path, authority: Authority, triton: TritonPorts) -> Iterat
     with (folder / "envoy.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_parent)
     try:
-        wait_for(lambda: _listens(process, port), f"Envoy listens; see {log.name}")
+        wait_until(lambda: _listens(process, port), f"Envoy listens; see {log.name}")
         yield port
     finally:
         process.terminate()

@@ -18,8 +18,8 @@ import httpx
 
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.airflow import access_token, database_template
-from tests.support.cluster.emulator import wait_until
 from tests.support.store.connections import LOOPBACK, aws_connection, free_port
+from tests.support.waiting import wait_until
 
 PASSWORD = "a password of the tests"
 ROLES = {"nobody": "", "viewer": "viewer", "operator": "user", "colleague": "op", "admin": "admin"}

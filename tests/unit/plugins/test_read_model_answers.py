@@ -11,7 +11,7 @@ import pytest
 from slipway.read_model.answers import Answers, Patience
 
 from include.model_release.errors import StoreUnavailableError, TimedOutError
-from tests.support.cluster.emulator import wait_until
+from tests.support.waiting import wait_until
 
 QUICK = Patience(fresh_s=0.0, old_s=0.0, limit_s=0.3)
 

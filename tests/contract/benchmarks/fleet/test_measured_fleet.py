@@ -14,9 +14,9 @@ from benchmarks.fleet.load import FleetLoad
 from benchmarks.fleet.model import MODEL, trained
 from benchmarks.fleet.servers import FleetServer
 from benchmarks.fleet.window import mixed_version_window, unseen
-from tests.support.cluster.emulator import wait_until
 from tests.support.fleet.naive import load, load_one_by_one, write_version
 from tests.support.serving.triton_install import triton_install
+from tests.support.waiting import wait_until
 
 NAMES = ("server_0", "server_1")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.support.cluster.emulator import wait_until
+from tests.support.waiting import wait_until
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.workflows import write_workflows
 

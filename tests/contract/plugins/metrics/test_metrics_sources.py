@@ -14,7 +14,8 @@ from include.model_release.metrics.samples import Reading, Sample, Window, readi
 from include.model_release.spec.release_file import parse_release_spec
 from tests.contract.plugins.metrics.conftest import CANDIDATE, STABLE, ServedRevisions, Traffic
 from tests.support.monitoring.prometheus import SCRAPE_INTERVAL_S, Prometheus, StartPrometheus
-from tests.support.serving.clients import ask_http, wait_for
+from tests.support.serving.clients import ask_http
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -74,7 +75,7 @@ def settled(source: MetricsSource) -> dict[str, Reading]:
             return False
         return True
 
-    wait_for(is_settled, "the counts to settle", 30)
+    wait_until(is_settled, "the counts to settle", 30)
     return found[-1]
 
 
@@ -83,10 +84,10 @@ def test_both_sources_agree(served: ServedRevisions, prometheus: Prometheus, sou
     scrape, asked = source(served.admin_port), source(prometheus.port, ENVOY)
     first = settled(scrape), settled(asked)
     with Traffic(served.ingress_port) as traffic:
-        wait_for(lambda: traffic.answers["good"] > 50, "traffic")
+        wait_until(lambda: traffic.answers["good"] > 50, "traffic")
         begun = scrape.read(REVISIONS), asked.read(REVISIONS)
         ends = begun[0][STABLE].at + WINDOW_S
-        wait_for(lambda: asked.read(REVISIONS)[STABLE].at >= ends, "the end of the window", WINDOW_S + 10)
+        wait_until(lambda: asked.read(REVISIONS)[STABLE].at >= ends, "the end of the window", WINDOW_S + 10)
         ended = scrape.read(REVISIONS), asked.read(REVISIONS)
     windows = [between(before, after) for before, after in zip(begun, ended, strict=True)]
     for window in windows:
@@ -116,7 +117,7 @@ def test_the_same_scrape_is_not_a_new_window(prometheus: Prometheus, source: Any
         return window_between(first, again, stable=STABLE, candidate=CANDIDATE) is None
 
     # A scrape may fall between the two.
-    wait_for(is_the_same, "two readings of one scrape")
+    wait_until(is_the_same, "two readings of one scrape")
 
 
 def test_triton_counts_what_reaches_it(served: ServedRevisions, prometheus: Prometheus, source: Any) -> None:
@@ -124,7 +125,7 @@ def test_triton_counts_what_reaches_it(served: ServedRevisions, prometheus: Prom
     asked = source(prometheus.port, TRITON)
     before = settled(asked)
     with Traffic(served.ingress_port) as traffic:
-        wait_for(lambda: traffic.answers["bad"] >= 3, "some failures")
+        wait_until(lambda: traffic.answers["bad"] >= 3, "some failures")
     total = sum(traffic.answers.values())
     after = settled(asked)
     counted = [reading_delta(before[revision], after[revision]) for revision in REVISIONS]
@@ -174,7 +175,7 @@ def test_a_prometheus_that_was_killed_is_no_source(
             return False
         return window_between(before, after, stable=STABLE, candidate=CANDIDATE) is not None
 
-    wait_for(is_back, "Prometheus to be back", 30)
+    wait_until(is_back, "Prometheus to be back", 30)
     assert between(before, after).stable.requests == 0
 
 
@@ -184,7 +185,7 @@ def test_a_target_that_stops_is_stale_and_one_that_restarts_is_reset(
     """The router is gone: stale, not silent. It is back and counts from 0: only what is new is counted."""
     asked = source(prometheus.port, ENVOY)
     with Traffic(served.ingress_port) as traffic:
-        wait_for(lambda: traffic.answers["good"] >= 50, "some traffic")
+        wait_until(lambda: traffic.answers["good"] >= 50, "some traffic")
     before = settled(asked)
     assert before[STABLE].totals().requests > 5
     served.envoy.end()
@@ -196,9 +197,9 @@ def test_a_target_that_stops_is_stale_and_one_that_restarts_is_reset(
             return "s old" in str(error)
         return False
 
-    wait_for(is_stale, "the data to be stale", 20)
+    wait_until(is_stale, "the data to be stale", 20)
     served.envoy.start()
-    wait_for(lambda: _answers(served.ingress_port), "the router to be back", 20)
+    wait_until(lambda: _answers(served.ingress_port), "the router to be back", 20)
     asked_since = 1
     known = before
     sums = dict.fromkeys(REVISIONS, 0)
@@ -215,11 +216,11 @@ def test_a_target_that_stops_is_stale_and_one_that_restarts_is_reset(
         known = remembered
         return sum(sums.values()) >= asked_since
 
-    wait_for(is_counted, "the first requests after the restart", 20)
+    wait_until(is_counted, "the first requests after the restart", 20)
     for _ in range(5):
         ask_http(served.ingress_port)
         asked_since += 1
-    wait_for(is_counted, "the requests after the restart", 20)
+    wait_until(is_counted, "the requests after the restart", 20)
     assert sum(sums.values()) == asked_since
 
 

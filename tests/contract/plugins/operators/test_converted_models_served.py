@@ -28,6 +28,7 @@ from slipway_pod.parity.rules import Rule
 from tests.support.release.release_steps import CONTEXT, Release, staging_server
 from tests.support.serving.converted_models import CASES, QUEUE_DELAY_S, Case, Trained
 from tests.support.store.connections import aws_connection, make_bucket
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -105,6 +106,14 @@ class Staging:
         with triton_http.InferenceServerClient(self.hook.http_address) as client:
             (statistics,) = client.get_inference_statistics(name)["model_stats"]
         return dict(statistics)
+
+    def batch_sizes(self, name: str) -> set[int]:
+        """Return how many rows the batches had that the server has run."""
+        return {int(one["batch_size"]) for one in self.statistics(name)["batch_stats"]}
+
+    def cache_hits(self, name: str) -> int:
+        """Return how many requests the model's cache has answered."""
+        return int(self.statistics(name)["inference_stats"]["cache_hit"]["count"])
 
     def ask_http(self, name: str, inputs: Arrays) -> Arrays:
         """All outputs, over HTTP with binary tensors."""
@@ -192,8 +201,9 @@ def test_requests_are_batched_in_the_preferred_size(staging: Staging, name: str)
         alone = list(pool.map(lambda row: staging.ask_http(served.name, row), rows))
     for output, expected in together.items():
         assert np.array_equal(np.concatenate([answer[output] for answer in alone]), expected)
+    # A request is counted after it was answered.
+    wait_until(lambda: 4 in staging.batch_sizes(served.name), "a batch of four to be counted")
     after = staging.statistics(served.name)
-    assert 4 in {int(one["batch_size"]) for one in after["batch_stats"]}
     assert int(after["inference_stats"]["queue"]["ns"]) - int(before) < QUEUE_DELAY_S * 1e9
 
 
@@ -203,7 +213,7 @@ def test_equal_requests_are_answered_from_the_cache(staging: Staging, name: str)
     served = staging.served(name)
     first, second = (staging.ask_http(served.name, served.golden(slice(8))) for _ in range(2))
     assert as_text(second["label"]).tolist() == as_text(first["label"]).tolist()
-    assert int(staging.statistics(served.name)["inference_stats"]["cache_hit"]["count"]) > 0
+    wait_until(lambda: staging.cache_hits(served.name) > 0, "the hit to be counted")
 
 
 @pytest.mark.parametrize("name", ["onnx-fastest-of-two"])

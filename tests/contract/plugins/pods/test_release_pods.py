@@ -15,8 +15,9 @@ from slipway.operators.convert import ConvertModelOperator
 from slipway.release_run import ReleaseRun
 
 from include.model_release.spec.release_file import apply_overrides, parse_release_spec
-from tests.support.cluster.emulator import NAMESPACE, Emulator, wait_until
+from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.cluster.operators import context_of, run_deferred
+from tests.support.waiting import wait_until
 
 SPEC = parse_release_spec("model: ranker\nsource: {format: onnx}\n", "ranker.yaml")
 

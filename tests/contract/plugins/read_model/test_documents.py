@@ -19,10 +19,10 @@ from include.model_release.operations.freezes import freeze
 from include.model_release.operations.pins import Pin, pin_key
 from include.model_release.read_model.documents import ModelDocument
 from include.model_release.record.kinds import EventData, VersionRejected
-from tests.support.cluster.emulator import wait_until
 from tests.support.read_model.asking import asked
 from tests.support.read_model.histories import at, begun, promoted, record_of, rolled_back
 from tests.support.store.interleaving import Killed, MortalStore, Turns
+from tests.support.waiting import wait_until
 
 
 def write(

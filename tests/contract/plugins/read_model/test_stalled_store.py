@@ -17,11 +17,11 @@ from slipway.read_model.reader import SLOTS, ReadModel
 from slipway.read_model.writer import ViewWriter
 
 from include.model_release.errors import SlipwayError, StoreUnavailableError, TimedOutError
-from tests.support.cluster.emulator import wait_until
 from tests.support.read_model.asking import asked
 from tests.support.read_model.histories import begun, promoted, record_of
 from tests.support.store.connections import aws_connection, make_bucket
 from tests.support.store.store_process import StoreProcess
+from tests.support.waiting import wait_until
 
 SLACK_S = 6.0  # a busy machine
 LONGEST_S = 5.0  # of the limits that `ReadModel` has

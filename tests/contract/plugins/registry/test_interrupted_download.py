@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from include.sandbox.host.images import build_image
-from tests.support.pods.verified_download import Initializer, own_s3, put_version, wait_until
+from tests.support.pods.verified_download import Initializer, own_s3, put_version
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -14,9 +14,9 @@ from slipway.hooks.s3_store import ModelStoreHook
 from include.model_release.read_model.documents import ModelDocument
 from include.model_release.read_model.live import LiveDocument
 from include.model_release.read_model.release_view import ReleaseView
-from tests.support.cluster.emulator import wait_until
 from tests.support.reports.html import parse_page
 from tests.support.store.connections import own_connection
+from tests.support.waiting import wait_until
 from tests.support.web.airflow_site import AirflowSite
 
 MODELS = {"digits", "fraud-score", "search-ranker", "churn", "text-embed", "vision-ocr", "intent"}

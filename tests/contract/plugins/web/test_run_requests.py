@@ -10,7 +10,7 @@ import httpx
 import pytest
 from airflow.api_fastapi.auth.tokens import JWTGenerator
 
-from tests.support.cluster.emulator import wait_until
+from tests.support.waiting import wait_until
 from tests.support.web.airflow_site import AirflowSite
 from tests.support.web.workflows import airflow_client, runs_of, write_workflows
 

@@ -11,7 +11,8 @@ import pytest
 from kubernetes import client
 
 from tests.support.cluster.any_cluster import NamedCluster, any_cluster
-from tests.support.cluster.emulator import NAMESPACE, Emulator, wait_until
+from tests.support.cluster.emulator import NAMESPACE, Emulator
+from tests.support.waiting import wait_until
 
 _numbers = itertools.count(1)
 

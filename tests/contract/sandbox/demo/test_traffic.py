@@ -17,7 +17,7 @@ from include.model_release.spec.release_file import parse_release_spec
 from include.model_release.tensors import ModelSignature, TensorSpec
 from include.model_release.triton_config.build import build_config
 from include.model_release.triton_config.pbtxt import to_pbtxt
-from include.sandbox.demo.counts import CandidateSpan
+from include.sandbox.demo.counts import CandidateSpan, Traffic
 from include.sandbox.demo.images import live_images
 from include.sandbox.demo.traffic import TrafficClient, digit_requests
 from include.sandbox.demo.training import train
@@ -28,8 +28,10 @@ from include.sandbox.services.routing import Backend, Ingress, Routing
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.triton_install import triton_install
+from tests.support.waiting import wait_until
 
 AUTHORITY = "digits.models.sandbox.slipway"
+LIMIT_S = 60.0
 REVISIONS = {2: "digits-predictor-00002", 3: "digits-predictor-00003"}
 
 
@@ -99,13 +101,6 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.1)
-
-
 async def ask_once(port: int, authority: str, protocol: str) -> Outcome:
     """Send the first image over one protocol."""
     async with clients(port, authority, "digits", digit_requests(live_images())) as over:
@@ -141,20 +136,24 @@ def test_a_bad_candidate_is_counted_against_itself(digits: Digits, tmp_path: Pat
         output=output,
         sandbox_root=tmp_path,
     ) as client:
-        until(lambda: client.traffic().last.requests >= 80)
+        wait_until(lambda: client.traffic().last.requests >= 80, "traffic", LIMIT_S)
         assert client.traffic().last.failed == 0
         begin = time.time()
         digits.shift(50)
-        until(lambda: {failure.protocol for failure in client.traffic().failures} == {"http", "grpc"})
-        until(lambda: "3" in client.traffic().last.answered_by)
+        wait_until(lambda: met_by_both(client.traffic()), "version 3 to fail both protocols", LIMIT_S)
         digits.shift(0)
         end = time.time() + 1.0  # what was under way may fail yet
         seen = client.traffic().last.requests
-        until(lambda: client.traffic().last.requests >= seen + 80)
+        wait_until(lambda: client.traffic().last.requests >= seen + 80, "more traffic", LIMIT_S)
     counted = client.traffic()
     assert set(counted.last.by_protocol) == {"http", "grpc"}
     assert set(counted.last.answered_by) == {"2", "3"}
     assert counted.failed_on([CandidateSpan(3, begin, end)]) == {3: counted.last.failed}
-    assert {failure.protocol for failure in counted.failures} == {"http", "grpc"}
     assert all("look_up" in failure.error for failure in counted.failures)
     assert counted.last.wrong / counted.last.requests < 0.1
+
+
+def met_by_both(traffic: Traffic) -> bool:
+    """Tell whether version 3 has failed requests of both protocols, and answered one."""
+    failed = {failure.protocol for failure in traffic.failures}
+    return failed == {"http", "grpc"} and "3" in traffic.last.answered_by

@@ -6,7 +6,7 @@ import pytest
 
 from include.model_release.errors import SlipwayError
 from include.sandbox.load.answers import failed_elsewhere, harm_by
-from tests.support.serving.clients import wait_for
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from benchmarks.live.canary import LabModel
@@ -23,7 +23,7 @@ def test_a_failing_candidate_is_taken_back_and_costs_nobody_else_anything(model:
         end = model.watch_step(release_run)
         assert end.weight_0_at is not None
         after = end.weight_0_at + 1.0
-        wait_for(lambda: any(one.sent > after for one in load.answers()), "answers after the rollback")
+        wait_until(lambda: any(one.sent > after for one in load.answers()), "answers after the rollback")
     answers = load.answers()
     assert (end.decision, end.verdict, end.patches) == ("roll_back", "fail", 1)
     harm = harm_by(answers, end.candidate)
@@ -52,7 +52,7 @@ def test_a_killed_cluster_brings_its_revisions_back(model: LabModel) -> None:
     before = model.lab.triton_of(revision)
     model.lab.kill("cluster")
     model.lab.start("cluster")
-    wait_for(lambda: model.lab.triton_of(revision) != before, "another Triton")
+    wait_until(lambda: model.lab.triton_of(revision) != before, "another Triton")
     assert answered_by(model) == revision
 
 
@@ -65,7 +65,7 @@ def test_a_triton_that_does_not_run_is_not_found(model: LabModel) -> None:
 def answered_by(model: LabModel) -> str:
     """The one revision that all requests are answered by."""
     with model.load(RATE_RPS, "probe") as load:
-        wait_for(lambda: len(load.answers()) > 20, "answers")
+        wait_until(lambda: len(load.answers()) > 20, "answers")
     [revision] = {one.revision for one in load.answers() if one.error is None}
     assert revision is not None
     return revision

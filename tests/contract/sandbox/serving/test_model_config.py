@@ -19,6 +19,7 @@ from include.model_release.triton_config.pbtxt import from_pbtxt, to_pbtxt
 from include.model_release.triton_config.warmup import make_warmup
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -226,6 +227,12 @@ def test_each_instance_was_warmed_up_with_the_golden_row(
     assert len(seen) >= len(golden) + 2
 
 
+def cache_hits(client: triton_http.InferenceServerClient) -> int:
+    """Return how many requests the model's cache has answered."""
+    (statistics,) = client.get_inference_statistics("echo")["model_stats"]
+    return int(statistics["inference_stats"]["cache_hit"]["count"])
+
+
 def test_an_equal_request_is_answered_from_the_cache(client: triton_http.InferenceServerClient) -> None:
     """The second of two equal requests is a hit in the model's statistics."""
     x = triton_http.InferInput("x", [1, 2], "FP32")
@@ -234,8 +241,8 @@ def test_an_equal_request_is_answered_from_the_cache(client: triton_http.Inferen
     word.set_data_from_numpy(np.array([["hello"]], dtype=object))
     for _ in range(2):
         assert client.infer("echo", [x, word]).as_numpy("y").tolist() == [[7, 8]]
-    (statistics,) = client.get_inference_statistics("echo")["model_stats"]
-    assert int(statistics["inference_stats"]["cache_hit"]["count"]) == 1
+    # A request is counted after it was answered.
+    wait_until(lambda: cache_hits(client) == 1, "the hit to be counted")
 
 
 def test_a_sequence_is_told_by_its_controls(client: triton_http.InferenceServerClient) -> None:

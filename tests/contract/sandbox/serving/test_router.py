@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -22,6 +22,7 @@ from include.sandbox.services.triton_install import TritonInstall
 from tests.support.serving.clients import HOST, Load, ask_grpc, ask_http, body_of, grpc_client
 from tests.support.serving.envoy import Envoy
 from tests.support.serving.models import table_model, write_repository
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.asyncio]
 
@@ -283,15 +284,6 @@ def closed_ports() -> tuple[int, int]:
     """Two ports of loopback on which nobody listens."""
     ports = TritonPorts.free()
     return ports.http, ports.grpc
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait until a condition holds, with a limit."""
-    for _ in range(600):
-        if condition():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"waited in vain for {what}")
 
 
 async def test_unreachable_server_counts_as_failure(envoy: Envoy) -> None:

@@ -18,8 +18,8 @@ from tritonclient.utils import InferenceServerException
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
-from tests.support.serving.clients import wait_for
 from tests.support.serving.models import table_model, write_repository
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -84,8 +84,14 @@ def test_batches_are_formed(server: TritonServer) -> None:
     with triton_http.InferenceServerClient(f"127.0.0.1:{server.ports.http}") as client:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda first: infer_grpc(server, [[first, 1]]), [1, 2, 3, 4]))
-        statistics = client.get_inference_statistics("table")["model_stats"][0]
-    assert max(entry["batch_size"] for entry in statistics["batch_stats"]) > 1
+        # A request is counted after it was answered.
+        wait_until(lambda: largest_batch(client) > 1, "a batch of more than one request to be counted")
+
+
+def largest_batch(client: triton_http.InferenceServerClient) -> int:
+    """Return how many rows the largest batch had."""
+    (statistics,) = client.get_inference_statistics("table")["model_stats"]
+    return max((int(entry["batch_size"]) for entry in statistics["batch_stats"]), default=0)
 
 
 def test_versions_side_by_side(install: TritonInstall, tmp_path: Path) -> None:
@@ -150,7 +156,7 @@ def test_stops_soon_and_leaves_no_shared_memory(
     assert server.process is not None
     group = server.process.pid
     server.stop()
-    wait_for(lambda: not _group_lives(group), "the process group to be gone")
+    wait_until(lambda: not _group_lives(group), "the process group to be gone")
     assert not list(Path("/dev/shm").glob(f"slipway-{server.ports.http}-*"))
 
 
@@ -174,9 +180,9 @@ def test_ends_with_its_parent(install: TritonInstall, repository: Path, tmp_path
     try:
         assert parent.stdout is not None
         group = int(parent.stdout.readline())
-        wait_for(server.is_ready, "the server to be ready", 30)
+        wait_until(server.is_ready, "the server to be ready", 30)
         parent.send_signal(signal.SIGKILL)
-        wait_for(lambda: not _group_lives(group), "the orphaned server to end", 30)
+        wait_until(lambda: not _group_lives(group), "the orphaned server to end", 30)
     finally:
         parent.kill()
         parent.wait()

@@ -15,11 +15,11 @@ from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.fleet.document import FleetDocument
 from include.sandbox.services.triton import TritonPorts, TritonServer
-from tests.support.cluster.emulator import wait_until
 from tests.support.conformance.fleet.service import FleetService, ServiceUsers
 from tests.support.conformance.kubelet import is_ready
 from tests.support.fleet.servers import POLICY, TritonFleet
 from tests.support.serving.triton_install import triton_install
+from tests.support.waiting import wait_until
 
 FENCE = POLICY.model_copy(update={"on_unreachable": "fence"})
 LIMIT_S = 90.0

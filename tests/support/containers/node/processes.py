@@ -1,28 +1,17 @@
-"""The processes of containers as the kernel sees them, from outside; and how a test waits for something."""
+"""The processes of containers as the kernel sees them, from outside, and how long a test waits for a pod."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from tests.support.containers.node.node_cluster import NodeCluster
 
 LIMIT_S = 60.0
-
-
-def wait_for(look: Callable[[], Any], what: str) -> Any:
-    """Return what `look` finds; fail after the limit."""
-    limit = time.monotonic() + LIMIT_S
-    while not (found := look()):
-        assert time.monotonic() < limit, f"not within {LIMIT_S:.0f} s: {what}"
-        time.sleep(0.2)
-    return found
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,8 @@ from dataclasses import replace
 
 from slipway.release_run import ReleaseRun
 
-from tests.support.plugins.watching import (
-    FAILING,
-    HALF,
-    HEALTHY,
-    LONG,
-    PLAN,
-    Live,
-    held,
-    kinds,
-    pause,
-    until,
-    watch,
-)
+from tests.support.plugins.watching import FAILING, HALF, HEALTHY, LONG, PLAN, Live, held, kinds, pause, watch
+from tests.support.waiting import until
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,
     LeaseDouble,

@@ -22,9 +22,9 @@ from tests.support.plugins.watching import (
     judged,
     kinds,
     told,
-    until,
     watch,
 )
+from tests.support.waiting import until
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,
     JournalDouble,

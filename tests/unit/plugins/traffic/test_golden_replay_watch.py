@@ -12,7 +12,8 @@ from slipway.traffic.step_watcher import StepWatch
 
 from include.model_release.metrics.samples import Reading
 from include.sandbox.lab.simulation.knative_model import KnativeModel
-from tests.support.plugins.watching import HEALTHY, PLAN, kinds, pause, told, until, watch
+from tests.support.plugins.watching import HEALTHY, PLAN, kinds, pause, told, watch
+from tests.support.waiting import until
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,
     JournalDouble,

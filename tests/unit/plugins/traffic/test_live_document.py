@@ -10,17 +10,9 @@ import pytest
 from slipway.read_model import live_writer
 from slipway.release_run import ReleaseRun
 
-from tests.support.plugins.watching import (
-    FAILING,
-    HEALTHY,
-    LONG,
-    LiveObjectDouble,
-    judged,
-    kinds,
-    until,
-    watch,
-)
+from tests.support.plugins.watching import FAILING, HEALTHY, LONG, LiveObjectDouble, judged, kinds, watch
 from tests.support.plugins.watching import Live as LiveModel
+from tests.support.waiting import until
 from tests.unit.plugins.conftest import CANDIDATE_URI
 
 

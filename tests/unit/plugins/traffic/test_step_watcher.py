@@ -17,19 +17,8 @@ from include.model_release.errors import (
     TimedOutError,
 )
 from include.model_release.spec.rollout.plan import Exposure, RolloutStep
-from tests.support.plugins.watching import (
-    FAILING,
-    HALF,
-    HEALTHY,
-    LONG,
-    PLAN,
-    Live,
-    held,
-    kinds,
-    told,
-    until,
-    watch,
-)
+from tests.support.plugins.watching import FAILING, HALF, HEALTHY, LONG, PLAN, Live, held, kinds, told, watch
+from tests.support.waiting import until
 from tests.unit.plugins.conftest import (
     CANDIDATE_URI,
     STABLE_URI,

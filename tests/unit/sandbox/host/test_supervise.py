@@ -22,6 +22,7 @@ from include.sandbox.host.supervise import (
     socket_path,
 )
 from include.sandbox.services.airflow import configuration as airflow_configuration
+from tests.support.waiting import wait_until
 
 SLEEP = "import time; time.sleep(300)"
 
@@ -160,12 +161,3 @@ def test_a_session_of_another_boot_or_another_leader_is_not_ours(tmp_path: Path)
     assert find_sandbox_processes(tmp_path, stranger) == []
     path.write_text("damaged")
     assert SessionRecord.load(path) is None
-
-
-def wait_until(condition: object, limit_s: float = 10.0) -> None:
-    import time
-
-    deadline = time.monotonic() + limit_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "the condition never came true"
-        time.sleep(0.02)

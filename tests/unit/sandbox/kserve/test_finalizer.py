@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import pytest_asyncio
 from include.sandbox.cluster.errors import ApiError
 from include.sandbox.cluster.storage.store import ObjectStore
 from include.sandbox.kserve.finalizer import FINALIZER, Finalizers
+from tests.support.waiting import until
 
 ADDRESS = ("inferenceservices", "default", "digits")
 SERVICE = {
@@ -34,13 +34,6 @@ async def store() -> AsyncIterator[ObjectStore]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def _until(condition: Callable[[], Any], what: str) -> None:
-    limit = time.monotonic() + _LIMIT_S
-    while not condition():
-        assert time.monotonic() < limit, what
-        await asyncio.sleep(0.01)
-
-
 def _finalizers(store: ObjectStore) -> list[str]:
     found: list[str] = store.get(*ADDRESS)["metadata"].get("finalizers") or []
     return found
@@ -55,7 +48,7 @@ async def test_who_patches_by_the_version_that_the_create_answered_meets_a_confl
 ) -> None:
     """The finalizer makes a new version and no new generation; the object as it is now can be patched."""
     created = store.create(SERVICE)["metadata"]
-    await _until(lambda: _finalizers(store) == [FINALIZER], "the finalizer")
+    await until(lambda: _finalizers(store) == [FINALIZER], "the finalizer")
     patch: dict[str, Any] = {
         "metadata": {"resourceVersion": created["resourceVersion"], "labels": {"a": "b"}}
     }
@@ -71,20 +64,20 @@ async def test_who_patches_by_the_version_that_the_create_answered_meets_a_confl
 async def test_a_deleted_object_is_marked_and_then_gone(store: ObjectStore) -> None:
     """DELETE answers with the object, its deletionTimestamp and a new generation; it is gone a moment later."""
     store.create(SERVICE)
-    await _until(lambda: _finalizers(store), "the finalizer")
+    await until(lambda: _finalizers(store), "the finalizer")
     deleted = store.delete(*ADDRESS)["metadata"]
     assert deleted["deletionTimestamp"]
     assert (deleted["deletionGracePeriodSeconds"], deleted["generation"]) == (0, 2)
     assert store.get(*ADDRESS)["metadata"]["deletionTimestamp"] == deleted["deletionTimestamp"]
-    await _until(lambda: _is_gone(store), "the object's end")
+    await until(lambda: _is_gone(store), "the object's end")
 
 
 async def test_a_finalizer_of_somebody_else_is_left_alone(store: ObjectStore) -> None:
     """KServe takes off its own alone, and does not come back to an object that is to go."""
     store.create({**SERVICE, "metadata": {**SERVICE["metadata"], "finalizers": ["example.com/hold"]}})
-    await _until(lambda: _finalizers(store) == ["example.com/hold", FINALIZER], "the finalizer")
+    await until(lambda: _finalizers(store) == ["example.com/hold", FINALIZER], "the finalizer")
     store.delete(*ADDRESS)
-    await _until(lambda: _finalizers(store) == ["example.com/hold"], "the release")
+    await until(lambda: _finalizers(store) == ["example.com/hold"], "the release")
     store.merge_patch(*ADDRESS, {"metadata": {"finalizers": None}})
     assert _is_gone(store)
 
@@ -92,11 +85,11 @@ async def test_a_finalizer_of_somebody_else_is_left_alone(store: ObjectStore) ->
 async def test_an_object_of_the_same_name_is_held_anew(store: ObjectStore) -> None:
     """Who creates while the old object is still marked is told that it exists; afterwards all begins again."""
     store.create(SERVICE)
-    await _until(lambda: _finalizers(store), "the finalizer")
+    await until(lambda: _finalizers(store), "the finalizer")
     store.delete(*ADDRESS)
     with pytest.raises(ApiError) as refused:
         store.create(SERVICE)
     assert refused.value.reason == "AlreadyExists"
-    await _until(lambda: _is_gone(store), "the object's end")
+    await until(lambda: _is_gone(store), "the object's end")
     store.create(SERVICE)
-    await _until(lambda: _finalizers(store) == [FINALIZER], "the finalizer of the new object")
+    await until(lambda: _finalizers(store) == [FINALIZER], "the finalizer of the new object")

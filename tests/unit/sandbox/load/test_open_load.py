@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +16,9 @@ from include.model_release.errors import SlipwayError
 from include.sandbox.load.__main__ import main
 from include.sandbox.load.open_load import OpenLoad
 from include.sandbox.load.request_set import RequestSet
+from tests.support.waiting import wait_until
 
 REQUESTS = RequestSet("x", np.ones((1, 1), dtype=np.float32), "y")
-
-
-def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.02)
 
 
 def load_of(folder: Path, start_limit_s: float | None) -> OpenLoad:
@@ -107,4 +99,4 @@ time.sleep(600)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    until(lambda: not client.is_running() or client.status() == psutil.STATUS_ZOMBIE)
+    wait_until(lambda: not client.is_running() or client.status() == psutil.STATUS_ZOMBIE)

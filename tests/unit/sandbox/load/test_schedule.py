@@ -13,6 +13,7 @@ from include.sandbox.load.answers import Answer
 from include.sandbox.load.clients import Outcome
 from include.sandbox.load.request_set import RequestSet
 from include.sandbox.load.schedule import offer, wait_for_answers
+from tests.support.waiting import until
 
 REQUESTS = RequestSet("x", np.ones((3, 1), dtype=np.float32), "y", np.array([0, 1, 2]))
 
@@ -54,13 +55,6 @@ class Scripted:
         self.sent.append(time.monotonic())
         self.rows.append(row)
         return self._reply(len(self.sent))
-
-
-async def until(condition: object, limit_s: float = 5.0) -> None:
-    limit = time.monotonic() + limit_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < limit
-        await asyncio.sleep(0.002)
 
 
 async def test_requests_are_sent_whether_or_not_earlier_ones_were_answered() -> None:

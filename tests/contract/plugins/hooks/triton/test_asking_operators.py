@@ -24,13 +24,13 @@ from slipway.operators.triton import (
 from include.model_release.errors import ModelInvalidError, ModelNotLoadedError, TimedOutError
 from include.model_release.triton_config.build import pin_versions
 from include.sandbox.services.triton import TritonServer
-from tests.support.serving.clients import wait_for
 from tests.support.serving.models import table_model
 from tests.support.store.connections import free_port
 from tests.support.triton_hook.deferral import carried_out, only_event
 from tests.support.triton_hook.servers import typed_connection
 from tests.support.triton_hook.slow_model import SlowRequest
 from tests.support.triton_hook.table import CONTEXT
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -121,7 +121,8 @@ def test_warm_up(either: TritonHook, config: dict[str, Any]) -> None:
     assert told["requests"] == 6
     assert 0 < told["p50_ms"] <= told["p99_ms"]
     assert told["first_ms"] > 0
-    assert sum(one.answered for one in either.statistics("table")) == 6
+    # A request is counted after it was answered.
+    wait_until(lambda: sum(one.answered for one in either.statistics("table")) == 6, "all to be counted")
 
 
 def test_warm_up_of_a_model_that_fails(either: TritonHook, config: dict[str, Any]) -> None:
@@ -191,7 +192,7 @@ def test_drain_sees_the_queue_by_the_metrics(
         SlowRequest(either, repository, 1.5) as first,
         SlowRequest(either, repository, 0.1, until_begun=False) as queued,
     ):
-        wait_for(lambda: bool(run(pending_requests(settings, "slow", 5.0))), "a request waits in the queue")
+        wait_until(lambda: bool(run(pending_requests(settings, "slow", 5.0))), "a request waits in the queue")
         told = drain(quiet_s=0.4).execute(CONTEXT)
         assert told["answered"] == 2, "what was worked on was seen by what waited behind it"
     assert (first.answer, queued.answer) == (1.5, 0.1)

@@ -20,9 +20,9 @@ from include.model_release.errors import (
 )
 from include.model_release.triton_config.build import pin_versions
 from include.model_release.triton_config.ensemble import departures
-from tests.support.serving.clients import wait_for
 from tests.support.serving.models import table_model
 from tests.support.triton_hook.table import CONTEXT, ROW, UNKNOWN_ROW
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -60,6 +60,8 @@ def test_requests_are_answered_and_counted(either: TritonHook, config: dict[str,
     either.load("table", pin_versions(config, [2]))
     assert either.infer("table", 2, {"x": ROW}, ["y"])["y"].tolist() == [[3, 6]]
     assert either.infer("table", None, {"x": ROW}, ["y"])["y"].tolist() == [[3, 6]]
+    # A request is counted after it was answered.
+    wait_until(lambda: either.statistics("table")[0].answered == 2, "both to be counted")
     (statistics,) = either.statistics("table")
     assert (statistics.version, statistics.answered, statistics.inference_count) == (2, 2, 2)
     assert statistics.inference_stats.success.ns > 0
@@ -107,7 +109,7 @@ def test_unload_of_an_ensemble_with_and_without_its_dependents(either: TritonHoo
             task_id="unload", model_names=["wrapped"], unload_dependents=dependents, triton_conn_id="either"
         ).execute(CONTEXT)
         assert either.ready_versions("wrapped") == frozenset()
-        wait_for(lambda left=left: either.ready_versions("table") == left, "the member is as it should be")
+        wait_until(lambda left=left: either.ready_versions("table") == left, "the member is as it should be")
 
 
 def test_unload_with_what_is_not_loaded(either: TritonHook) -> None:

@@ -10,7 +10,8 @@ from airflow.sdk import BaseHook
 
 from tests.support.guard.stage import SLACK_S, Stage
 from tests.support.stalled.services import CLUSTER, METRICS, STORE, StallableServices
-from tests.support.stalled.watched import LONG_BAKE_S, SHIELDED_WITHIN_S, assert_watched, until, watched
+from tests.support.stalled.watched import LONG_BAKE_S, SHIELDED_WITHIN_S, assert_watched, watched
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -20,9 +20,9 @@ from tests.support.stalled.watched import (
     SHIELDED_WITHIN_S,
     Canary,
     assert_watched,
-    until,
     watched,
 )
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from tests.support.cluster.emulator import NAMESPACE, Emulator, pod, wait_until
+from tests.support.cluster.emulator import NAMESPACE, Emulator, pod
+from tests.support.waiting import wait_until
 
 MakeEmulator = Callable[..., Emulator]
 

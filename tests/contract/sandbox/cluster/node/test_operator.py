@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes import client
 
-from tests.support.cluster.emulator import (
-    CONTAINER_SECURITY,
-    IMAGE,
-    NAMESPACE,
-    POD_SECURITY,
-    Emulator,
-    wait_until,
-)
+from tests.support.cluster.emulator import CONTAINER_SECURITY, IMAGE, NAMESPACE, POD_SECURITY, Emulator
 from tests.support.cluster.operators import context_of, run_deferred
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator

@@ -16,8 +16,9 @@ from kubernetes import client
 from kubernetes.client.rest import ApiException
 from kubernetes.stream import stream
 
-from tests.support.cluster.emulator import NAMESPACE, Emulator, all_gone, pod, wait_until
+from tests.support.cluster.emulator import NAMESPACE, Emulator, all_gone, pod
 from tests.support.cluster.pods import FAMILY, Ended, family_of, is_gone, log_of, terminated
+from tests.support.waiting import wait_until
 
 
 def test_a_deadline_ends_the_pod_with_all_its_children(

@@ -10,8 +10,9 @@ import pytest
 from kubernetes import client
 from kubernetes.client.rest import ApiException
 
-from tests.support.cluster.emulator import NAMESPACE, pod, wait_until
+from tests.support.cluster.emulator import NAMESPACE, pod
 from tests.support.cluster.pods import Ended, log_of
+from tests.support.waiting import wait_until
 
 
 def test_a_followed_log_comes_as_it_is_written_with_times(core: client.CoreV1Api, name: str) -> None:

@@ -12,8 +12,9 @@ import pytest
 from kubernetes import client, watch
 from kubernetes.client.rest import ApiException
 
-from tests.support.cluster.emulator import NAMESPACE, Emulator, pod, wait_until
+from tests.support.cluster.emulator import NAMESPACE, Emulator, pod
 from tests.support.cluster.pods import Ended, is_gone, log_of, terminated
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from slipway.hooks.s3_store import ModelStoreHook
@@ -19,6 +18,7 @@ from include.sandbox.host.settings import LOOPBACK
 from tests.support.canary.operators import Operate, lead_users, stable_uri
 from tests.support.release.freezing import frozen
 from tests.support.store.connections import aws_connection, make_bucket
+from tests.support.waiting import wait_until
 from tests.unit.plugins.conftest import ServiceDouble
 
 _PROGRAM = (
@@ -53,14 +53,6 @@ def store(server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> M
     return ModelStoreHook(make_bucket(endpoint, "stopped"))
 
 
-def until(condition: Callable[[], bool], limit_s: float = 30.0) -> bool:
-    """Wait for a condition; return whether it came true in time."""
-    deadline = time.monotonic() + limit_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
-
-
 def test_no_freeze_and_no_stopped_store_hold_a_rollback_back(
     release_run: ReleaseRun,
     service: ServiceDouble,
@@ -83,7 +75,7 @@ def test_no_freeze_and_no_stopped_store_hold_a_rollback_back(
 
     task = threading.Thread(target=run, daemon=True)
     task.start()
-    assert until(lambda: service.model.users() == {stable_uri(release_run): 100})
+    wait_until(lambda: service.model.users() == {stable_uri(release_run): 100}, "the way back")
     assert task.is_alive(), "the record comes later"
     os.kill(server.pid, signal.SIGCONT)
     task.join(60)
