@@ -68,7 +68,8 @@ async def release_fleet(release: FleetRelease) -> FleetOutcome:
 
     Killed and run again with the same `run_id` it goes on, or leads back.
 
-    :raises ReleaseInProgressError: another release of this fleet is under way; no server was changed.
+    :raises ReleaseInProgressError: another release of this fleet is under way; no server was changed. Or another
+        process has taken this one over; nothing more is changed here.
     :raises StoreUnavailableError: the object store is away: before anything was changed, or when all servers have the
         version already and that cannot be written down. Run again.
     :raises UserError: this version cannot be released to a fleet; or the policy says that servers are fenced, and they
@@ -165,7 +166,6 @@ class _Carrier:
         self._began = time.monotonic()
         self._prepare_s: float | None = None
         self._commit_s: tuple[float, float] | None = None
-        self._has_just_written = False
 
     async def carry_out(self, left: RunNote | None) -> FleetOutcome:
         """Go on until nothing is left to do."""
@@ -216,7 +216,14 @@ class _Carrier:
             return
         elif step.act == "commit":
             await self._commit(step.servers)
-        elif not await self._servers.act(step.act, step.servers, self._note.before, self._release.golden):
+        else:
+            await self._act(step)
+
+    async def _act(self, step: Step) -> None:
+        if step.act in ("restore", "clean", "drain"):
+            # A process that was stopped may go on when a later release has ended: what is loaded is that one's now.
+            await self._store.require_not_taken_over()
+        if not await self._servers.act(step.act, step.servers, self._note.before, self._release.golden):
             await asyncio.sleep(_WAIT_S)
 
     async def _commit(self, servers: tuple[str, ...]) -> None:
@@ -230,11 +237,8 @@ class _Carrier:
         """Return whether nobody has taken over; where nobody knows, all are led back.
 
         A run that a person has stopped is settled at once, while the process that carried it out still lives: that must
-        not give users the version again. Right after a write nothing is asked: that it held has answered it.
+        not give users the version again.
         """
-        if self._has_just_written:
-            self._has_just_written = False
-            return True
         try:
             await self._store.require_own()
         except TransientError as error:
@@ -313,7 +317,6 @@ class _Carrier:
         known = {"run": note, "fenced": self._servers.fenced, **fields}
         document = self._store.document.model_copy(update=known)
         await self._store.write(FleetDocument.model_validate(document.model_dump()))
-        self._has_just_written = True
         if note is not None:
             self._note = note
 

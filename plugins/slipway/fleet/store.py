@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from include.model_release.errors import ReleaseInProgressError
+from contextlib import suppress
+
+from include.model_release.errors import ReleaseInProgressError, TransientError
 from include.model_release.fleet.document import LIMIT_BYTES, FleetDocument, fleet_key
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.s3_store import ModelStoreHook
@@ -10,6 +12,8 @@ from slipway.hooks.s3_store import ModelStoreHook
 # Of one request; the hook asks once more after it.
 _ANSWER_LIMIT_S = 5.0
 _CALL_LIMIT_S = 3 * _ANSWER_LIMIT_S
+# For a question that must hold up nobody who leads servers back.
+_GLANCE_LIMIT_S = 1.0
 
 
 class FleetStore:
@@ -68,7 +72,21 @@ class FleetStore:
         :raises StoreUnavailableError: nobody knows.
         :raises TimedOutError: the same.
         """
-        now = await self._calls.run(self._now)
+        await self._require_own(_CALL_LIMIT_S)
+
+    async def require_not_taken_over(self) -> None:
+        """Return unless another process is known to have written since.
+
+        A store that does not answer is waited for once, for a second; while it hangs it is not asked again.
+
+        :raises ReleaseInProgressError: another process has written since what was last written here.
+        """
+        if not self._calls.is_busy:
+            with suppress(TransientError):
+                await self._require_own(_GLANCE_LIMIT_S)
+
+    async def _require_own(self, limit_s: float) -> None:
+        now = await self._calls.run(self._now, limit_s)
         if now is None or (now[1] != self._etag and not self._is_own(now[0])):
             raise self._other()
 

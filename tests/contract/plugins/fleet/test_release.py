@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from slipway.fleet import FleetStore, release_fleet
-from slipway.fleet.release import settle_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
@@ -17,7 +16,6 @@ from slipway.hooks.triton_client import calls
 from include.model_release.errors import (
     RaiseRefusedError,
     ReleaseInProgressError,
-    ServerUnavailableError,
     StoreUnavailableError,
     UserError,
 )
@@ -196,29 +194,6 @@ def test_no_request_fails_and_each_answer_tells_its_true_version(
         assert fleet.bring(store, 4, "four").outcome == "taken_back"
     assert users.answers
     assert set(users.answers) == {("1", FACTORS[1]), ("2", FACTORS[2])}
-
-
-def test_process_that_was_taken_over_gives_nobody_the_version_again(
-    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run is stopped and settled while its process tries a server once more: all servers stay with what they had."""
-    fleet.bring(store, 1, "one")
-    commit, settled = FleetServer.commit, list[Any]()
-
-    async def hanging(self: FleetServer, *arguments: Any) -> None:
-        if self.name != "s1" or settled:
-            await commit(self, *arguments)
-            return
-        other = fleet.release(store, 2, "two")
-        settled.append(await asyncio.to_thread(lambda: asyncio.run(settle_fleet(other))))
-        raise ServerUnavailableError("s1 has hung")
-
-    monkeypatch.setattr(FleetServer, "commit", hanging)
-    with pytest.raises(ReleaseInProgressError, match="written by another process"):
-        fleet.bring(store, 2, "two")
-    assert settled[0].outcome == "taken_back"
-    assert fleet.served() == on_all(1)
-    assert document(store).run is None
 
 
 def test_two_releases_of_one_fleet_exclude_each_other(fleet: TritonFleet, store: ModelStoreHook) -> None:
