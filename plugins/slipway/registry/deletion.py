@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from include.model_release.bucket_layout import RepositoryPaths, repository_paths
@@ -57,18 +57,24 @@ def what_goes(paths: RepositoryPaths, there: Iterable[StoredObject]) -> list[Sto
     ]
 
 
-def delete_version(store: ModelStoreHook, tombstone: Tombstone, *, workers: int = 8) -> Removed:
+def delete_version(
+    store: ModelStoreHook, tombstone: Tombstone, require_lock: Callable[[], None], *, workers: int = 8
+) -> Removed:
     """Delete a version's files, or go on where an earlier deletion was broken off; only under the model's lock.
 
-    The caller has looked right before that nobody names the version.
+    The caller has looked, under the same lock, that nobody names the version.
 
     :param tombstone: what is written where there is none yet; `manifest_sha256` is filled in.
+    :param require_lock: raises unless the lock is still the caller's. It is asked right before the tombstone is
+        written: a process that was stopped meanwhile may have lost the lock to a release of this very version. After
+        the tombstone nobody begins to use the version, and no lock is needed.
     :raises StoreUnavailableError: the store does not answer, or somebody writes there all the while. The version is
         deleted as far as anybody can tell, and the next call goes on.
     """
     paths = repository_paths(tombstone.model, tombstone.version)
     digest = _keep_manifest(store, paths)
     known = tombstone if digest is None else tombstone.model_copy(update={"manifest_sha256": digest})
+    require_lock()
     store.write_once(tombstone_key(paths), known.to_bytes())
     objects = size_bytes = 0
     for _ in range(_LOOKS):

@@ -48,3 +48,7 @@ def beside(one: Publication) -> dict[str, Any]:
 def left_over(store: ModelStoreHook, version: int) -> list[str]:
     """What lies in work/ for publishing alone."""
     return [entry.key for entry in store.entries(f"work/digits/{version}/publish/")]
+
+
+def held() -> None:
+    """The model's lock is still held: what a deletion asks before it begins."""

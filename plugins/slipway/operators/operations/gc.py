@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from include.model_release.errors import SlipwayError, UserError
+from include.model_release.errors import ReleaseInProgressError, SlipwayError, UserError
 from include.model_release.identifiers import list_models
 from include.model_release.operations.audit import AuditEntry, GcApproval, require_approved
 from include.model_release.operations.gc_run import ModelResult, Outcome, RunPlan, VersionResult
@@ -40,7 +40,7 @@ from slipway.operators.release import RETENTION_DAG_ID
 from slipway.read_model.keeper import keep_current
 from slipway.registry.deletion import Removed, delete_version
 from slipway.release_context import make_store
-from slipway.release_record.lock import LockOwner
+from slipway.release_record.lock import LockOwner, ReleaseLock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -216,7 +216,9 @@ class DeleteVersionsOperator(GcOperator):
             if found.action != "delete":
                 outcome: Outcome = "deleted" if found.action == "deleted" else "kept"
                 return VersionResult(version=one.version, outcome=outcome, why=told)
-            removed = self._remove(context, one, approval)
+            removed = self._remove(context, one, approval, lambda: _require_held(lock, holder))
+        except ReleaseInProgressError as error:
+            return VersionResult(version=one.version, outcome="kept", why=error.in_short())
         finally:
             lock.release(holder)
         self.log.info("version %s of %s: %s bytes deleted", one.version, self.model, removed.size_bytes)
@@ -228,7 +230,9 @@ class DeleteVersionsOperator(GcOperator):
             size_bytes=removed.size_bytes,
         )
 
-    def _remove(self, context: Context, one: VersionPlan, approval: GcApproval) -> Removed:
+    def _remove(
+        self, context: Context, one: VersionPlan, approval: GcApproval, require_lock: Callable[[], None]
+    ) -> Removed:
         """Delete the version between two entries of the audit."""
         run_id, started_by = context["run_id"], triggered_by(context)
         approved_by = approval.approved_by if approval.run == run_id else None
@@ -260,10 +264,26 @@ class DeleteVersionsOperator(GcOperator):
             plan_sha256=self.plan_sha256,
             reason=reason[:2000],
         )
+        require_lock()
         note("deletion-begun")
-        removed = delete_version(self.store, tombstone, workers=self.workers)
+        removed = delete_version(self.store, tombstone, require_lock, workers=self.workers)
         note("deletion-finished", removed)
         return removed
+
+
+def _require_held(lock: ReleaseLock, owner: LockOwner) -> None:
+    """Return while the lock is still the one that was taken.
+
+    :raises ReleaseInProgressError: another run has taken it: it was held for a run that had ended by then.
+    """
+    holder = lock.holder()
+    if holder != owner:
+        raise ReleaseInProgressError(
+            "the model's lock was lost before the deletion began",
+            expected=f"it is held for {owner.release_id}",
+            found="nobody holds it" if holder is None else f"{holder.release_id} of {holder.dag_id} holds it",
+            remedy="the next run looks again",
+        )
 
 
 def read_approval(store: ModelStoreHook) -> GcApproval | None:

@@ -17,7 +17,7 @@ from slipway.registry.verification import require_published_repository, verify_v
 from include.model_release.errors import StoreUnavailableError, VersionDeletedError
 from include.model_release.publishing.tombstone import Tombstone
 from tests.support.store.interleaving import Killed, MortalStore
-from tests.support.store.publishing import Prepare, patient, prepared, publish
+from tests.support.store.publishing import Prepare, held, patient, prepared, publish
 
 _versions = itertools.count(100)
 
@@ -57,7 +57,7 @@ def test_killed_at_any_request(
     store.write(f"models/digits/{version}/evidence/run/release.json", b"{}")
     mortal = MortalStore(store, dies_at=dies_at, answer_lost=answer_lost)
     try:
-        delete_version(mortal, tombstone(version), workers=1)
+        delete_version(mortal, tombstone(version), held, workers=1)
     except Killed:
         pass
     else:
@@ -74,9 +74,9 @@ def test_killed_at_any_request(
                 ask()
     else:
         assert verify_version(store, "digits", version) == []
-    delete_version(store, tombstone(version, run="gc-2"))
+    delete_version(store, tombstone(version, run="gc-2"), held)
     assert {entry.key for entry in store.entries(f"models/digits/{version}/")} == kept(version)
-    delete_version(store, tombstone(version, run="gc-3"))
+    delete_version(store, tombstone(version, run="gc-3"), held)
     with pytest.raises(VersionDeletedError):
         publish(store, prepared(prepare_version, version, model=b"other bytes"))
 
@@ -90,7 +90,7 @@ def test_the_manifest_goes_first(store: ModelStoreHook, prepare_version: Prepare
         "before-call.s3.DeleteObject",
         lambda params, **_: deleted.append(params["url_path"].rpartition("/")[2]),
     )
-    removed = delete_version(watched, tombstone(1), workers=1)
+    removed = delete_version(watched, tombstone(1), held, workers=1)
     assert deleted[:2] == ["manifest.json", "publication.json"]
     assert removed.objects == len(deleted)
 
@@ -100,7 +100,7 @@ def test_what_was_deleted_can_still_be_told(store: ModelStoreHook, prepare_versi
     publish(store, prepared(prepare_version, 1))
     document = store.read("models/digits/1/manifest.json")
     _, digest = ModelRegistry(store).require_with_digest("digits", 1)
-    delete_version(store, tombstone(1))
+    delete_version(store, tombstone(1), held)
     assert store.read("models/digits/1/evidence/deleted-manifest.json") == document
     told = Tombstone.from_bytes(store.read("models/digits/1/deleted.json") or b"")
     assert (told.manifest_sha256, told.started_by, told.approved_by) == (digest, "alice", "bob")
@@ -143,7 +143,7 @@ def test_bucket_with_versions(store: ModelStoreHook, prepare_version: Prepare) -
     """In a bucket with versioning the files get delete markers; their history stays until the bucket's rules end it."""
     store.client.put_bucket_versioning(Bucket=store.bucket, VersioningConfiguration={"Status": "Enabled"})
     publish(store, prepared(prepare_version, 1))
-    delete_version(store, tombstone(1))
+    delete_version(store, tombstone(1), held)
     found = store.client.list_object_versions(Bucket=store.bucket, Prefix="models/digits/1/repository/")
     assert found["DeleteMarkers"]
     assert found["Versions"]

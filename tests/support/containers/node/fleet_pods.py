@@ -60,6 +60,7 @@ class NodePods:
         spec["automountServiceAccountToken"] = False
         spec["volumes"] = [{"name": name, "hostPath": {"path": path}} for name, path in volumes.items()]
         spec["volumes"].append({"name": "scratch", "emptyDir": {}})
+        _give(self._folder, spec["securityContext"]["runAsUser"])
         (container,) = spec["containers"]
         container["image"] = PAUSE_IMAGE
         container["command"] = [word.replace(LOOPBACK, _EVERYWHERE) for word in server.argv()]
@@ -99,6 +100,12 @@ class NodePods:
         for words in listed:
             if status["containerID"].endswith(words[0]):
                 self._cluster.worker.enclosure.call("sh", "-c", f"kill -{int(number)} {words[1]}")
+
+
+def _give(folder: Path, user: int) -> None:
+    """Make a user the owner of a folder and all in it: the containers are not root's."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user, user, follow_symlinks=False)
 
 
 def _home(venv: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -121,6 +122,40 @@ def test_a_release_under_way_keeps_all(gc_run: GcRun) -> None:
     assert {outcome for outcome, _ in gc_run.delete().values()} == {"kept"}
     gc_run.running.discard("digits-2")
     assert {outcome for outcome, _ in gc_run.delete().values()} == {"deleted"}
+
+
+class StoppedStore(ModelStoreHook):
+    """Stands still between two requests, for so long that others act.
+
+    :param at: the end of the key that is written last before it does.
+    """
+
+    def __init__(self, store: ModelStoreHook, at: str, others: Callable[[], None]) -> None:
+        super().__init__(store.bucket)
+        self._at, self._others = at, others
+
+    def write_once(self, key: str, body: bytes, **fields: Any) -> bool:
+        """Write, and let the others act."""
+        written = super().write_once(key, body, **fields)
+        if key.endswith(self._at):
+            self._others()
+        return written
+
+
+@pytest.mark.parametrize("stopped_at", ["active.json", "deletion-begun.json"])
+def test_a_process_that_was_stopped_deletes_nothing_that_is_used_now(gc_run: GcRun, stopped_at: str) -> None:
+    """Airflow has ended its run meanwhile, so a release of one of these versions has taken the model's lock."""
+    approved_before(gc_run.store)
+    assert going(gc_run) == OLD
+    gc_run.running.add("digits-2")
+    others = [lambda: lock(gc_run.store, 2)]
+    stopped = StoppedStore(gc_run.store, stopped_at, lambda: others.pop()() if others else None)
+    task = gc_run.deletion()
+    task.__dict__["store"] = stopped
+    became = {one["version"]: one["outcome"] for one in task.execute(gc_run.context)["versions"]}
+    assert became == {1: "kept", 2: "kept"}
+    assert whole(gc_run.store) == [1, 2, 3, 4]
+    assert LockOwner.from_bytes(gc_run.store.read(lock_key("digits")) or b"").release_id == "digits-2"
 
 
 UNREADABLE: dict[str, Any] = {

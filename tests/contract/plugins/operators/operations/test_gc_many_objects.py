@@ -12,6 +12,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.registry.deletion import delete_version
 
 from include.model_release.publishing.tombstone import Tombstone
+from tests.support.store.publishing import held
 
 OBJECTS = 1_200
 PAGES = 2
@@ -41,7 +42,7 @@ def test_a_deletion_asks_for_each_object_once(many: ModelStoreHook) -> None:
         plan_sha256="0" * 64,
         reason="nobody names it",
     )
-    removed = delete_version(many, tombstone)
+    removed = delete_version(many, tombstone, held)
     assert removed.objects == OBJECTS
     assert asked["DeleteObject"] == OBJECTS
     assert asked["ListObjectsV2"] == PAGES + 1
