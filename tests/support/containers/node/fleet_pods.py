@@ -70,8 +70,8 @@ class NodePods:
             {"name": name, "mountPath": path, "readOnly": path != str(self._folder)}
             for name, path in volumes.items()
         ]
-        container["volumeMounts"].append({"name": "scratch", "mountPath": "/scratch"})
-        container["env"].append({"name": "TMPDIR", "value": "/scratch"})
+        # Triton's Python backend makes a folder there, wherever TMPDIR leads.
+        container["volumeMounts"].append({"name": "scratch", "mountPath": "/tmp"})
 
     def members(self) -> Members:
         """Return the servers behind the Service, as a release has them."""
