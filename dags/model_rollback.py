@@ -49,6 +49,11 @@ PARAMS = {
     "version": version_param(
         "The version that shall be live again. Empty: the one that was live before.", is_needed=False
     ),
+    "leave": version_param(
+        "The version that shall be left. Where another one is live by then, nothing is done. Empty: what is live.",
+        is_needed=False,
+        title="Leave",
+    ),
     "reason": reason_param("Why; it goes into the record, under your run."),
     "newer": Param(
         False,

@@ -64,18 +64,19 @@ def model_or_all_param(without: str = "all that have a release file") -> Param:
     )
 
 
-def version_param(what: str, *, is_needed: bool = True) -> Param:
+def version_param(what: str, *, is_needed: bool = True, title: str = "Version") -> Param:
     """Return the field of a run's form in which a version is named.
 
     :param what: which version is meant.
     :param is_needed: whether the field may not be left empty.
+    :param title: the field's name in the form.
     """
     empty: dict[str, Any] = {} if is_needed else {"default": None}
     return Param(
         **empty,
         type="integer" if is_needed else ["null", "integer"],
         minimum=1,
-        title="Version",
+        title=title,
         description_md=_described(what),
     )
 

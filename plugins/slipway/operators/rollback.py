@@ -56,9 +56,10 @@ _LOCK_PATIENCE = 12
 class NameRollbackOperator(BaseOperator):
     """Ends a canary that is under way, then says which version shall be live again, and that it may be.
 
-    What is asked for comes from the run's Params: ``model``, ``version`` (None: the one before), ``reason``, ``newer``
-    and ``emergency``. Users are taken off a canary before anything is asked of the object store. A release that is
-    still preparing is waited for a minute; it would find another version live than it began with, and refuse to go on.
+    What is asked for comes from the run's Params: ``model``, ``version`` (None: the one before), ``leave`` (None: what
+    is live), ``reason``, ``newer`` and ``emergency``. Users are taken off a canary before anything is asked of the
+    object store. A release that is still preparing is waited for a minute; it would find another version live than it
+    began with, and refuse to go on.
 
     The version must be one that its record shows promoted, older than what is live unless ``newer`` says otherwise,
     and its bytes what was published. In an emergency the version before, which the InferenceService itself notes, is
@@ -95,6 +96,7 @@ class NameRollbackOperator(BaseOperator):
             if triggered_by(context) is None:
                 self._require_quiet(context, spec)
             live, was_canary = self._end_canary(spec, str(params["reason"]))
+            _require_left(live, params.get("leave"))
             if was_canary and params.get("version") is None:
                 raise AirflowSkipException(f"the canary was ended; {live.storage_uri} has all traffic")
             release_run = self._release_run(context, spec, live)
@@ -299,6 +301,17 @@ class RollBackVersionOperator(ReleaseOperator):
         )
         if refusal is not None:
             raise refusal
+
+
+def _require_left(live: Observed, version: int | None) -> None:
+    """Return where the version that shall be left is live; a run may begin long after it was asked for.
+
+    :param version: None: whatever is live.
+    :raises AirflowSkipException: another one is live by now.
+    """
+    found = parse_storage_uri(live.storage_uri)[1]
+    if version is not None and found != parse_version(version):
+        raise AirflowSkipException(f"version {version} was to be left, and version {found} is live by now")
 
 
 def is_noted_emergency(release_run: ReleaseRun, live: Observed, params: Any) -> bool:

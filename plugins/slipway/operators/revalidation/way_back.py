@@ -96,7 +96,7 @@ class NameRollbacksOperator(RevalidationOperator):
         return [
             {
                 "trigger_run_id": rollback,
-                "conf": {"model": model, "version": before, "reason": reason},
+                "conf": {"model": model, "version": before, "leave": report.version, "reason": reason},
             }
         ]
 

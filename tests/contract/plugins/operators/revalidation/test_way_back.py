@@ -37,7 +37,7 @@ def test_drift_leads_back_once(drifted: RevalidationRun) -> None:
     drifted.look()
     (named,) = drifted.name_rollbacks()
     assert named["conf"]["model"] == "rent"
-    assert named["conf"]["version"] == 1
+    assert (named["conf"]["version"], named["conf"]["leave"]) == (1, 2)
     assert "2-published" in named["conf"]["reason"]
     assert drifted.name_rollbacks() == [named]
     rollback = drifted.findings()["2-published"].rollback

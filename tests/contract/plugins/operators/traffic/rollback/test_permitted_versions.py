@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.operators.release import ConcludeReleaseOperator
 from slipway.registry.registry import ModelRegistry
@@ -62,6 +62,17 @@ def test_an_earlier_version_is_live_again(
     finish(release_run, run)
     assert service.model is not None
     assert service.model.users() == {uri(store, earlier): 100}
+
+
+def test_nothing_is_done_where_another_version_is_live_by_now(
+    name_it: Callable[..., ReleaseRun], service: ServiceDouble
+) -> None:
+    """A run that begins late leaves the version alone that it was not asked to leave."""
+    patches = len(service.patches)
+    with pytest.raises(AirflowSkipException, match="version 3 was to be left, and version 2 is live by now"):
+        name_it(RunDouble(leave=3))
+    assert len(service.patches) == patches
+    assert name_it(RunDouble(leave=2)).version == 2
 
 
 @pytest.mark.parametrize("emergency", [False, True])
