@@ -141,7 +141,8 @@ class FleetServers:
         target = await server.leads_to(self._model)
         if phase == "back":
             had = before.get(server.name)
-            return None if had is not None and had.is_alias != (target is not None) else serving
+            is_same = had is None or had.version != serving or had.is_alias == (target is not None)
+            return serving if is_same else None
         return None if self._wanted is None or target != self._wanted.target else serving
 
     async def _leftovers(

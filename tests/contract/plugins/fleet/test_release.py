@@ -14,6 +14,7 @@ from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton_client import calls
 
 from include.model_release.errors import (
+    ModelInvalidError,
     RaiseRefusedError,
     ReleaseInProgressError,
     StoreUnavailableError,
@@ -57,6 +58,26 @@ def test_one_that_differs_takes_all_back(
     assert fleet.served() == on_all(1)
     assert {name: fleet.loaded(name) - {MODEL} for name in ALL} == {name: {"table_v1"} for name in ALL}
     assert document(store).run is None
+
+
+def test_first_release_that_fails_at_the_commit_is_on_no_server(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Users got the version on some servers, which had nothing before: nobody has it in the end."""
+    commit = FleetServer.commit
+
+    async def refusing(self: FleetServer, *arguments: Any) -> None:
+        if self.name == "s1":
+            raise ModelInvalidError("s1 refuses it")
+        await commit(self, *arguments)
+
+    monkeypatch.setattr(FleetServer, "commit", refusing)
+    outcome = fleet.bring(store, 1, "one")
+    assert outcome.outcome == "taken_back", outcome.reasons
+    assert fleet.served() == on_all(None)
+    assert not any(fleet.loaded(name) for name in fleet.servers)
+    monkeypatch.setattr(FleetServer, "commit", commit)
+    assert fleet.bring(store, 1, "two").outcome == "committed"
 
 
 def test_server_that_has_lost_all_is_led_back_too(
