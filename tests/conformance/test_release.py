@@ -66,6 +66,6 @@ def test_a_version_that_fails_live_is_rolled_back_by_the_judge(
 
 
 def test_the_pods_of_a_release_run_by_the_rights_that_are_documented(story: ReleaseStory) -> None:
-    """Conversion, smoke test and benchmark of each version ran in pods that the API admits under the restricted standard."""
+    """The three pods of each version, which convert, try and measure it, are admitted under the restricted standard."""
     assert len(story.phases) == 3 * len((FIRST, GOOD, BAD))
     assert all(phases[-1] == "Succeeded" for phases in story.phases.values())
