@@ -161,6 +161,13 @@ def pods(cluster: RealCluster, service: FleetService, tmp_path: Path) -> Iterato
         yield running
 
 
+def first_release(pods: FleetPods, store: ModelStoreHook) -> set[str]:
+    """Bring version 1 to all pods; return them."""
+    outcome = bring(pods, store, 1, "one")
+    assert outcome.outcome == "committed", outcome.reasons
+    return pods.service.named()
+
+
 def test_server_that_hangs_leaves_the_service_and_another_joins(
     pods: FleetPods, store: ModelStoreHook, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,8 +181,7 @@ def test_pod_that_is_deleted_does_not_count_and_its_successor_joins(
     service: FleetService, pods: FleetPods, store: ModelStoreHook
 ) -> None:
     """In the middle of a release, as when its node is drained: nobody waits for the one, the other gets the version."""
-    bring(pods, store, 1, "one")
-    before = service.named()
+    before = first_release(pods, store)
     deleted = min(before)
 
     def drain_node() -> None:
@@ -198,7 +204,7 @@ def test_api_that_hangs_does_not_hold_up_a_commit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """From the commit on the servers that are known are enough."""
-    bring(pods, store, 1, "one")
+    first_release(pods, store)
     processes = cluster.processes
     began_s: list[float] = []
 
@@ -222,8 +228,7 @@ def test_server_that_may_not_be_fenced_takes_all_back(
     service: FleetService, pods: FleetPods, store: ModelStoreHook
 ) -> None:
     """The right goes while the release runs: nobody goes on without the server, and the reason names the right."""
-    bring(pods, store, 1, "one")
-    before = service.named()
+    before = first_release(pods, store)
     hung = min(before)
 
     def disturb() -> None:

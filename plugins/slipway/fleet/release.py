@@ -194,15 +194,16 @@ class _Carrier:
 
     async def _look(self) -> dict[str, ServerView]:
         views = await self._servers.look(self._note.phase, self._note.before)
-        new = await self._servers.unknown_before(self._note.before)
+        new, silent = await self._servers.unknown_before(self._note.before)
         if new:  # what a server had is written down before anything is changed there
             note = self._note.model_copy(update={"before": {**self._note.before, **new}})
             if self._from_version is None and self._note.phase == "prepare":
                 self._from_version = max((one.version for one in new.values() if one.version), default=None)
             await self._intend(note)
-        return {
-            name: view for name, view in views.items() if view.away_s is not None or name in self._note.before
-        }
+        if self._note.phase == "back":  # nothing was changed on those
+            silent = {}
+        known = {name: view for name, view in views.items() if view.away_s is not None}
+        return {**known, **{name: views[name] for name in self._note.before if name in views}, **silent}
 
     async def _do(self, step: Step) -> None:
         log.info("%s %s%s", step.act, ", ".join(step.servers) or step.phase or "", _because(step.reasons))

@@ -72,11 +72,22 @@ class FleetServers:
         views = await asyncio.gather(*(self._view(one, phase, before) for one in servers))
         return {one.name: view for one, view in zip(servers, views, strict=True)}
 
-    async def unknown_before(self, before: Mapping[str, Before]) -> dict[str, Before]:
-        """Return what those servers have that answer and are not in `before`."""
+    async def unknown_before(
+        self, before: Mapping[str, Before]
+    ) -> tuple[dict[str, Before], dict[str, ServerView]]:
+        """Return what those servers have that answer and are not in `before`; and those that do not say it.
+
+        One that lives and does not say what it has is as good as away: it counts, and nothing is changed there.
+        """
         new = [one for one in self._servers.values() if one.name not in before and one.away_s is None]
-        found = await outcomes_of([one.before() for one in new])
-        return {one.name: had for one, (had, _) in zip(new, found, strict=True) if had is not None}
+        found, silent = dict[str, Before](), dict[str, ServerView]()
+        for one, (had, error) in zip(new, await outcomes_of([one.before() for one in new]), strict=True):
+            if error is not None:
+                silent[one.name] = ServerView(away_s=self._troubled(f"{one.name} before", error))
+            elif had is not None:
+                self._trouble.pop(f"{one.name} before", None)
+                found[one.name] = had
+        return found, silent
 
     async def _read_members(self) -> None:
         try:

@@ -26,6 +26,7 @@ MODULES = Path(__file__).resolve().parents[2] / "conformance" / "modules"
 # Part of each digest: other flags are other programs. -trimpath is part of Go's own cache key too.
 FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath")
 LINKER_FLAGS = ("-s", "-w")
+PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 _COMPLETE = "complete.json"
 
@@ -129,7 +130,21 @@ KNATIVE = WrapperModule(
         Manifests("knative.dev/caching", ("config/image.yaml",)),
     ),
 )
-WRAPPER_MODULES = (ETCD, KUBE, KSERVE, KNATIVE)
+MONITORING = WrapperModule(
+    "monitoring",
+    PROMETHEUS_OPERATOR,
+    {},
+    (
+        Manifests(
+            PROMETHEUS_OPERATOR,
+            tuple(
+                f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
+                for kind in ("prometheusrules", "scrapeconfigs")
+            ),
+        ),
+    ),
+)
+WRAPPER_MODULES = (ETCD, KUBE, KSERVE, KNATIVE, MONITORING)
 
 
 @dataclass(frozen=True)

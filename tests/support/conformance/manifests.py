@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.support.conformance.api import Object, documents
 
 FOLDER = Path(__file__).resolve().parents[3] / "include" / "manifests"
-# The namespace that they name; another one is put in its place.
-_NAMESPACE = "models"
+# The namespaces that they name; another one is put in their place.
+_NAMESPACES = ("models", "monitoring")
 # An Envoy's own configuration, no object of a cluster.
 _NO_OBJECTS = {"mirror-comparison/envoy.yaml"}
 
@@ -23,6 +23,9 @@ def manifest_files() -> list[Path]:
 
 
 def objects_of(path: Path, namespace: str) -> Iterator[Object]:
-    """Yield the objects of a file; what it names `models` is another namespace here."""
+    """Yield the objects of a file; the namespaces that it names are another one here."""
     for one in documents(path):
-        yield json.loads(json.dumps(one).replace(f'"{_NAMESPACE}"', f'"{namespace}"'))
+        text = json.dumps(one)
+        for name in _NAMESPACES:
+            text = text.replace(f'"{name}"', f'"{namespace}"')
+        yield json.loads(text)

@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.conformance.api import Api
-from tests.support.conformance.build import ETCD, KNATIVE, KSERVE, KUBE, build
+from tests.support.conformance.build import (
+    ETCD,
+    KNATIVE,
+    KSERVE,
+    KUBE,
+    MONITORING,
+    PROMETHEUS_OPERATOR,
+    build,
+)
 from tests.support.conformance.control_plane import ADMIN, ControlPlane, programs_of, start_control_plane
+from tests.support.conformance.custom_resources import install_custom_resources
 from tests.support.conformance.gateway import Gateway
 from tests.support.conformance.knative import install_knative, start_knative
 from tests.support.conformance.kserve import install_kserve, start_kserve
@@ -78,6 +87,8 @@ def start_real_cluster(folder: Path, clean_up: ExitStack) -> RealCluster:
     install_knative(knative, api)
     start_knative(knative, plane, processes, sockets)
     install_kserve(kserve, api)
+    rules = build(MONITORING).manifests[PROMETHEUS_OPERATOR]
+    install_custom_resources(api, *sorted(rules.rglob("*.yaml")))
     start_kserve(kserve, plane, processes)
     fates = PodFates()
     kubelet, gateway = Kubelet(plane.api(), fates), Gateway(plane.api())

@@ -17,6 +17,7 @@ from include.model_release.errors import (
     ModelInvalidError,
     RaiseRefusedError,
     ReleaseInProgressError,
+    ServerUnavailableError,
     StoreUnavailableError,
     UserError,
 )
@@ -78,6 +79,35 @@ def test_first_release_that_fails_at_the_commit_is_on_no_server(
     assert not any(fleet.loaded(name) for name in fleet.servers)
     monkeypatch.setattr(FleetServer, "commit", commit)
     assert fleet.bring(store, 1, "two").outcome == "committed"
+
+
+def test_server_that_does_not_say_what_it_has_counts(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lives, and could not be led back: nobody goes on without it. For a moment it is waited for."""
+    fleet.bring(store, 1, "one")
+    real, answers = FleetServer.before, list[str]()
+
+    async def silent(self: FleetServer) -> Any:
+        if self.name == "s1" and len(answers) < 2:
+            answers.append(self.name)
+            raise ServerUnavailableError("s1 is busy")
+        return await real(self)
+
+    monkeypatch.setattr(FleetServer, "before", silent)
+    assert fleet.bring(store, 2, "two").outcome == "committed"
+    assert fleet.served() == on_all(2)
+
+    async def mute(self: FleetServer) -> Any:
+        if self.name == "s1":
+            raise ServerUnavailableError("s1 is busy")
+        return await real(self)
+
+    monkeypatch.setattr(FleetServer, "before", mute)
+    outcome = fleet.bring(store, 1, "three")
+    assert outcome.outcome == "taken_back"
+    assert any("s1: no answer" in one for one in outcome.reasons)
+    assert fleet.served() == on_all(2)
 
 
 def test_server_that_has_lost_all_is_led_back_too(

@@ -1,0 +1,4 @@
+//go:build tools
+
+// Package tools names no program: only custom resources are taken from this module.
+package tools
