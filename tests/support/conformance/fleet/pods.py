@@ -90,8 +90,9 @@ class FleetPods:
         return Led(self.service.members, self)
 
     def lives(self, pod: str) -> bool:
-        """Return whether the pod's server answers."""
-        return self._servers[self._names[pod]].is_ready()
+        """Return whether the pod's server answers, and its address leads there."""
+        server = self._servers[self._names[pod]]
+        return server in self._addresses.values() and server.is_ready()
 
     def signal(self, pod: str, number: signal.Signals) -> None:
         """Send a signal to the pod's server, unless it was ended with its pod."""
