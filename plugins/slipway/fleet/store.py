@@ -65,14 +65,17 @@ class FleetStore:
         self._etag = await self._calls.run(lambda: self._written(body))
         self.document = document
 
-    async def require_own(self) -> None:
+    async def require_own(self, limit_s: float = _CALL_LIMIT_S) -> None:
         """Return where what was last written here is still the newest.
 
+        :param limit_s: how long the answer is waited for.
         :raises ReleaseInProgressError: another process has written since.
         :raises StoreUnavailableError: nobody knows.
         :raises TimedOutError: the same.
         """
-        await self._require_own(_CALL_LIMIT_S)
+        now = await self._calls.run(self._now, limit_s)
+        if now is None or (now[1] != self._etag and not self._is_own(now[0])):
+            raise self._other()
 
     async def require_not_taken_over(self) -> None:
         """Return unless another process is known to have written since.
@@ -83,12 +86,7 @@ class FleetStore:
         """
         if not self._calls.is_busy:
             with suppress(TransientError):
-                await self._require_own(_GLANCE_LIMIT_S)
-
-    async def _require_own(self, limit_s: float) -> None:
-        now = await self._calls.run(self._now, limit_s)
-        if now is None or (now[1] != self._etag and not self._is_own(now[0])):
-            raise self._other()
+                await self.require_own(_GLANCE_LIMIT_S)
 
     def _written(self, body: bytes) -> str:
         """Write, and return the tag by which the next write is held to this one."""

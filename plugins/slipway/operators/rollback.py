@@ -309,8 +309,10 @@ def _require_left(live: Observed, version: int | None) -> None:
     :param version: None: whatever is live.
     :raises AirflowSkipException: another one is live by now.
     """
+    if version is None:
+        return
     found = parse_storage_uri(live.storage_uri)[1]
-    if version is not None and found != parse_version(version):
+    if found != parse_version(version):
         raise AirflowSkipException(f"version {version} was to be left, and version {found} is live by now")
 
 
