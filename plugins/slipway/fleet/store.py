@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from include.model_release.errors import ReleaseInProgressError, TransientError
+from include.model_release.errors import ReleaseInProgressError, SlipwayError
 from include.model_release.fleet.document import LIMIT_BYTES, FleetDocument, fleet_key
 from slipway.blocking_calls import BlockingCalls
 from slipway.hooks.s3_store import ModelStoreHook
@@ -65,28 +65,33 @@ class FleetStore:
         self._etag = await self._calls.run(lambda: self._written(body))
         self.document = document
 
-    async def require_own(self, limit_s: float = _CALL_LIMIT_S) -> None:
+    async def require_own(self) -> None:
         """Return where what was last written here is still the newest.
 
-        :param limit_s: how long the answer is waited for.
         :raises ReleaseInProgressError: another process has written since.
         :raises StoreUnavailableError: nobody knows.
         :raises TimedOutError: the same.
         """
-        now = await self._calls.run(self._now, limit_s)
+        now = await self._calls.run(self._now)
         if now is None or (now[1] != self._etag and not self._is_own(now[0])):
             raise self._other()
 
     async def require_not_taken_over(self) -> None:
         """Return unless another process is known to have written since.
 
-        A store that does not answer is waited for once, for a second; while it hangs it is not asked again.
+        A store that does not answer is waited for once, for a second; while it hangs it is not asked again. A document
+        that is gone, or is none, says nothing of another process.
 
         :raises ReleaseInProgressError: another process has written since what was last written here.
         """
-        if not self._calls.is_busy:
-            with suppress(TransientError):
-                await self.require_own(_GLANCE_LIMIT_S)
+        if self._calls.is_busy:
+            return
+        is_taken = False
+        with suppress(SlipwayError):
+            now = await self._calls.run(self._now, _GLANCE_LIMIT_S)
+            is_taken = now is not None and now[1] != self._etag and not self._is_own(now[0])
+        if is_taken:
+            raise self._other()
 
     def _written(self, body: bytes) -> str:
         """Write, and return the tag by which the next write is held to this one."""

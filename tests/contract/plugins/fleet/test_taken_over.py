@@ -14,7 +14,7 @@ from slipway.fleet.release import settle_fleet
 from slipway.fleet.server import FleetServer
 from slipway.hooks.s3_store import ModelStoreHook
 
-from include.model_release.errors import ReleaseInProgressError, ServerUnavailableError
+from include.model_release.errors import ReleaseInProgressError, ServerUnavailableError, SlipwayError
 from include.model_release.fleet.alias import version_name
 from include.model_release.fleet.document import FleetDocument
 from tests.support.fleet.servers import MODEL, TritonFleet
@@ -138,6 +138,27 @@ def test_nothing_is_unloaded_that_another_release_has_loaded(
     assert all(version_name(MODEL, 1) in fleet.loaded(name) for name in fleet.servers)
     assert fleet.bring(store, 1, "three").outcome == "committed"
     assert fleet.served() == on_all(1)
+
+
+@pytest.mark.parametrize("found", [b"{", None], ids=["damaged", "gone"])
+def test_document_that_is_none_holds_no_way_back_up(
+    fleet: TritonFleet, store: ModelStoreHook, monkeypatch: pytest.MonkeyPatch, found: bytes | None
+) -> None:
+    """It does not say that another process has taken over: the servers are led back, and then it is told."""
+    fleet.bring(store, 1, "one")
+
+    def spoil() -> None:
+        if found is None:
+            store.delete("fleets/pair/fleet.json")
+        else:
+            store.write("fleets/pair/fleet.json", found)
+
+    late = Late(monkeypatch, "clean", spoil)
+    with pytest.raises(SlipwayError):
+        fleet.bring(store, DIFFERS_ON_ONE, "two")
+    assert late.has_begun
+    assert fleet.served() == on_all(1)
+    assert not any(version_name(MODEL, DIFFERS_ON_ONE) in fleet.loaded(name) for name in fleet.servers)
 
 
 def test_store_that_hangs_holds_no_way_back_up(
