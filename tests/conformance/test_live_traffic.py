@@ -29,7 +29,7 @@ from tests.support.waiting import wait_until
 
 DOUBLES, TREBLES, BROKEN = 1, 2, 3
 CONTENTS = {DOUBLES: table_model(2.0), TREBLES: table_model(3.0), BROKEN: b"no model"}
-MORE = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
+MORE = "dynamic_batching { }"
 LOAD_LIMIT_S = 120.0
 # Three seconds for the first patch, and what a busy machine takes for the rest.
 LEFT_WITHIN_S = 9.0

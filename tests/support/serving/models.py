@@ -9,12 +9,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+# Triton's own number of instances on CPUs is two for ONNX models, and each one is a process that is started.
 CONFIG = """
 name: "{name}"
 platform: "onnxruntime_onnx"
 max_batch_size: {max_batch_size}
 input [ {{ name: "x" data_type: TYPE_FP32 dims: [ 2 ] }} ]
 output [ {{ name: "y" data_type: {output_type} dims: [ 2 ] }} ]
+instance_group [ {{ kind: KIND_CPU count: 1 }} ]
 {more}
 """
 

@@ -16,7 +16,7 @@ GOOD, BETTER, BROKEN = (
     "s3://slipway/models/table/2",
     "s3://slipway/models/table/3",
 )
-MORE = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
+MORE = "dynamic_batching { }"
 
 
 @contextmanager

@@ -16,7 +16,7 @@ OTHER = [2.0, 2.0, 2.0, 2.2, 2.0, 2.0, 2.0, -2.0, 2.000001, 2.0]
 # x = [5, 1] and above is an error.
 FAILING = DOUBLE[:5]
 
-_MORE = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
+_MORE = "dynamic_batching { }"
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def backends(
     try:
         for revision, factor in ((OLD, 2.0), (NEW, 3.0)):
             directory = tmp_path_factory.mktemp(revision)
-            more = "dynamic_batching { }\ninstance_group [ { kind: KIND_CPU count: 1 } ]"
+            more = "dynamic_batching { }"
             write_repository(directory / "repository", versions={1: table_model(factor)}, more=more)
             server = TritonServer(
                 install,
