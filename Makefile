@@ -73,7 +73,7 @@ down: ## End all of it, also what a killed run has left
 status: ## What runs, and whether it is healthy
 	@if [ -x $(BIN)/python ]; then $(SANDBOX) status; else echo 'Nothing was ever set up here.'; fi
 
-test: images ## All tests: unit, dags, browser, contract, e2e (or ONLY=unit,dags)
+test: images ## The tests: unit, dags, browser, contract, e2e (or ONLY=unit,dags)
 	@.ci/test "$(or $(ONLY),$(TEST_FOLDERS))" $(ARGS)
 
 conformance: $(VENV)/slipway.stamp ## Rollouts, rights and leases on a real control plane (needs Go; builds for minutes, once)
@@ -105,13 +105,13 @@ format: $(VENV)/slipway.stamp ## Format and mend what can be mended
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-ci: ## What CI runs: lint, every test, and the fuzzer with 30,000 inputs
+ci: ## What CI runs: lint, the tests, and the fuzzer with 10,000 inputs
 	@.ci/run
 
-nightly: setup ## What takes hours: an hour of the fuzzer, each property twenty times as often, the judge, chaos, fleets, figures
+nightly: setup ## What takes hours: every case that CI leaves out, each property twenty times, an hour of the fuzzer, the judge, chaos, fleets, figures
 	@failed=; \
-	SLIPWAY_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/unit tests/contract -m hypothesis -n auto --dist loadfile \
-		--timeout 3600 || failed+=' properties'; \
+	SLIPWAY_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/unit tests/contract -m "hypothesis or nightly" -n auto --dist loadfile \
+		--timeout 3600 || failed+=' cases'; \
 	$(MAKE) fuzz ARGS="--seconds 3600 --seed $$(date -u +%Y%m%d)" || failed+=' fuzz'; \
 	$(MAKE) bench-judge ARGS= || failed+=' bench-judge'; \
 	$(MAKE) chaos || failed+=' chaos'; \

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 import tests.support.airflow_home  # noqa: F401 - before Airflow is imported
@@ -21,6 +23,24 @@ settings.load_profile("slipway")
 os.environ.update(IMAGE_VARIABLES)
 
 
-def pytest_collection_finish() -> None:
-    """Let the garbage collector leave alone what was imported: it stays, and each full round would look through it."""
-    gc.freeze()
+# What is imported stays: until all tests are read, the garbage collector would look through more and more in vain.
+gc.disable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is marked `nightly` to `make nightly`."""
+    if EXHAUSTIVE:
+        return
+    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Let the garbage collector begin when all tests are read, and leave alone what was imported until then."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

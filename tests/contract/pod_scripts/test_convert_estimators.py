@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 from include.model_release.gates.parity import parse_parity
+from tests.support.examples import nightly
 from tests.support.pods.support import ObjectStore, Pod, PodRun
 
 TREE = "sklearn.tree._tree.Tree"
@@ -38,16 +39,16 @@ def convert(pod: Pod, sources: str, library: str, model: str, golden: str, prefi
     ("library", "model", "golden", "more"),
     [
         ("sklearn", "linear.skops", "iris", []),
-        ("sklearn", "ridge.skops", "people", []),
+        nightly("sklearn", "ridge.skops", "people", []),
         ("sklearn", "forest.skops", "iris", ["--trusted-type", TREE]),
         ("sklearn", "boosting.pkl", "iris", ["--trusted"]),
         ("xgboost", "xgboost-iris.ubj", "iris", []),
-        ("xgboost", "xgboost-cells.ubj", "cells", []),
+        nightly("xgboost", "xgboost-cells.ubj", "cells", []),
         ("xgboost", "xgboost-people.json", "people", []),
         ("xgboost", "xgboost-early.pkl", "cells", ["--trusted"]),
-        ("lightgbm", "lightgbm-iris.txt", "iris", []),
+        nightly("lightgbm", "lightgbm-iris.txt", "iris", []),
         ("lightgbm", "lightgbm-cells.txt", "cells", []),
-        ("lightgbm", "lightgbm-people.txt", "people", []),
+        nightly("lightgbm", "lightgbm-people.txt", "people", []),
     ],
 )
 def test_good_model(

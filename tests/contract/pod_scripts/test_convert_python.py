@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.examples import each_with_each
 from tests.support.pods.support import ObjectStore, Pod, PodRun, check_software_list
 from tests.support.serving.ensembles import PROGRAM, python_files
 
@@ -84,10 +85,11 @@ def test_good_model_is_laid_out_as_it_will_be_served(
     }
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-@pytest.mark.parametrize("folder", ["", "scale/"])
+@pytest.mark.parametrize(
+    ("folder", "kind"), each_with_each({"flat": "", "in a folder": "scale/"}, ["zip", "tar.gz"])
+)
 def test_archive_is_as_good_as_a_folder(
-    python_pod: Pod, store: ObjectStore, prefix: str, kind: str, folder: str
+    python_pod: Pod, store: ObjectStore, prefix: str, folder: str, kind: str
 ) -> None:
     """An archive is unpacked, whether or not its content lies in a folder of its own."""
     source = store.put(f"{prefix}/model.{kind}", archive(kind, python_files(), folder))

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from tests.support.examples import nightly
 from tests.support.pods.support import ObjectStore, Pod, PodRun
 
 MODULE = ["--module", "net:Net", "--module-arguments", '{"hidden": 24}']
@@ -39,7 +40,7 @@ def convert(pod: Pod, sources: str, model: str, prefix: str, *more: str) -> PodR
     return pod.run("convert_pytorch.py", *given, *more, prefix=prefix)
 
 
-@pytest.mark.parametrize("model", ["script.pt", "free.pt2", "weights.pt"])
+@pytest.mark.parametrize("model", [nightly("script.pt"), "free.pt2", "weights.pt"])
 def test_good_model(
     pytorch_pod: Pod, store: ObjectStore, folder: Path, sources: str, prefix: str, model: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.figure import Figure, MeasureError
 from benchmarks.publishing import measure as publishing
+from tests.support.examples import nightly
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -35,7 +36,10 @@ def emulate(program: Path, line: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("measure", "name"),
-    [(publishing.measure_1_file, "publish_1_file"), (publishing.measure_200_files, "publish_200_files")],
+    [
+        nightly(publishing.measure_1_file, "publish_1_file"),
+        (publishing.measure_200_files, "publish_200_files"),
+    ],
 )
 def test_rate_is_measured_beside_its_peers(peers: Path, measure: Callable[[], Figure], name: str) -> None:
     """The figure has a value, the peer's value of the same run, and the other peer's in its note."""

@@ -8,6 +8,7 @@ from benchmarks.chaos.evidence import violations
 from benchmarks.chaos.fault_lab import FaultLab
 from benchmarks.chaos.plan import RECORDS, SERVICES, Fault, Plan, draw
 from benchmarks.chaos.report import describe
+from tests.support.examples import nightly
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -38,11 +39,11 @@ def fault_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultLab]:
 
 @pytest.mark.parametrize(
     "plan",
-    [LOST, LOST_WITH_ITS_GUARD, KILLED_BEFORE_IT_IS_TOLD, draw(207)],
+    [LOST, LOST_WITH_ITS_GUARD, KILLED_BEFORE_IT_IS_TOLD, nightly(draw(207))],
     ids=lambda plan: f"seed {plan.seed}",
 )
 def test_users_never_stay_on_a_bad_version_whatever_dies(fault_lab: FaultLab, plan: Plan) -> None:
-    """Four runs of `make chaos`: a release that is lost with users on a version that fails all requests, one that is
+    """Runs of `make chaos`: a release that is lost with users on a version that fails all requests, one that is
     lost together with its guard, one that forgets the judge's verdict, and a drawn one, of a good version.
     """
     seen, run = fault_lab.run(plan)

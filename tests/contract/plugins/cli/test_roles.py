@@ -11,6 +11,7 @@ from slipway.cli import main
 from slipway.cli.failures import ExitCode
 
 from tests.support.cli.calls import Call, Called
+from tests.support.examples import each_with_each
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 from tests.support.web.workflows import airflow_client, runs_of
 
@@ -66,6 +67,11 @@ ACTING: tuple[tuple[tuple[str, ...], str, str], ...] = (
 WORKFLOWS = sorted({workflow for _, workflow, _ in ACTING})
 
 
+def by_command(*commands: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...]]]:
+    """Return each command line as a test's argument, by its text."""
+    return {" ".join(one): (one,) for one in commands}
+
+
 @pytest.fixture
 def call(
     airflow: AirflowSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -93,9 +99,11 @@ def run_ids(airflow: AirflowSite) -> dict[str, set[str]]:
     return {workflow: {run["dag_run_id"] for run in runs_of(airflow, workflow)} for workflow in WORKFLOWS}
 
 
-@pytest.mark.parametrize("arguments", [*LOOKING, *(one[0] for one in ACTING)], ids=" ".join)
-@pytest.mark.parametrize("role", ["stranger", "nobody"])
-def test_who_may_read_nothing_gets_code_4(call: Call, role: str, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "role"),
+    each_with_each(by_command(*LOOKING, *(one[0] for one in ACTING)), ["stranger", "nobody"]),
+)
+def test_who_may_read_nothing_gets_code_4(call: Call, arguments: tuple[str, ...], role: str) -> None:
     """A wrong password, and a person without any role: nothing is shown, whatever is asked."""
     called = call(role, *arguments)
     assert (called.code, called.out) == (ExitCode.NOT_ALLOWED, "")
@@ -112,9 +120,8 @@ def test_a_token_that_airflow_did_not_make_is_a_strangers(
     assert call("viewer", "list").code == ExitCode.NOT_ALLOWED
 
 
-@pytest.mark.parametrize("arguments", LOOKING, ids=" ".join)
-@pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_who_may_read_sees(call: Call, role: str, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("arguments", "role"), each_with_each(by_command(*LOOKING), ["viewer", "operator"]))
+def test_who_may_read_sees(call: Call, arguments: tuple[str, ...], role: str) -> None:
     """A viewer and an operator alike."""
     called = call(role, *arguments)
     assert (called.code, called.err) == (ExitCode.FINE, ""), called.err + called.out

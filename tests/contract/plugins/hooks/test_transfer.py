@@ -16,7 +16,7 @@ from slipway.registry.registry import ModelRegistry
 from slipway.registry.verification import verify_version
 
 from include.model_release.errors import StoreUnavailableError
-from tests.support.examples import examples
+from tests.support.examples import each_with_each, examples
 from tests.support.store.connections import aws_connection
 from tests.support.store.fault_proxy import FAULTS, Faults, fault_proxy
 from tests.support.store.publication import Publication
@@ -153,7 +153,8 @@ def test_lost_answer_of_a_first_write_is_no_second_writer(
     assert verify_version(store, "digits", 1) == []
 
 
-PASSING = tuple(fault for fault in FAULTS if fault != "bad digest")
+PASSING = [fault for fault in FAULTS if fault != "bad digest"]
+ENDLESS = ["500", "503", "bad digest", "reset", "reset after"]
 PUBLISHING = {
     "facts of a source": r"HEAD .*/work/digits/\d+/convert/",
     "copy aside": r"PUT .*/work/digits/\d+/publish/",
@@ -208,23 +209,27 @@ def test_publishing_outlives_a_fault_in_every_phase(
     assert verify_version(store, "digits", 1, KEY) == []
 
 
-@pytest.mark.parametrize("pattern", PUBLISHING.values(), ids=PUBLISHING)
+@pytest.mark.parametrize(("pattern", "fault"), each_with_each(PUBLISHING, ENDLESS))
 def test_publishing_ends_with_a_clear_error(
-    store: ModelStoreHook, faulty: ModelStoreHook, faults: Faults, prepare_version: Prepare, pattern: str
+    store: ModelStoreHook,
+    faulty: ModelStoreHook,
+    faults: Faults,
+    prepare_version: Prepare,
+    pattern: str,
+    fault: str,
 ) -> None:
     """Under a fault without end the object is named, the version is whole or not there, and calm finishes it."""
-    for fault in ("500", "503", "bad digest", "reset", "reset after"):
-        version = next(_versions)
-        one = prepared(prepare_version, version)
-        faults.matches, faults.plan = always(pattern), [fault] * 1000
-        with pytest.raises(StoreUnavailableError, match=f"s3://{store.bucket}/") as caught:
-            publish(faulty, one, **beside(one))
-        assert "slipway-test" not in str(caught.value)
-        faults.plan = []
-        if ModelRegistry(store).manifest("digits", version) is not None:
-            assert verify_version(store, "digits", version, KEY) == []
-        publish(store, one, **beside(one))
+    version = next(_versions)
+    one = prepared(prepare_version, version)
+    faults.matches, faults.plan = always(pattern), [fault] * 1000
+    with pytest.raises(StoreUnavailableError, match=f"s3://{store.bucket}/") as caught:
+        publish(faulty, one, **beside(one))
+    assert "slipway-test" not in str(caught.value)
+    faults.plan = []
+    if ModelRegistry(store).manifest("digits", version) is not None:
         assert verify_version(store, "digits", version, KEY) == []
+    publish(store, one, **beside(one))
+    assert verify_version(store, "digits", version, KEY) == []
 
 
 @pytest.mark.usefixtures("small_limit")
@@ -292,26 +297,25 @@ def signed(store: ModelStoreHook, faulty: ModelStoreHook, prepare_version: Prepa
     return faulty
 
 
-@pytest.mark.parametrize("fault", PASSING)
-def test_verifying_outlives_faults(signed: ModelStoreHook, faults: Faults, fault: str) -> None:
+@pytest.mark.parametrize(("pattern", "before", "fault"), each_with_each(READING, PASSING))
+def test_verifying_outlives_faults(
+    signed: ModelStoreHook, faults: Faults, pattern: str, before: int, fault: str
+) -> None:
     """Whatever happens to an answer, three times in a row, a version that is as published is found to be so."""
-    for pattern, before in READING.values():
-        faults.met = 0
-        faults.matches, faults.plan = always(pattern), [""] * before + [fault] * 3
-        assert verify_version(signed, "digits", 1, KEY) == []
-        assert faults.met == before + 3
+    faults.matches, faults.plan = always(pattern), [""] * before + [fault] * 3
+    assert verify_version(signed, "digits", 1, KEY) == []
+    assert faults.met == before + 3
 
 
-@pytest.mark.parametrize(("pattern", "before"), READING.values(), ids=READING)
+@pytest.mark.parametrize(("pattern", "before", "fault"), each_with_each(READING, FAULTS))
 def test_what_cannot_be_read_is_no_difference(
-    store: ModelStoreHook, signed: ModelStoreHook, faults: Faults, pattern: str, before: int
+    store: ModelStoreHook, signed: ModelStoreHook, faults: Faults, pattern: str, before: int, fault: str
 ) -> None:
     """Under a fault without end verifying does not call the version wrong: it says what it could not read."""
-    for fault in FAULTS:
-        faults.matches, faults.plan = always(pattern), [""] * before + [fault] * 1000
-        with pytest.raises(StoreUnavailableError, match=f"s3://{store.bucket}/") as caught:
-            verify_version(signed, "digits", 1, KEY)
-        assert "slipway-test" not in str(caught.value)
+    faults.matches, faults.plan = always(pattern), [""] * before + [fault] * 1000
+    with pytest.raises(StoreUnavailableError, match=f"s3://{store.bucket}/") as caught:
+        verify_version(signed, "digits", 1, KEY)
+    assert "slipway-test" not in str(caught.value)
 
 
 @settings(

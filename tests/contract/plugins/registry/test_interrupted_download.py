@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from include.sandbox.host.images import build_image
+from tests.support.examples import nightly
 from tests.support.pods.verified_download import Initializer, own_s3, put_version
 from tests.support.waiting import wait_until
 
@@ -57,7 +58,7 @@ def test_s3_that_does_not_answer_at_all_ends_in_time(image: Path, tmp_path: Path
         assert time.monotonic() - began < 20
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, nightly(signal.SIGTERM)])
 def test_killed_in_the_middle_and_run_again(image: Path, tmp_path: Path, how: signal.Signals) -> None:
     """Killed at any moment it leaves nothing that a server loads; run again, it ends with the whole version."""
     with own_s3(tmp_path) as (endpoint, _, client):

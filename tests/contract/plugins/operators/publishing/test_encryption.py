@@ -16,6 +16,7 @@ from slipway.operators.release import AdmitReleaseOperator
 from slipway.operators.staging import PrepareStagingOperator
 
 from include.model_release.errors import UserError
+from tests.support.examples import each_with_each
 from tests.support.release.published_objects import below, encryption_of
 from tests.support.release.scale_release import MODEL, convert, release_run_of, run
 
@@ -85,23 +86,20 @@ def release_all(
     return written
 
 
-@pytest.mark.parametrize("asks", ["release file", "connection"])
-@pytest.mark.parametrize(("encryption", "expected"), ENCRYPTIONS.values(), ids=ENCRYPTIONS)
+@pytest.mark.parametrize(
+    ("encryption", "expected", "asks"), each_with_each(ENCRYPTIONS, ["release file", "connection"])
+)
 def test_everything_is_encrypted_as_asked(
     store: ModelStoreHook,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    asks: str,
     encryption: dict[str, Any],
     expected: dict[str, Any],
+    asks: str,
 ) -> None:
     """Version, record, evidence and staging's copies are encrypted as the release file says, else the connection."""
     by_file = {} if asks == "connection" else {"encryption": encryption or {"algorithm": "aws:kms"}}
-    if asks == "both":
-        ask_by_connection(
-            monkeypatch, store, {"server_side_encryption": "aws:kms", "sse_kms_key_id": "other"}
-        )
-    elif asks == "connection":
+    if asks == "connection":
         ask_by_connection(monkeypatch, store, of_connection(encryption))
     for key in release_all(monkeypatch, store, tmp_path, **by_file):
         assert encryption_of(store, key) == expected, key
