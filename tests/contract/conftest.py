@@ -5,26 +5,14 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-import botocore.hooks
-import botocore.session
-import botocore.utils
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+import tests.support.store.quick_boto  # noqa: F401 - to import it is enough
 from tests.support.web.fixtures import client_of, house, site
 
 __all__ = ["client_of", "house", "site"]
-
-# A client of boto's reads its service's description, 100 ms of computing for S3, and a test makes several clients. The
-# descriptions are files of the installed package: read once, they serve all sessions of a process.
-botocore.session.create_loader = functools.cache(botocore.session.create_loader)
-# A session asks each of some hundred handlers for its signature, which are the same for all sessions.
-botocore.hooks.accepts_kwargs = functools.lru_cache(maxsize=1000)(botocore.hooks.accepts_kwargs)
-# Each object of a list has a time, which moto writes and boto reads by trying out how it is written.
-botocore.utils._parse_timestamp_with_tzinfo = functools.lru_cache(maxsize=10_000)(
-    botocore.utils._parse_timestamp_with_tzinfo
-)
 
 _HERE = Path(__file__).parent
 MEASURING = tuple(
@@ -57,11 +45,15 @@ SHARING = {
 LONGEST = tuple(
     _HERE / name
     for name in (
+        "sandbox/test_lifecycle.py",
         "benchmarks/chaos/test_chaos.py",
         "plugins/metrics/test_metrics_sources.py",
-        "sandbox/test_lifecycle.py",
+        "plugins/operators/test_benchmark_operator.py",
+        "pod_scripts/test_genai_perf.py",
+        "sandbox/lab",
         "plugins/traffic/stalled/test_bad_version.py",
         "plugins/traffic/stalled/test_good_version.py",
+        "pod_scripts/test_perf_analyzer.py",
         "monitoring",
         "plugins/cli",
         "plugins/web",
