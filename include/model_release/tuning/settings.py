@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -83,7 +83,7 @@ def space_of(search: TuningSearch, config: Mapping[str, Any]) -> Space:
         left_out["dynamic batching"] = batching_out
         delays, without = [], True
     instances: tuple[int | None, ...] = tuple(sorted(set(search.instances)))
-    if _instances(config) is None:
+    if len(config.get("instance_group") or ()) > 1:
         left_out["instances"] = (
             "the configuration has several groups of instances, and one number does not say which"
         )
@@ -98,7 +98,11 @@ def space_of(search: TuningSearch, config: Mapping[str, Any]) -> Space:
 
 
 def triton_defaults(config: Mapping[str, Any]) -> Setting:
-    """Return what Triton does by itself: no dynamic batching, one instance."""
+    """Return what a search begins with: no dynamic batching, and one instance where the configuration names a number.
+
+    Where it names none, Triton chooses: two for ONNX Runtime and TensorFlow on CPUs, else one (Triton's core,
+    `SetDefaultInstanceCount`; a server tells it in the model's configuration).
+    """
     return Setting(instances=None if _instances(config) is None else 1)
 
 
@@ -142,9 +146,9 @@ def require_tunable(configs: Mapping[str, Mapping[str, Any]], model: str) -> Map
 
 
 def _instances(config: Mapping[str, Any]) -> int | None:
-    """Return the count of the one group of instances; None: there are several."""
-    groups = config.get("instance_group") or [{}]
-    return int(groups[0].get("count") or 1) if len(groups) == 1 else None
+    """Return the number that the one group of instances has; None: it has none, or there are several groups."""
+    groups: Sequence[Mapping[str, Any]] = config.get("instance_group") or ()
+    return (int(groups[0].get("count") or 0) or None) if len(groups) == 1 else None
 
 
 def _fitting(wanted: tuple[tuple[int, ...], ...], limit: int) -> tuple[tuple[int, ...], ...]:

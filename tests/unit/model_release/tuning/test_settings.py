@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from include.model_release.errors import SpecError, UserError
@@ -70,11 +72,21 @@ def test_a_configuration_with_a_setting_keeps_all_else() -> None:
 
 
 def test_tritons_defaults_and_the_present_setting() -> None:
-    """Triton batches nothing by itself and runs one instance; the present setting is that of the configuration."""
+    """Triton batches nothing by itself; the present setting is that of the configuration."""
     assert triton_defaults(CONFIG) == Setting(instances=1)
     assert present_setting(CONFIG) == Setting(max_queue_delay_us=1000, instances=1)
     assert present_setting(CONFIG).told() == "batching with at most 1000 µs of delay, 1 instance"
     assert Setting(instances=2).told() == "no dynamic batching, 2 instances"
+
+
+@pytest.mark.parametrize("groups", [{}, {"instance_group": [{"kind": "KIND_CPU"}]}])
+def test_a_number_that_only_triton_knows_is_not_guessed(groups: dict[str, Any]) -> None:
+    """Without a number Triton runs two instances of some models: what is measured as present is what is published."""
+    config = {key: value for key, value in CONFIG.items() if key != "instance_group"} | groups
+    assert present_setting(config) == Setting(max_queue_delay_us=1000)
+    assert triton_defaults(config) == Setting()
+    assert config_with(config, present_setting(config)).get("instance_group") == groups.get("instance_group")
+    assert space_of(SEARCH, config).instances == (1, 2)
 
 
 def test_an_ensemble_cannot_be_tuned_as_one() -> None:
