@@ -31,9 +31,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave what is marked `nightly` to `make nightly`."""
     if EXHAUSTIVE:
         return
-    left_out = [item for item in items if item.get_closest_marker("nightly")]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
+    items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -39,7 +39,7 @@ def convert(pod: Pod, sources: str, library: str, model: str, golden: str, prefi
     ("library", "model", "golden", "more"),
     [
         ("sklearn", "linear.skops", "iris", []),
-        nightly("sklearn", "ridge.skops", "people", []),
+        ("sklearn", "ridge.skops", "people", []),
         ("sklearn", "forest.skops", "iris", ["--trusted-type", TREE]),
         ("sklearn", "boosting.pkl", "iris", ["--trusted"]),
         ("xgboost", "xgboost-iris.ubj", "iris", []),

@@ -68,10 +68,8 @@ def test_streamed_text(
         assert (measurement.requests, measurement.errors) == (10, 0)
         assert measurement.ttft_ms is not None
         assert measurement.itl_ms is not None
-        # The model sleeps 2 ms before each word. A busy client reads some late and the next ones at once, which
-        # changes the median, and the average only by how late it reads the first word.
-        assert measurement.itl_ms.avg_ms >= 1.5
-        assert measurement.itl_ms.p50_ms < measurement.p50_ms
+        # The model sleeps 2 ms before each word.
+        assert 2 <= measurement.itl_ms.p50_ms < measurement.p50_ms
         assert 2 <= measurement.ttft_ms.p50_ms < measurement.p50_ms
         assert measurement.p50_ms >= 2 * TOKENS
     assert store.keys(prefix) == {"result.json", "raw/candidate-1.json", "raw/baseline-1.json"}

@@ -24,7 +24,6 @@ from include.model_release.errors import (
 from include.model_release.fleet.alias import alias_target
 from include.model_release.fleet.document import FleetDocument
 from include.model_release.triton_config.build import pin_versions
-from tests.support.examples import nightly
 from tests.support.fleet.servers import FACTORS, MODEL, POLICY, TritonFleet, Users, digest
 from tests.support.fleet.steps import ALL, document, on_all
 
@@ -175,7 +174,7 @@ def test_server_that_joins_is_brought_to_the_version(fleet: TritonFleet, store: 
     assert fleet.served() == on_all(2)
 
 
-@pytest.mark.parametrize("phase", [nightly("prepare"), "commit", nightly("drain")])
+@pytest.mark.parametrize("phase", ["prepare", "commit", "drain"])
 def test_release_that_was_killed_goes_on(fleet: TritonFleet, store: ModelStoreHook, phase: str) -> None:
     """Killed after any phase was written down, the same run brings all servers to the version."""
     fleet.bring(store, 1, "one")

@@ -11,7 +11,6 @@ from slipway.operators.operations import gc
 from slipway.release_context import make_store
 
 from include.model_release.errors import StoreUnavailableError
-from tests.support.examples import nightly
 from tests.support.release.retention_run import GcRun, approved_before
 from tests.support.store.store_process import StoreProcess
 
@@ -36,9 +35,7 @@ def s3_endpoint(store_process: StoreProcess) -> str:
     return store_process.url
 
 
-@pytest.mark.parametrize(
-    "operation", ["DeleteObject", nightly("GetObject"), "ListObjectsV2", nightly("PutObject")]
-)
+@pytest.mark.parametrize("operation", ["DeleteObject", "GetObject", "ListObjectsV2", "PutObject"])
 def test_a_store_that_stands_still_ends_the_task(
     operation: str, gc_run: GcRun, store_process: StoreProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

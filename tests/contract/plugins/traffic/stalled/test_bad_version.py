@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseHook
 
-from tests.support.examples import each_with_each
 from tests.support.guard.stage import SLACK_S, Stage
 from tests.support.stalled.services import CLUSTER, METRICS, STORE, StallableServices
 from tests.support.stalled.watched import LONG_BAKE_S, SHIELDED_WITHIN_S, assert_watched, watched
@@ -17,11 +16,10 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.parametrize(
-    ("harm", "part"), each_with_each({"errors": {"errors": 0.5}, "slow": {"slow": True}}, [STORE, METRICS])
-)
+@pytest.mark.parametrize("harm", [{"errors": 0.5}, {"slow": True}], ids=["errors", "slow"])
+@pytest.mark.parametrize("part", [STORE, METRICS])
 async def test_bad_version_is_taken_back_while_a_dependency_hangs(
-    services: StallableServices, stage: Stage, harm: dict[str, Any], part: str
+    services: StallableServices, stage: Stage, part: str, harm: dict[str, Any]
 ) -> None:
     """Neither the object store nor the metrics source can keep users on a bad version by not answering."""
     async with watched(services.release_run(stage, LONG_BAKE_S)) as canary:
