@@ -42,18 +42,25 @@ def images_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 DEFAULT_ROOT = images_dir()
 # Changes when the way an environment is built changes, so that older ones are built anew.
-RECIPE = 3
+RECIPE = 4
 STAMP = "slipway-image.json"
 INSTALL_TIMEOUT_S = 1800.0
-# What the programs import that pods start.
-_STARTED = ("genai_perf.main",)
-_IMPORT_ALL = """
-import importlib, sys
-for name in sys.argv[1:]:
+# What is imported later, by the programs that pods start and by PyTorch's exporter to ONNX; and packages that import
+# by turns what they need, so that all of them is compiled.
+_IMPORTED_LATER = ("genai_perf.main", "torch.onnx._internal.exporter._core")
+_IMPORTED_BY_TURNS = ("boto3", "onnxscript", "torch.onnx")
+_COMPILE = """
+import compileall, importlib, importlib.util, sys
+whole = sys.argv[1].split(",")
+for name in sys.argv[2:]:
     try:
         importlib.import_module(name)
     except Exception:
         continue
+for name in whole:
+    if name.partition(".")[0] in sys.modules and (found := importlib.util.find_spec(name)):
+        for folder in found.submodule_search_locations:
+            compileall.compile_dir(folder, quiet=2)
 """
 
 Report = Callable[[str], None]
@@ -189,7 +196,8 @@ def _install(source: ImageSource, target: Path, interpreter: str) -> None:
     # Where an image is built, pip compiles what it installs; uv does not. A pod may not write, and would compile what
     # it imports at each start, for seconds. All packages would take a minute or two, what pods import some seconds.
     if _count_pins(source.requirements):
-        _run(source.name, [python, "-W", "ignore", "-c", _IMPORT_ALL, *imported_by_pods(), *_STARTED])
+        whole, names = ",".join(_IMPORTED_BY_TURNS), [*imported_by_pods(), *_IMPORTED_LATER]
+        _run(source.name, [python, "-W", "ignore", "-c", _COMPILE, whole, *names])
 
 
 def imported_by_pods(scripts: Path = POD_SCRIPTS) -> list[str]:
