@@ -11,13 +11,21 @@ import pytest
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
 from tests.support.pods.support import ObjectStore, Pod, PodRun, check_software_list
-from tests.support.serving.ensembles import PROGRAM, TENSORS, ensemble_files, write_files
+from tests.support.serving.broken_repositories import (
+    MISFITS,
+    NO_UNITS,
+    TOP,
+    changed,
+    ensemble_of,
+    parts,
+    without_unit,
+)
+from tests.support.serving.ensembles import ensemble_files, write_files
 from tests.support.serving.triton_install import triton_install
 
 pytestmark = pytest.mark.timeout(180)
 
 ROWS = np.ones((4, 2), np.float32)
-Change = tuple[str, str, str]
 
 
 def convert(pod: Pod, prefix: str, files: dict[str, bytes], model: str = "prices") -> PodRun:
@@ -28,15 +36,6 @@ def convert(pod: Pod, prefix: str, files: dict[str, bytes], model: str = "prices
     golden = pod.store.put_arrays(f"{prefix}/incoming/golden.npz", x=ROWS)
     where = ("--source", pod.store.url(source), "--golden", golden, "--model", model, "--version", "7")
     return pod.run("convert_ensemble.py", *where, prefix=f"{prefix}/out")
-
-
-def changed(*changes: Change) -> dict[str, bytes]:
-    """Return the ensemble with pieces of its texts replaced."""
-    files = ensemble_files()
-    for path, old, new in changes:
-        assert old in files[path].decode(), f"{old} is not in {path}"
-        files[path] = files[path].replace(old.encode(), new.encode())
-    return files
 
 
 def test_good_ensemble_is_laid_out_as_it_will_be_served(
@@ -69,48 +68,25 @@ def test_ensemble_gets_the_released_models_name(ensemble_pod: Pod, prefix: str) 
 
 def test_program_that_is_told_whom_to_call_makes_a_member(ensemble_pod: Pod, prefix: str) -> None:
     """A model that is called by a name in a parameter belongs to the unit though no step names it."""
-    helper = {f"helper/{path}": content for path, content in _parts("scale").items()}
+    helper = {f"helper/{path}": content for path, content in parts("scale").items()}
     told = '[ { key: "helper_model_name" value: { string_value: "helper" } }, {'
     files = changed(("scale/config.pbtxt", "parameters [ {", f"parameters {told}"))
     done = convert(ensemble_pod, prefix, {**files, **helper})
     assert done.exit_code == 0, done.stderr
 
 
-def _parts(model: str) -> dict[str, bytes]:
-    return {
-        path.partition("/")[2]: content
-        for path, content in ensemble_files().items()
-        if path.startswith(f"{model}/")
-    }
-
-
-SCALE, LOOKUP, TOP = (f"{name}/config.pbtxt" for name in ("scale", "lookup", "prices"))
-# Each is one thing that is wrong with the steps, and how the refusal puts it.
-MISFITS: dict[str, tuple[Change, str]] = {
-    "stranger": ((TOP, '"lookup"', '"tabel"'), "'prices' calls 'tabel', which is not in the repository"),
-    "input not there": ((TOP, 'key: "x" value: "scaled"', 'key: "z" value: "scaled"'), "maps the input 'z'"),
-    "output not there": ((TOP, 'key: "y" value: "scaled"', 'key: "z" value: "scaled"'), "maps the output 'z'"),
-    "nothing writes": ((TOP, 'key: "x" value: "scaled"', 'key: "x" value: "scald"'), "nothing writes 'scald'"),
-    "written twice": ((TOP, 'key: "y" value: "y"', 'key: "y" value: "scaled"'), "is written by"),
-    "datatype": ((LOOKUP, 'name: "x" data_type: TYPE_FP32', 'name: "x" data_type: TYPE_INT32'), "INT32[-1, 2]"),
-    "shape": ((SCALE, 'name: "y" data_type: TYPE_FP32 dims: [ 2 ]', 'name: "y" data_type: TYPE_FP32 dims: [ 3 ]'),
-              "'scaled' is FP32[-1, 3] from step 1 (scale) and FP32[-1, 2] for step 2 (lookup)"),
-    "rank": ((SCALE, 'name: "y" data_type: TYPE_FP32 dims: [ 2 ]',
-              'name: "y" data_type: TYPE_FP32 dims: [ 2, 1 ]'), "FP32[-1, 2, 1]"),
-    "smaller batches": ((SCALE, "max_batch_size: 16", "max_batch_size: 4"), "takes batches of 4, the ensemble of 16"),
-    # Triton loads this one, and fails every batch of more than one row.
-    "no batches": ((LOOKUP, "max_batch_size: 16", "max_batch_size: 0"), "FP32[2] for step 2 (lookup)"),
-    "version not there": ((TOP, "model_version: -1", "model_version: 3"), "wants version 3, but version 1"),
-    "top's output": ((TOP, 'name: "y"', 'name: "q"'), "nothing writes 'q'"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("change", "words"), MISFITS.values(), ids=MISFITS)
-def test_steps_that_do_not_fit_are_refused(
-    ensemble_pod: Pod, store: ObjectStore, prefix: str, change: Change, words: str
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        pytest.param(changed(MISFITS["shape"][0]), MISFITS["shape"][1], id="a step that does not fit"),
+        pytest.param(without_unit("two versions"), NO_UNITS["two versions"][1], id="no unit"),
+    ],
+)
+def test_repository_that_is_refused_leaves_nothing(
+    ensemble_pod: Pod, store: ObjectStore, prefix: str, files: dict[str, bytes], words: str
 ) -> None:
-    """A step that calls a stranger, or whose tensors do not fit its member's, is refused and described."""
-    done = convert(ensemble_pod, prefix, changed(change))
+    """What is wrong is described in the result, and no file of the repository is written."""
+    done = convert(ensemble_pod, prefix, files)
     assert done.exit_code == 3, done.stderr
     assert done.error["kind"] == "ModelInvalidError"
     assert words in done.error["what"] + done.error["found"]
@@ -148,60 +124,6 @@ def test_refusal_is_no_stricter_than_triton(install: TritonInstall, tmp_path: Pa
     """What is refused here does not load on a real server either, and what passes does."""
     files = ensemble_files() if name is None else changed(MISFITS[name][0])
     assert starts(install, tmp_path, files) is (name is None)
-
-
-def ensemble_of(model: str) -> bytes:
-    """The configuration of an ensemble with one step."""
-    maps = 'input_map { key: "x" value: "x" } output_map { key: "y" value: "y" }'
-    steps = f'ensemble_scheduling {{ step [ {{ model_name: "{model}" model_version: -1 {maps} }} ] }}'
-    return f'platform: "ensemble"\nmax_batch_size: 16\n{steps}\n{TENSORS}'.encode()
-
-
-REFUSED: dict[str, tuple[dict[str, bytes | None], str]] = {
-    "idle member": (
-        {f"idle/{path}": content for path, content in _parts("scale").items()},
-        "does not use all",
-    ),
-    "empty member": ({"lookup/1/model.onnx": None}, "'lookup' has 0 versions with files"),
-    "two versions": ({"lookup/2/model.onnx": b"x"}, "'lookup' has 2 versions with files"),
-    "no configuration": ({"lookup/config.pbtxt": None}, "There is no lookup/config.pbtxt"),
-    "no ensemble": ({"prices/config.pbtxt": None}, "which model clients shall address"),
-    "two ensembles": (
-        {"prices/config.pbtxt": None, "a/config.pbtxt": ensemble_of("scale"), "b/config.pbtxt": ensemble_of("lookup")},
-        "the ensembles a, b",
-    ),
-    "a circle": (
-        {"prices/config.pbtxt": ensemble_of("b"), "b/config.pbtxt": ensemble_of("prices")},
-        "prices → b → prices",
-    ),
-    "a member without tensors": (
-        {"scale/config.pbtxt": b'backend: "python" max_batch_size: 16'},
-        "declares no input",
-    ),
-    "another name": ({"scale/config.pbtxt": b'name: "skale"'}, "is that of another model"),
-    "not Python": ({"scale/1/model.py": b"def f(:\n"}, "scale/1/model.py is not valid Python"),
-    "a name in the code": (
-        {"scale/1/model.py": f"{PROGRAM}\npb_utils.InferenceRequest(model_name='lookup')\n".encode()},
-        "calls a model by a name in its code",
-    ),
-    "no repository": (
-        dict.fromkeys(ensemble_files()) | {"notes.txt": b"x"},
-        "There is no model in the repository",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("change", "words"), REFUSED.values(), ids=REFUSED)
-def test_repository_that_is_no_unit_is_refused(
-    ensemble_pod: Pod, store: ObjectStore, prefix: str, change: dict[str, bytes | None], words: str
-) -> None:
-    """A repository with something missing, superfluous or ambiguous is refused and what it is is named."""
-    files = {path: content for path, content in {**ensemble_files(), **change}.items() if content is not None}
-    done = convert(ensemble_pod, prefix, files)
-    assert done.exit_code == 3, done.stderr
-    assert done.error["kind"] == "ModelInvalidError"
-    assert words in done.error["what"] + str(done.error["found"])
-    assert store.keys(f"{prefix}/out") == {"result.json", "sbom.json"}
 
 
 def test_nothing_reads_a_tensor(ensemble_pod: Pod, prefix: str) -> None:

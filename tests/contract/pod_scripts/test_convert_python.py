@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.examples import each_with_each
 from tests.support.pods.support import ObjectStore, Pod, PodRun, check_software_list
+from tests.support.serving.broken_repositories import BAD_MODELS, bad_model
 from tests.support.serving.ensembles import PROGRAM, python_files
 
 pytestmark = pytest.mark.timeout(120)
@@ -124,41 +125,20 @@ def test_label_file_lies_beside_the_configuration(python_pod: Pod, prefix: str) 
     assert paths == {"scale/l.txt", "scale/7/model.py"}
 
 
-CLASS = "class TritonPythonModel:\n"
-BAD_FILES: dict[str, tuple[dict[str, bytes], str]] = {
-    "no configuration": ({"config.pbtxt": b""}, "is not that of a Python model"),
-    "another backend": ({"config.pbtxt": b'backend: "onnxruntime"'}, 'backend: "python"'),
-    "no inputs": ({"config.pbtxt": b'backend: "python"'}, "declares no input"),
-    "no such field": ({"config.pbtxt": b'backend: "python"\nmax_batch: 3'}, "max_batch"),
-    "half an input": (
-        {"config.pbtxt": b'backend: "python"\ninput [ { name: "x" data_type: TYPE_FP32 } ]'},
-        "is not complete",
-    ),
-    "no program at all": ({"model.py": b""}, "has no class TritonPythonModel"),
-    "not Python": ({"model.py": b"class TritonPythonModel(:\n"}, "line 1"),
-    "a helper that is not Python": ({"helper.py": b"def f(:\n"}, "helper.py is not valid Python"),
-    "a return outside": ({"model.py": b"return 3\n"}, "outside function"),
-    "another class": ({"model.py": b"class Model:\n  def execute(self, requests): ...\n"}, "found': 'Model'"),
-    "no execute": ({"model.py": f"{CLASS}  def run(self, requests): ...\n".encode()}, "found': 'run'"),
-    "execute without requests": ({"model.py": f"{CLASS}  def execute(self): ...\n".encode()}, "execute"),
-    "calls another model": (
-        {"model.py": (PROGRAM + "\npb_utils.InferenceRequest(model_name='other')\n").encode()},
-        "asks another model",
-    ),
-    "a name with a space": ({"my weights.bin": b"x"}, "my weights.bin"),
-}
-
-
-@pytest.mark.parametrize(("change", "words"), BAD_FILES.values(), ids=BAD_FILES)
-def test_bad_model_is_refused_with_its_fault(
-    python_pod: Pod, store: ObjectStore, prefix: str, change: dict[str, bytes], words: str
-) -> None:
-    """What Triton could not load, or a release not answer for, is refused in words, and nothing is laid out."""
-    done = convert(python_pod, prefix, {**python_files(), **change})
+def test_bad_model_leaves_nothing(python_pod: Pod, store: ObjectStore, prefix: str) -> None:
+    """What is wrong is told in the result, and no file of the model is written."""
+    done = convert(python_pod, prefix, bad_model("another class"))
     assert done.exit_code == 3, done.stderr
     assert done.error["kind"] == "ModelInvalidError"
-    assert words in str(done.error)
+    assert BAD_MODELS["another class"][1] in str(done.error)
     assert store.keys(f"{prefix}/out") == {"result.json", "sbom.json"}
+
+
+def test_file_name_that_no_server_reads(python_pod: Pod, prefix: str) -> None:
+    """A file whose name has a space is refused and named."""
+    done = convert(python_pod, prefix, {**python_files(), "my weights.bin": b"x"})
+    assert (done.exit_code, done.error["kind"]) == (3, "ModelInvalidError")
+    assert "my weights.bin" in str(done.error)
 
 
 def test_class_with_an_inherited_execute_passes(python_pod: Pod, prefix: str) -> None:

@@ -1,10 +1,13 @@
-"""convert_ensemble.py: which models call which, judged as the project's own reading of configurations does."""
+"""convert_ensemble.py: what it refuses, and which models call which, as the project reads configurations."""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
 
 import convert_ensemble as program
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
@@ -14,6 +17,8 @@ from include.model_release.triton_config.ensemble import called_models, load_ord
 from include.model_release.triton_config.pbtxt import from_pbtxt
 from slipway_pod.errors import PodError
 from slipway_pod.models.triton_files import config_text
+from tests.support.serving.broken_repositories import MISFITS, NO_UNITS, changed, without_unit
+from tests.support.serving.ensembles import write_files
 
 NAMES = ("top", "a", "b", "c")
 CALLS = st.lists(st.sampled_from((*NAMES, "absent")), max_size=3)
@@ -75,3 +80,29 @@ def test_a_unit_for_the_pod_has_an_order_of_loading(steps: dict[str, list[str]])
         assert order[-1] == "top"
     elif "does not use all" not in error.what:
         assert order is None
+
+
+def refused(files: dict[str, bytes], folder: Path) -> PodError:
+    """Why the program refuses a repository that was fetched."""
+    source = write_files(folder / "source", files)
+    with pytest.raises(PodError) as refusal:
+        program.check(source, folder / "repository", Namespace(model="prices", version=7))
+    assert not (folder / "repository").exists()
+    return refusal.value
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_steps_that_do_not_fit_are_refused(tmp_path: Path, name: str) -> None:
+    """A step that calls a stranger, or whose tensors do not fit its member's, is refused and described."""
+    change, words = MISFITS[name]
+    error = refused(changed(change), tmp_path)
+    assert error.kind == "ModelInvalidError"
+    assert words in f"{error.what} {error.found}"
+
+
+@pytest.mark.parametrize("name", NO_UNITS)
+def test_repository_that_is_no_unit_is_refused(tmp_path: Path, name: str) -> None:
+    """A repository with something missing, superfluous or ambiguous is refused and what it is is named."""
+    error = refused(without_unit(name), tmp_path)
+    assert error.kind == "ModelInvalidError"
+    assert NO_UNITS[name][1] in f"{error.what} {error.found}"
