@@ -108,10 +108,11 @@ format: $(VENV)/slipway.stamp ## Format and mend what can be mended
 ci: ## What CI runs: lint, the tests, and the fuzzer with 10,000 inputs
 	@.ci/run
 
-nightly: setup ## What takes hours: every case that CI leaves out, each property twenty times, an hour of the fuzzer, the judge, chaos, fleets, figures
+nightly: setup ## What takes hours: every case and story that CI leaves out, each property twenty times, an hour of the fuzzer, the judge, chaos, fleets, figures
 	@failed=; \
 	SLIPWAY_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/unit tests/contract -m "hypothesis or nightly" -n auto --dist loadfile \
 		--timeout 3600 || failed+=' cases'; \
+	SLIPWAY_EXHAUSTIVE=1 $(BIN)/python -m pytest tests/e2e -m nightly || failed+=' stories'; \
 	$(MAKE) fuzz ARGS="--seconds 3600 --seed $$(date -u +%Y%m%d)" || failed+=' fuzz'; \
 	$(MAKE) bench-judge ARGS= || failed+=' bench-judge'; \
 	$(MAKE) chaos || failed+=' chaos'; \

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from include.model_release.record.kinds import RaiseHeld, VersionUnrejected
 from tests.support.e2e.endings import assert_ended, assert_on_stable, rolled_back_by
 from tests.support.e2e.operations_stories import OLD_FILES, FourEyesStory, FrozenStory
@@ -46,6 +48,7 @@ def test_whose_release_was_rejected_does_not_lift_that(
 # --- freezes ---
 
 
+@pytest.mark.nightly
 def test_a_freeze_holds_a_start_and_thawed_it_goes_on(frozen: FrozenStory, sandbox: RunningSandbox) -> None:
     """The release waits in the triggerer and has no record; when the freeze is lifted it begins, and comes to users."""
     assert frozen.waited == "deferred"
@@ -57,6 +60,7 @@ def test_a_freeze_holds_a_start_and_thawed_it_goes_on(frozen: FrozenStory, sandb
     assert frozen.third.times("release_started")[0] >= frozen.thawed.start
 
 
+@pytest.mark.nightly
 def test_a_freeze_holds_a_raise_but_not_a_rollback(frozen: FrozenStory) -> None:
     """The candidate stays at its weight, and is taken back by a person long before the freeze ends."""
     (held,) = [one.data for one in frozen.third.events if isinstance(one.data, RaiseHeld)]
@@ -73,6 +77,7 @@ def test_a_freeze_holds_a_raise_but_not_a_rollback(frozen: FrozenStory) -> None:
 # --- old files ---
 
 
+@pytest.mark.nightly
 def test_a_dry_run_shows_and_deletes_nothing(frozen: FrozenStory) -> None:
     """Its page names the version; every file is there afterwards."""
     assert frozen.collected.dry.state == "success"
@@ -80,6 +85,7 @@ def test_a_dry_run_shows_and_deletes_nothing(frozen: FrozenStory) -> None:
     assert frozen.collected.after_dry == OLD_FILES
 
 
+@pytest.mark.nightly
 def test_a_deletion_that_is_killed_in_the_middle_is_finished(frozen: FrozenStory) -> None:
     """By the next try: what was left goes, evidence and tombstone stay."""
     collected = frozen.collected
@@ -92,6 +98,7 @@ def test_a_deletion_that_is_killed_in_the_middle_is_finished(frozen: FrozenStory
     assert (result["version"], result["outcome"]) == (90, "deleted")
 
 
+@pytest.mark.nightly
 def test_the_first_deletion_keeps_who_agreed_to_which_page(
     frozen: FrozenStory, sandbox: RunningSandbox
 ) -> None:
@@ -106,6 +113,7 @@ def test_the_first_deletion_keeps_who_agreed_to_which_page(
     assert [one.sha256 for one in agreed.shown] == digests
 
 
+@pytest.mark.nightly
 def test_what_is_live_and_what_was_live_before_stay(frozen: FrozenStory) -> None:
     """No other version lost a file, and no client missed an answer."""
     assert frozen.collected.after == frozen.collected.before

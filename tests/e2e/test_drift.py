@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.e2e.drift_story import DriftStory
 from tests.support.e2e.endings import assert_ended
+
+pytestmark = pytest.mark.nightly
 
 
 def test_both_changes_are_found(drift: DriftStory) -> None:

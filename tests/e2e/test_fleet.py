@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from tests.support.e2e.fleet_story import LEFT, RIGHT, FleetRun, FleetStory
 from tests.support.e2e.release_files import FLEET, ON_CALL
+
+pytestmark = pytest.mark.nightly
 
 
 def test_version_comes_to_all_servers(fleet: FleetStory) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
+import pytest
 import tritonclient.grpc
 import tritonclient.http
 
@@ -15,6 +16,8 @@ from tests.support.e2e import magika_release
 from tests.support.e2e.endings import assert_ended
 from tests.support.e2e.running_sandbox import NAMESPACE, RunningSandbox
 from tests.support.e2e.stories import MagikaStory
+
+pytestmark = pytest.mark.nightly
 
 TOLERANCE = 1e-5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from standardwebhooks import Webhook
 
 from include.sandbox.demo.chapters import answering_at_the_end
@@ -112,6 +113,7 @@ def test_candidate_is_shown_before_its_first_percent(on_call: OnCallStory) -> No
     assert seen[0].candidate_url.startswith("http://latest-")
 
 
+@pytest.mark.nightly
 def test_model_that_does_not_load_is_refused(on_gpu: OnGpuStory) -> None:
     """A version that no server can load is refused on staging, with the server's reason; no service comes of it."""
     first = on_gpu.first

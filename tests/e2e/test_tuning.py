@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.e2e.drift_story import DriftStory
 from tests.support.e2e.release_files import DRIFTING
+
+pytestmark = pytest.mark.nightly
 
 
 def test_better_setting_is_proposed_as_a_change_of_the_release_file(drift: DriftStory) -> None:

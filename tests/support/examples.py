@@ -5,8 +5,8 @@ Where `SLIPWAY_EXHAUSTIVE` is 1,
 - each property has twenty times as many examples, which chance chooses anew;
 - where each of several places is tried with each of several kinds of a fault, all pairs are tried; CI tries each place
   and each kind, but not each pair;
-- tests and cases with the mark `nightly` run too. Such a one tries what another one already tries, at another place or
-  with another program: never a rule that CI would then not hold at all.
+- tests, cases and stories with the mark `nightly` run too. Such a one tries what CI already tries, at another place,
+  with another program, or as a whole of which CI tries the parts: never a rule that CI would then not hold at all.
 """
 
 from __future__ import annotations

@@ -130,6 +130,7 @@ def put(run: DagRun, session: Session, **states: TaskInstanceState) -> None:
     session.flush()
 
 
+@pytest.mark.nightly
 def test_fifty_releases_that_wait_for_a_person_hold_up_no_other(
     scheduler: SchedulerJobRunner, session: Session
 ) -> None:

@@ -16,7 +16,7 @@ from tests.support.dags.run import run_dag
 from tests.support.serving.models import table_model, write_repository
 from tests.support.triton_hook.servers import running_triton, typed_connection
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.nightly]
 
 FILE = PROJECT_ROOT / "examples" / "dags" / "replace_model.py"
 

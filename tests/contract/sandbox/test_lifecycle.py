@@ -18,7 +18,7 @@ from include.sandbox.host.supervise import Supervisor, session_file
 from include.sandbox.services.airflow import read_health
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.nightly]
 
 DAG = """
 from airflow.sdk import dag, task

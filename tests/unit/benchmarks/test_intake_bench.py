@@ -28,6 +28,7 @@ def test_pages_add_up_to_what_lies_below(names: list[str], prefix: str, delimite
     assert listed == expected
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_requests_of_a_sweep_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,6 +172,7 @@ class TestRuns:
         seen = {run_canary(cell, run, seed).others["Kayenta"].requests for run in (3, 4) for seed in (7, 8)}
         assert len(seen) == 4
 
+    @pytest.mark.nightly
     def test_the_number_of_processes_does_not_change_the_result(self) -> None:
         """The same canaries, in the same order, with one process and with two."""
         runs = {"all-failing-50rps": 12, "all-failing-1rps": 3}
@@ -212,6 +213,7 @@ class TestProgram:
         assert "| all requests fail, 50/s | 4 | 100 % (39.8–100) |" in text
         assert f"{len(CELLS) - 2} of {len(CELLS)} cells were left out" in text
 
+    @pytest.mark.nightly
     def test_a_missed_goal_fails_only_when_asked(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -33,6 +33,7 @@ def emulate(program: Path, line: str) -> None:
     program.chmod(0o700)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("measure", "name"),
@@ -55,6 +56,7 @@ def test_rate_is_measured_beside_its_peers(peers: Path, measure: Callable[[], Fi
         assert call.endswith(" s3://bench/peer/")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_peak_memory_is_measured(peers: Path) -> None:
     """The peak is that of a process which has Airflow and boto3 in it, and no file of any size."""
@@ -86,6 +88,7 @@ def test_peer_that_is_not_there_gives_no_figure(peers: Path) -> None:
         publishing.measure_1_file()
 
 
+@pytest.mark.nightly
 def test_publication_that_fails_gives_no_figure(peers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing was uploaded there is nothing to publish; that is no fast publication."""
     side = publishing._side

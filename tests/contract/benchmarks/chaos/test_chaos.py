@@ -39,7 +39,7 @@ def fault_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultLab]:
 
 @pytest.mark.parametrize(
     "plan",
-    [LOST, LOST_WITH_ITS_GUARD, KILLED_BEFORE_IT_IS_TOLD, nightly(draw(207))],
+    [nightly(LOST), LOST_WITH_ITS_GUARD, KILLED_BEFORE_IT_IS_TOLD, nightly(draw(207))],
     ids=lambda plan: f"seed {plan.seed}",
 )
 def test_users_never_stay_on_a_bad_version_whatever_dies(fault_lab: FaultLab, plan: Plan) -> None:

@@ -18,6 +18,8 @@ from tests.support.fleet.naive import load, load_one_by_one, write_version
 from tests.support.serving.triton_install import triton_install
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.nightly
+
 NAMES = ("server_0", "server_1")
 
 

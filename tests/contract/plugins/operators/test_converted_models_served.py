@@ -34,8 +34,8 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.timeout(180)
 
 Arrays = dict[str, NDArray[Any]]
-# Another case has the same precision.
-_OTHERS_OF_A_KIND = ("onnx-fp16", "onnx-int8-dynamic")
+# Another case has the same precision, or a release of tests/e2e converts and serves it.
+_OTHERS_OF_A_KIND = ("onnx-fp16", "onnx-int8-dynamic", "pytorch")
 NAMES = [nightly(name) if name in _OTHERS_OF_A_KIND else name for name in CASES]
 
 

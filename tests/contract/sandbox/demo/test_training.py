@@ -14,6 +14,8 @@ from include.sandbox.demo.images import live_images
 from include.sandbox.demo.training import RECIPES, golden_set, train
 from include.sandbox.host.images import build_image, image_python
 
+pytestmark = pytest.mark.nightly
+
 # Runs in the image's environment: answers the golden set whole, and the live images one by one.
 PROGRAM = """
 import json, sys

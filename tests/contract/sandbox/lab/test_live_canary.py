@@ -46,6 +46,7 @@ def test_a_killed_router_routes_as_before_once_it_is_started_again(model: LabMod
     assert answered_by(model) == revision
 
 
+@pytest.mark.nightly
 def test_a_killed_cluster_brings_its_revisions_back(model: LabModel) -> None:
     """Its Tritons end with it; once it is started again, another one serves the same revision."""
     revision = answered_by(model)
@@ -56,6 +57,7 @@ def test_a_killed_cluster_brings_its_revisions_back(model: LabModel) -> None:
     assert answered_by(model) == revision
 
 
+@pytest.mark.nightly
 def test_a_triton_that_does_not_run_is_not_found(model: LabModel) -> None:
     """Whoever asks for the server of an unknown revision is told, and ends no other one."""
     with pytest.raises(SlipwayError, match="no Triton serves"):
