@@ -50,7 +50,7 @@ INSTALL_TIMEOUT_S = 1800.0
 _IMPORTED_LATER = ("genai_perf.main", "torch.onnx._internal.exporter._core")
 _IMPORTED_BY_TURNS = ("boto3", "onnxscript", "torch.onnx")
 _COMPILE = """
-import compileall, importlib, importlib.util, sys
+import compileall, importlib, sys
 whole = sys.argv[1].split(",")
 for name in sys.argv[2:]:
     try:
@@ -58,9 +58,9 @@ for name in sys.argv[2:]:
     except Exception:
         continue
 for name in whole:
-    if name.partition(".")[0] in sys.modules and (found := importlib.util.find_spec(name)):
-        for folder in found.submodule_search_locations:
-            compileall.compile_dir(folder, quiet=2)
+    module = sys.modules.get(name)
+    for folder in getattr(module, "__path__", ()):
+        compileall.compile_dir(folder, quiet=2)
 """
 
 Report = Callable[[str], None]

@@ -75,7 +75,6 @@ def test_streamed_text(
     assert store.keys(prefix) == {"result.json", "raw/candidate-1.json", "raw/baseline-1.json"}
 
 
-@pytest.mark.nightly
 def test_over_generate_without_a_golden_set(
     genai_pod: Pod, triton: TritonServer, tokenizer: str, prefix: str
 ) -> None:
@@ -89,7 +88,6 @@ def test_over_generate_without_a_golden_set(
     assert measurement.ttft_ms is not None
 
 
-@pytest.mark.nightly
 def test_text_in_one_piece(genai_pod: Pod, triton: TritonServer, tokenizer: str, prefix: str) -> None:
     """Without streaming there is a latency but no time to first token."""
     over_http = ["--endpoint-type", "generate", "--http-server", f"127.0.0.1:{triton.ports.http}"]

@@ -86,7 +86,6 @@ def test_candidate_and_stable_side_by_side_keep_to_their_own_members(
     assert [entry for entry in hook.index() if entry.is_ready] == []
 
 
-@pytest.mark.nightly
 def test_later_candidate_replaces_the_members_of_the_one_before(
     store: ModelStoreHook, hook: TritonHook
 ) -> None:

@@ -96,7 +96,6 @@ async def watched(model: LabModel, release_run: ReleaseRun) -> tuple[str, list[d
     return await model._watch(release_run)
 
 
-@pytest.mark.nightly
 async def test_a_good_candidate_without_users_passes_by_replays_and_says_so(
     model: LabModel, tmp_path: Path
 ) -> None:

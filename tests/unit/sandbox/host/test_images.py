@@ -110,13 +110,17 @@ def test_build_and_reuse(build: Callable[[], tuple[Path, list[str]]], sources: P
 def test_what_pods_import_has_its_bytecode(
     build: Callable[[], tuple[Path, list[str]]], sources: Path, tmp_path: Path
 ) -> None:
-    """A pod cannot write bytecode, so the image holds it; a module that cannot be imported breaks no build."""
+    """A pod cannot write bytecode, so the image holds it, also of what a package imports later.
+
+    A module that cannot be imported breaks no build.
+    """
     named = images.imported_by_pods()
     assert {"boto3", "onnx", "onnxslim", "torch"} <= set(named)
     assert not {"slipway_pod", "json"} & {name.partition(".")[0] for name in named}
     wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as file:
-        file.writestr("boto3.py", "")
+        file.writestr("boto3/__init__.py", "")
+        file.writestr("boto3/later.py", "")
         file.writestr("onnx.py", "raise RuntimeError")
         file.writestr("torch.py", "")
         file.writestr("other.py", "")
@@ -127,8 +131,8 @@ def test_what_pods_import_has_its_bytecode(
     pinned = f"--no-index\n--find-links {tmp_path}\ntiny==1.0 --hash=sha256:{digest}\n"
     (sources / "tiny" / "requirements.txt").write_text(pinned)
     home, _ = build()
-    compiled = {path.name.partition(".")[0] for path in home.glob("lib/*/site-packages/__pycache__/*.pyc")}
-    assert {"boto3", "torch"} <= compiled
+    compiled = {path.name.partition(".")[0] for path in home.glob("lib/*/site-packages/**/__pycache__/*.pyc")}
+    assert {"__init__", "later", "torch"} <= compiled
     assert "other" not in compiled
 
 
