@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -22,6 +24,16 @@ settings.load_profile("slipway")
 # Tests import onnxruntime too, and what they start inherits from them.
 os.environ.update(IMAGE_VARIABLES)
 
+
+class _Loggers(dict[str, Any]):
+    """All loggers by name; who goes through them is not disturbed by a thread that makes one."""
+
+    def values(self) -> list[Any]:  # type: ignore[override]
+        return list(super().values())
+
+
+# pytest goes through them before and after each test, while what a fixture has begun may still be importing modules.
+logging.Logger.manager.loggerDict = _Loggers(logging.Logger.manager.loggerDict)
 
 # What is imported stays: until all tests are read, the garbage collector would look through more and more in vain.
 gc.disable()
