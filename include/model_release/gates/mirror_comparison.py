@@ -8,11 +8,14 @@ answered, r asked for and N = max(n, r), the candidate is refused when
     its answers differ on more than differ_percent_max / 100 * N (where that is set), or
     more than (1 - agreement_min) of N requests' rows got another class.
 
-Otherwise n < r is inconclusive, and so is an agreement that is asked for and could not be measured.
+Otherwise n < r is inconclusive. So is an agreement that is asked for and was measured on too few requests: where all of
+k requests agree, a candidate that agrees on no more than agreement_min of them had a chance of agreement_min ** k to
+look so, and 5 % is too much (the rule of three, Hanley and Lippman-Hand 1983).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, Self
@@ -30,6 +33,8 @@ Status = Literal["pass", "fail", "inconclusive"]
 _Number = Annotated[int, Field(ge=0, lt=2**63)]
 # The rounding error that shares may have.
 _ROUNDING = 1e-9
+# The chance with which too little agreement may look like none that is missing.
+_CHANCE = 0.05
 
 
 class _Part(BaseModel):
@@ -57,6 +62,11 @@ class MirrorCounts(_Part):
     def judged(self) -> int:
         """Return the number of requests that stable answered: on these the candidate can be judged."""
         return self.compared + self.candidate_failed
+
+    @property
+    def showed_a_class(self) -> int:
+        """Return the number of requests of which both answers show a class."""
+        return self.agree + self.disagree
 
 
 class MirrorRows(_Part):
@@ -116,6 +126,14 @@ class MirrorLimits:
     agreement_min: float
     error_percent_max: float
     differ_percent_max: float | None
+
+    def agreement_requests(self, compared: int) -> int:
+        """Return how many requests must show a class before their agreement counts; no more than were compared."""
+        if self.agreement_min <= 0:
+            return 0
+        if self.agreement_min >= 1:
+            return max(compared, 1)
+        return max(min(compared, math.ceil(math.log(_CHANCE) / math.log(self.agreement_min))), 1)
 
 
 @dataclass(frozen=True)
@@ -269,11 +287,13 @@ def _without_fault(report: MirrorReport, limits: MirrorLimits, agreement: float 
             f"{counts.judged} of {limits.requests} requests were compared in {_seconds(report)}"
             + (f"; {_lost(counts)}" if _lost(counts) else ""),
         )
-    if agreement is None and limits.agreement_min > 0:
+    shown = 0 if agreement is None else counts.showed_a_class
+    needed = limits.agreement_requests(counts.compared)
+    if shown < needed:
         return (
             "inconclusive",
-            f"no answer shows a class in the output `{limits.class_output}`, of which "
-            f"{limits.agreement_min:.1%} agreement is asked for",
+            f"{shown} of {counts.compared} answers show a class in the output `{limits.class_output}`: "
+            f"{limits.agreement_min:.1%} agreement is asked for, and {needed} must show one",
         )
     told = [f"stable and candidate answered {counts.compared} requests, {counts.differ} of them differently"]
     if counts.candidate_failed:

@@ -119,6 +119,32 @@ def test_an_agreement_that_was_not_measured_is_no_pass() -> None:
     assert judge_mirror(report(rows_each=0), replace(LIMITS, agreement_min=0.0)).status == "pass"
 
 
+def showing(classes: int) -> MirrorReport:
+    """A report of 200 requests of which some show a class, all the same from both."""
+    found = report().model_dump()
+    found["counts"] |= {"agree": classes, "disagree": 0}
+    found["rows"] = {"compared": classes, "agree": classes}
+    return MirrorReport.model_validate(found)
+
+
+@pytest.mark.parametrize(
+    ("agreement_min", "needed"), [(0.7, 9), (0.9, 29), (0.98, 149), (0.99, 200), (1.0, 200), (1e-6, 1)]
+)
+def test_an_agreement_of_very_few_requests_is_no_pass(agreement_min: float, needed: int) -> None:
+    """As many must show a class as would have shown a disagreement, but never more than were compared."""
+    limits = replace(LIMITS, agreement_min=agreement_min)
+    few = judge_mirror(showing(needed - 1), limits)
+    assert few.status == "inconclusive"
+    assert f"and {needed} must show one" in few.reason
+    assert judge_mirror(showing(needed), limits).status == "pass"
+
+
+def test_requests_on_which_the_candidate_may_fail_need_not_show_a_class() -> None:
+    """Where some may fail, all others showing the same class is as much agreement as there can be."""
+    limits = replace(LIMITS, agreement_min=1.0, error_percent_max=10.0)
+    assert judge_mirror(report(equal=190, candidate_failed=10), limits).status == "pass"
+
+
 _COUNT = st.integers(0, 300)
 
 
