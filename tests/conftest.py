@@ -21,8 +21,9 @@ settings.register_profile(
 )
 settings.load_profile("slipway")
 
-# Tests import onnxruntime too, and what they start inherits from them.
-os.environ.update(IMAGE_VARIABLES)
+# Tests import onnxruntime too, and what they start inherits from them. Several workers share the cores, and threads for
+# linear algebra in each of them only wait for each other.
+os.environ.update(IMAGE_VARIABLES | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"})
 
 
 class _Loggers(dict[str, Any]):

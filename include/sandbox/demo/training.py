@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +32,8 @@ from include.sandbox.demo.onnx_graph import (
 
 DATASET_VERSION = "uci-digits-1998"
 _SEED = 7
+# The limit below is the process's, not the thread's.
+_TRAINING = threading.Lock()
 
 
 class ObjectPutter(Protocol):
@@ -83,7 +86,18 @@ RECIPES: Mapping[int, Recipe] = {
 
 @cache
 def train(version: int) -> TrainedModel:
-    """Fit a version and export it; the same version always gives the same file. KeyError: no such version."""
+    """Fit a version and export it; the same version always gives the same file. KeyError: no such version.
+
+    While another thread starts a program, the process forks, and OpenBLAS ends its threads before a fork: the one that
+    waits for what they compute then waits for ever (seen with OpenBLAS 0.3.31). So it has none here.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with _TRAINING, threadpool_limits(1, user_api="blas"):
+        return _fitted(version)
+
+
+def _fitted(version: int) -> TrainedModel:
     recipe = RECIPES[version]
     training, held_out = training_and_held_out()
     if recipe.rows is not None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +33,29 @@ def test_the_same_version_is_the_same_file(version: int) -> None:
     """Training a version again gives the same bytes, so that laying it again changes nothing."""
     assert train.__wrapped__(version).onnx == train(version).onnx
     assert golden_set(version) == golden_set(version)
+
+
+TRAINS_BESIDE_FORKS = """
+import subprocess, threading, time
+from include.sandbox.demo.training import train
+
+training = threading.Thread(target=train, args=[2])
+training.start()
+while training.is_alive():
+    # With a function to run between fork and exec it is a fork, as where the clients of the demo are started.
+    subprocess.run(["true"], preexec_fn=lambda: None)
+    time.sleep(0.05)
+"""
+
+
+def test_training_goes_on_while_the_process_forks() -> None:
+    """Programs are started in other threads of the demo and of the tests; training does not wait for ever for that."""
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", TRAINS_BESIDE_FORKS],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "2"},
+        check=True,
+        timeout=120,
+    )
 
 
 def test_version_2_is_clearly_better_than_version_1() -> None:
