@@ -33,7 +33,7 @@ Status = Literal["pass", "fail", "inconclusive"]
 _Number = Annotated[int, Field(ge=0, lt=2**63)]
 # The rounding error that shares may have.
 _ROUNDING = 1e-9
-# The chance with which too little agreement may look like none that is missing.
+# The probability with which a candidate that agrees too rarely may look as if it always agreed.
 _CHANCE = 0.05
 
 
@@ -287,7 +287,8 @@ def _without_fault(report: MirrorReport, limits: MirrorLimits, agreement: float 
             f"{counts.judged} of {limits.requests} requests were compared in {_seconds(report)}"
             + (f"; {_lost(counts)}" if _lost(counts) else ""),
         )
-    shown = 0 if agreement is None else counts.showed_a_class
+    # A request without rows shows no class.
+    shown = min(counts.showed_a_class, report.rows.compared)
     needed = limits.agreement_requests(counts.compared)
     if shown < needed:
         return (

@@ -45,10 +45,10 @@ DEFAULT_ROOT = images_dir()
 RECIPE = 4
 STAMP = "slipway-image.json"
 INSTALL_TIMEOUT_S = 1800.0
-# What is imported later, by the programs that pods start and by PyTorch's exporter to ONNX; and packages that import
-# by turns what they need, so that all of them is compiled.
+# What the programs that pods start import, and PyTorch's exporter to ONNX when it is called.
 _IMPORTED_LATER = ("genai_perf.main", "torch.onnx._internal.exporter._core")
-_IMPORTED_BY_TURNS = ("boto3", "onnxscript", "torch.onnx")
+# Packages that import many of their modules only when these are needed: all of their files are compiled.
+_COMPILED_WHOLE = ("boto3", "onnxscript", "torch.onnx")
 _COMPILE = """
 import compileall, importlib, sys
 whole = sys.argv[1].split(",")
@@ -196,7 +196,7 @@ def _install(source: ImageSource, target: Path, interpreter: str) -> None:
     # Where an image is built, pip compiles what it installs; uv does not. A pod may not write, and would compile what
     # it imports at each start, for seconds. All packages would take a minute or two, what pods import some seconds.
     if _count_pins(source.requirements):
-        whole, names = ",".join(_IMPORTED_BY_TURNS), [*imported_by_pods(), *_IMPORTED_LATER]
+        whole, names = ",".join(_COMPILED_WHOLE), [*imported_by_pods(), *_IMPORTED_LATER]
         _run(source.name, [python, "-W", "ignore", "-c", _COMPILE, whole, *names])
 
 

@@ -139,6 +139,13 @@ def test_an_agreement_of_very_few_requests_is_no_pass(agreement_min: float, need
     assert judge_mirror(showing(needed), limits).status == "pass"
 
 
+def test_requests_without_rows_show_no_class() -> None:
+    """They count as compared and alike, and say nothing of the classes."""
+    found = report().model_dump()
+    found["rows"] = {"compared": 28, "agree": 28}
+    assert judge_mirror(MirrorReport.model_validate(found), LIMITS).status == "inconclusive"
+
+
 def test_requests_on_which_the_candidate_may_fail_need_not_show_a_class() -> None:
     """Where some may fail, all others showing the same class is as much agreement as there can be."""
     limits = replace(LIMITS, agreement_min=1.0, error_percent_max=10.0)

@@ -45,6 +45,7 @@ while training.is_alive():
     # With a function to run between fork and exec it is a fork, as where the clients of the demo are started.
     subprocess.run(["true"], preexec_fn=lambda: None)
     time.sleep(0.05)
+assert train(2).onnx, "the thread's result is kept; where it failed this fails too"
 """
 
 
