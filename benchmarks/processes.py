@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.figure import MeasureError
 from benchmarks.sandbox import PROJECT_ROOT, own_environment
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 
 _LIMIT_S = 900
 _PYTHONPATH = f"{PROJECT_ROOT}:{PROJECT_ROOT / 'plugins'}:{PROJECT_ROOT / 'include' / 'pod_scripts'}"

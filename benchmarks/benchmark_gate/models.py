@@ -17,7 +17,7 @@ from benchmarks.figure import MeasureError
 from include.model_release.gates.benchmark.result import BenchmarkResult
 from include.sandbox.demo.training import train
 from include.sandbox.host.images import build_image
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
 

@@ -22,7 +22,7 @@ from include.model_release.gates.benchmark.verdict import BenchmarkVerdict, judg
 from include.model_release.spec.golden import Golden
 from include.model_release.spec.release_file import Benchmark
 from include.sandbox.host.images import IMAGE_VARIABLES, build_image
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts
 
 BUCKET = "benchmark"

@@ -16,7 +16,8 @@ from pathlib import Path
 from fastapi import Request
 
 from benchmarks.publishing.process import airflow
-from include.sandbox.host.settings import LOOPBACK, PROJECT_ROOT
+from include.sandbox.host.ports import LOOPBACK
+from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.airflow import database_template
 
 

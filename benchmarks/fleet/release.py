@@ -25,7 +25,7 @@ from slipway.registry.registry import ModelRegistry
 from benchmarks.fleet.job import FLEET, Job
 from benchmarks.fleet.model import MADE_BY
 from include.sandbox.demo.images import training_and_held_out
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 
 _GOLDEN_ROWS = 8
 _SETTLE_LIMIT_S = 15.0

@@ -23,7 +23,7 @@ import grpc  # type: ignore[import-untyped]
 
 from benchmarks.fleet.answers import FleetAnswer
 from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.load.clients import CHANNEL_OPTIONS, REQUEST_TIMEOUT_S, Client, GrpcClient, HttpClient
 from include.sandbox.load.request_set import RequestSet
 from include.sandbox.load.schedule import stopped

@@ -23,7 +23,7 @@ from benchmarks.figure import Figure
 from benchmarks.processes import run, s3_client, server
 from benchmarks.publishing.process import BUCKET, GOLDEN
 from benchmarks.sandbox import PROJECT_ROOT
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 
 GIB = 2**30
 _PEERS = PROJECT_ROOT / ".sandbox" / "bench" / "peers"

@@ -37,7 +37,7 @@ from include.model_release.tuning.settings import Setting
 from include.model_release.tuning.trials import Point
 from include.sandbox.demo.training import golden_set
 from include.sandbox.host.images import IMAGE_VARIABLES, build_image
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from include.sandbox.services.triton_install import TritonInstall
 

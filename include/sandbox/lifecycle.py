@@ -18,10 +18,10 @@ import psutil
 
 from include.sandbox.host import processes
 from include.sandbox.host.files import replace_file
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.host.processes import SessionRecord
 from include.sandbox.host.progress import Steps, WaitFailedError
 from include.sandbox.host.settings import (
-    LOOPBACK,
     MARKER,
     PROJECT_ROOT,
     REGION,

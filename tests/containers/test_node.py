@@ -30,6 +30,7 @@ from slipway.registry.registry import ModelRegistry
 from slipway.release_record.record import ReleaseRecord
 
 from include.model_release.errors import TransientError
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.object_store import make_conditional_writes_atomic
 from tests.support.conformance.control_plane import ADMIN
@@ -49,7 +50,7 @@ from tests.support.containers.node.node_release import (
 from tests.support.containers.node.processes import LIMIT_S, Process, processes_beside
 from tests.support.containers.node.relay import Relay
 from tests.support.release.release_steps import Release, staging_server
-from tests.support.store.connections import LOOPBACK, aws_connection, make_bucket
+from tests.support.store.connections import aws_connection, make_bucket
 from tests.support.waiting import wait_until
 
 # Where images are built first, a download of theirs may take long.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import random
 import secrets
 import sys
 from collections.abc import Mapping
@@ -19,17 +18,14 @@ from pathlib import Path
 
 from include.sandbox.host.files import replace_file
 from include.sandbox.host.images import IMAGES_VARIABLE, images_dir
+from include.sandbox.host.ports import LOOPBACK, free_port
 from include.sandbox.host.preflight import PORT_VARIABLES, port_is_free
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
-LOOPBACK = "127.0.0.1"
 MARKER = "SLIPWAY_SANDBOX"
 ROOT_VARIABLE = "SLIPWAY_SANDBOX_ROOT"
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
-# Below the range from which the kernel takes ports for outgoing connections, so that none is taken before
-# we listen.
-FREE_PORT_RANGE = range(20000, 32000)
 
 
 class SettingsError(Exception):
@@ -299,14 +295,11 @@ def _pinned_port(environment: Mapping[str, str], variable: str) -> int | None:
 def _free_port(taken: set[int], wanted: int | None) -> int:
     if wanted is not None and wanted not in taken and port_is_free(wanted):
         return wanted
-    for port in random.sample(FREE_PORT_RANGE, k=200):
-        if port not in taken and port_is_free(port):
-            return port
-    raise SettingsError(
-        f"No free port was found among 200 tried from {FREE_PORT_RANGE.start} to {FREE_PORT_RANGE.stop} "
-        f"on {LOOPBACK}. "
-        f"End some servers, or name free ones with {', '.join(PORT_VARIABLES.values())}."
-    )
+    try:
+        return free_port(avoid=taken)
+    except OSError as error:
+        names = ", ".join(PORT_VARIABLES.values())
+        raise SettingsError(f"{error.strerror}, or name free ones with {names}.") from None
 
 
 def object_store_environment(settings: SandboxSettings) -> dict[str, str]:

@@ -20,7 +20,7 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.load.request_set import RequestSet
 from include.sandbox.services.envoy_config import REVISION_HEADER
 

@@ -24,12 +24,8 @@ from include.airflow_api.session import Session
 from include.model_release.errors import SlipwayError
 from include.sandbox.host.child_process import program_path
 from include.sandbox.host.files import replace_file
-from include.sandbox.host.settings import (
-    LOOPBACK,
-    PROJECT_ROOT,
-    SandboxSettings,
-    sandbox_environment,
-)
+from include.sandbox.host.ports import LOOPBACK
+from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings, sandbox_environment
 
 MIGRATION_TIMEOUT_S = 300
 COMPONENTS = ("scheduler", "triggerer", "dag_processor")

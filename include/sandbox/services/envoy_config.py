@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from include.sandbox.host.files import replace_file
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
 
 PROTOCOLS = ("http", "grpc")

@@ -17,7 +17,8 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from include.sandbox.host.settings import LOOPBACK, REGION, SandboxSettings, SettingsError, sandbox_root
+from include.sandbox.host.ports import LOOPBACK
+from include.sandbox.host.settings import REGION, SandboxSettings, SettingsError, sandbox_root
 
 log = logging.getLogger("slipway.object_store")
 

@@ -25,7 +25,7 @@ from typing import Literal
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, SlipwayError, TimedOutError
 from include.sandbox.host.child_process import end_with_parent
-from include.sandbox.host.settings import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK, free_port
 from include.sandbox.services.triton_install import TritonInstall
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where the kernel keeps shared memory
@@ -43,12 +43,11 @@ class TritonPorts:
 
     @classmethod
     def free(cls) -> TritonPorts:
-        """Return three ports that nobody listens on now."""
-        with contextlib.ExitStack() as stack:
-            sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
-            for one in sockets:
-                one.bind((LOOPBACK, 0))
-            return cls(*(one.getsockname()[1] for one in sockets))
+        """Return three ports that nobody listens on now.
+
+        :raises OSError: there are none
+        """
+        return cls(free_port(), free_port(), free_port())
 
     def require_free(self) -> None:
         """Raise `ServerUnavailableError` that names the port if one is taken."""

@@ -26,11 +26,11 @@ from fastapi import FastAPI
 from slipway.web.prompt import SYNC_DAG_ID
 from sqlalchemy import delete, select, update
 
+from include.sandbox.host.ports import LOOPBACK, free_port
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.airflow import database_template
 from tests.support.registry.mlflow_server import running_mlflow
 from tests.support.registry.webhooks import DELIVERY, SECRET, body_of, signed
-from tests.support.store.connections import LOOPBACK, free_port
 from tests.support.waiting import wait_until
 
 BUNDLE = "slipway"

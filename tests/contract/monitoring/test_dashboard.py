@@ -16,10 +16,10 @@ from slipway.monitoring.exposition import exposed
 
 from include.model_release.monitoring.families import FAMILIES
 from include.model_release.monitoring.samples import samples
+from include.sandbox.host.ports import LOOPBACK
 from tests.support.monitoring.manifests import DASHBOARD, rule_files, rules
 from tests.support.monitoring.prometheus import Prometheus, StartPrometheus
 from tests.support.monitoring.seen import house
-from tests.support.store.connections import LOOPBACK
 from tests.support.waiting import wait_until
 
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]

@@ -16,8 +16,8 @@ import httpx
 import pytest
 import yaml
 
+from include.sandbox.host.ports import LOOPBACK
 from tests.support.monitoring.manifests import FOLDER
-from tests.support.store.connections import LOOPBACK
 from tests.support.web.airflow_site import PASSWORD, AirflowSite
 
 pytestmark = pytest.mark.timeout(240)

@@ -12,7 +12,8 @@ import pytest
 
 from include.model_release.publishing.manifest import FileEntry, Manifest, Provenance
 from include.model_release.tensors import ModelSignature, TensorSpec
-from tests.support.store.connections import LOOPBACK, aws_connection, free_port, make_bucket
+from include.sandbox.host.ports import LOOPBACK, free_port
+from tests.support.store.connections import aws_connection, make_bucket
 from tests.support.store.moto_server import moto_server
 from tests.support.store.publication import Publication
 

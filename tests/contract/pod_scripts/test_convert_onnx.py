@@ -13,8 +13,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from include.model_release.gates.parity import parse_parity
+from include.sandbox.host.ports import free_port
 from tests.support.pods.onnx_models import RANDOM, ROWS, classifier, constant, model_of, tensor
-from tests.support.pods.support import ObjectStore, Pod, PodRun, closed_port
+from tests.support.pods.support import ObjectStore, Pod, PodRun
 
 
 def normalised_convolution() -> bytes:
@@ -332,7 +333,7 @@ def test_model_that_does_not_agree_with_itself(
 def test_store_that_does_not_answer(onnx_pod: Pod, source: str, golden: str, prefix: str) -> None:
     """With S3 unreachable the program ends with 75, try again later, and says where it knocked."""
     arguments = ["--source", source, "--golden", golden]
-    closed = f"http://127.0.0.1:{closed_port()}"
+    closed = f"http://127.0.0.1:{free_port()}"
     run = onnx_pod.run("convert_onnx.py", *arguments, prefix=prefix, endpoint=closed)
     assert (run.exit_code, run.result) == (75, None)
     assert "S3 does not answer" in run.stderr

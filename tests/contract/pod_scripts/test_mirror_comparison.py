@@ -19,9 +19,10 @@ import tritonclient.http as triton_http
 
 from include.model_release.gates.mirror_comparison import MirrorReport
 from include.sandbox.host.images import build_image
+from include.sandbox.host.ports import free_port
 from include.sandbox.services.routing import Backend, Ingress, Mirror, Routing
 from include.sandbox.services.triton import TritonPorts, TritonServer
-from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod, closed_port
+from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod
 from tests.support.serving.clients import HOST, ask_grpc, ask_http, body_of, grpc_client
 from tests.support.serving.envoy import Envoy, running_envoy
 from tests.support.serving.tables import DOUBLE, FAILING, OTHER, running_tables
@@ -297,7 +298,7 @@ async def test_a_port_that_is_taken_is_named(pod: Pod, prefix: str) -> None:
     """A port on which somebody listens may be free later: exit 75, and the error names it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        for ports in ((port, closed_port()), (closed_port(), port)):
+        for ports in ((port, free_port()), (free_port(), port)):
             run = await asyncio.to_thread(
                 pod.run,
                 SCRIPT,

@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from include.model_release.gates.benchmark.result import BenchmarkResult
+from include.sandbox.host.ports import free_port
 from include.sandbox.services.triton import TritonServer
-from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod, PodRun, closed_port
+from tests.support.pods.support import POD_SCRIPTS, ObjectStore, Pod, PodRun
 
 SCRIPT = "benchmark_perf_analyzer.py"
 
@@ -131,7 +132,7 @@ def test_a_model_that_is_not_loaded(perf_pod: Pod, triton: TritonServer, golden:
 
 def test_no_server(perf_pod: Pod, golden: str, prefix: str) -> None:
     """A server that does not answer in time is a reason to try again later."""
-    address = f"127.0.0.1:{closed_port()}"
+    address = f"127.0.0.1:{free_port()}"
     named = ["--candidate", "tabular", "--candidate-version", "1", "--golden", golden]
     run = perf_pod.run(SCRIPT, "--server", address, *named, "--timeout-s", "1", prefix=prefix)
     assert run.exit_code == 75

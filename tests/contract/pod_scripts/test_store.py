@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from include.sandbox.host.ports import free_port
 from slipway_pod.errors import PodError
 from slipway_pod.storage import s3 as module
 from slipway_pod.storage.s3 import Store, store_errors
 from slipway_pod.storage.upload import MEBIBYTE
-from tests.support.pods.support import BUCKET, ObjectStore, closed_port
+from tests.support.pods.support import BUCKET, ObjectStore
 
 
 @pytest.fixture
@@ -158,7 +159,7 @@ def test_a_server_that_is_away_may_come_back(
     own: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """No answer, for reading and for writing, is to be tried again, a cache's included."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed_port()}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
     away, path = Store(), tmp_path / "file"
     path.write_bytes(b"x")

@@ -16,6 +16,7 @@ from typing import Any
 
 from kubernetes import client, config
 
+from include.sandbox.host.ports import free_port
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,7 +40,7 @@ class Emulator:
         (folder / "scripts").mkdir()
         (folder / "token").write_text(self.token, encoding="utf-8")
         self.settings = {
-            "port": _free_port(),
+            "port": free_port(),
             "token_file": "token",
             "state_dir": "state",
             "images_dir": "images",
@@ -97,12 +98,6 @@ class Emulator:
     def api_client(self) -> client.ApiClient:
         """A client that logs in with the kubeconfig that the emulator wrote."""
         return config.new_client_from_config(str(self.kubeconfig))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _answers(port: int) -> bool:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import requests
 
+from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.conformance.api import Api
 from tests.support.conformance.build import Built
 from tests.support.conformance.certificates import Certificates, make_certificates
 from tests.support.conformance.processes import Processes
-from tests.support.store.connections import LOOPBACK, free_port
 
 # Who may do everything, and who is known but may do nothing.
 ADMIN, NOBODY = "admin", "nobody"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import requests
 
+from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.conformance.api import Api, documents
 from tests.support.conformance.build import Built
 from tests.support.conformance.control_plane import ADMIN, ControlPlane
 from tests.support.conformance.custom_resources import install_custom_resources
 from tests.support.conformance.processes import Processes
-from tests.support.store.connections import LOOPBACK, free_port
 
 NAMESPACE = "kserve"
 DOMAIN = "conformance.example.org"

@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 import yaml
 
-from include.sandbox.host.settings import LOOPBACK, PROJECT_ROOT, SandboxSettings
+from include.sandbox.host.ports import LOOPBACK
+from include.sandbox.host.settings import PROJECT_ROOT, SandboxSettings
 from include.sandbox.services.airflow import access_token
 from tests.support.containers.docker_engine import DockerEngine
 from tests.support.containers.sandbox_servers import (

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from include.sandbox import lifecycle
-from include.sandbox.host.settings import FREE_PORT_RANGE, LOOPBACK, SandboxSettings, connection_environment
+from include.sandbox.host.ports import FREE_PORT_RANGE, LOOPBACK
+from include.sandbox.host.settings import SandboxSettings, connection_environment
 from include.sandbox.host.supervise import Supervisor, start_supervisor
 from include.sandbox.services import airflow
 

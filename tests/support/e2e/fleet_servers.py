@@ -17,7 +17,8 @@ from slipway.hooks.triton_client import calls
 from slipway.hooks.triton_client.caller import TritonCaller
 
 from include.model_release.fleet.alias import alias_config, alias_files, version_name
-from include.sandbox.host.settings import LOOPBACK, MARKER, SandboxSettings, object_store_environment
+from include.sandbox.host.ports import LOOPBACK
+from include.sandbox.host.settings import MARKER, SandboxSettings, object_store_environment
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.triton_install import triton_install
 

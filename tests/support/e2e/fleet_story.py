@@ -13,7 +13,8 @@ from include.model_release.fleet.parity import Parity
 from include.model_release.fleet.watch import ToldFindings, watch_key
 from include.sandbox.demo.airflow_client import DagRun
 from include.sandbox.host.child_process import program_path
-from include.sandbox.host.settings import LOOPBACK, ROOT_VARIABLE
+from include.sandbox.host.ports import LOOPBACK
+from include.sandbox.host.settings import ROOT_VARIABLE
 from include.sandbox.services.triton import TritonServer
 from tests.support.e2e.fleet_servers import Answer, FleetUsers, fleet_servers, hanging, loaded, point
 from tests.support.e2e.release_files import FLEET, ON_CALL

@@ -29,9 +29,9 @@ from slipway.hooks.triton_client.settings import TritonSettings
 from include.model_release.errors import ModelNotLoadedError
 from include.model_release.fleet.alias import version_name
 from include.model_release.triton_config.pbtxt import from_pbtxt
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model, write_repository
-from tests.support.store.connections import LOOPBACK
 from tests.support.triton_hook.servers import running_triton
 from tests.support.triton_hook.table import ROW
 

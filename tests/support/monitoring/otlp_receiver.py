@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
-from tests.support.store.connections import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 
 Tags = frozenset[tuple[str, str]]
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.support.store.connections import LOOPBACK, free_port
+from include.sandbox.host.ports import LOOPBACK, free_port
 
 _CHUNK_LIMIT = 1 << 20
 

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,13 +24,6 @@ POD_SCRIPTS = PROJECT_ROOT / "include" / "pod_scripts"
 READ_ONLY = PROJECT_ROOT / "include" / "sandbox" / "cluster" / "node" / "read_only.py"
 BUCKET = "slipway"
 RUN_LIMIT_S = 150
-
-
-def closed_port() -> int:
-    """A port of the loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def npz(**arrays: Any) -> bytes:

@@ -17,7 +17,7 @@ from botocore.config import Config
 
 from include.model_release.publishing.manifest import FileEntry, Manifest
 from include.model_release.tensors import ModelSignature
-from tests.support.store.connections import LOOPBACK, free_port
+from include.sandbox.host.ports import LOOPBACK, free_port
 
 POD_SCRIPTS = Path(__file__).resolve().parents[3] / "include" / "pod_scripts"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "slipway-test", "AWS_SECRET_ACCESS_KEY": "slipway-test"}

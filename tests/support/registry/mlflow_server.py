@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 from include.sandbox.host.images import build_image
-from tests.support.store.connections import LOOPBACK, free_port
+from include.sandbox.host.ports import LOOPBACK, free_port
 
 START_LIMIT_S = 120.0
 _SETTINGS = {

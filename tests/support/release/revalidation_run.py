@@ -28,11 +28,11 @@ from include.model_release.operations.layout import revalidation_prefix, revalid
 from include.model_release.operations.revalidation.findings import Finding
 from include.model_release.operations.revalidation.report import ModelReport
 from include.model_release.record.kinds import Promoted, ReleaseFinished
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.cluster.emulator import Emulator, inference_service
 from tests.support.release.staged_answers import Release
 from tests.support.serving.triton_install import triton_install
-from tests.support.store.connections import LOOPBACK
 
 MODEL = "rent"
 RELEASE_FILE = """

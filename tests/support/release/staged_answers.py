@@ -21,9 +21,9 @@ from slipway.release_run import ReleaseRun, StableVersion
 from include.model_release.record.fold import Stage
 from include.model_release.record.kinds import ReleaseStarted
 from include.model_release.spec.release_file import ReleaseSpec, parse_release_spec
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonServer
 from tests.support.serving.text_model import text_model_files
-from tests.support.store.connections import LOOPBACK
 
 CONTEXT: Any = {}
 WORDS = {"What is 2 + 2?": ["It", " is", " four."], "And 3 + 3?": ["It", " is", " six."]}

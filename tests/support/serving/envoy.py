@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from include.sandbox.host.ports import free_port
 from include.sandbox.services.router import Router, envoy_argv
 from include.sandbox.services.triton import end_with_parent
 
@@ -43,7 +43,7 @@ async def running_envoy(folder: Path) -> AsyncIterator[Envoy]:
 async def _live_envoy(folder: Path) -> tuple[subprocess.Popen[bytes], Envoy]:
     """Start Envoy until one lives: a port that was free may be another process's by the time that Envoy listens."""
     for _ in range(_ATTEMPTS):
-        ingress, admin = _free_ports(2)
+        ingress, admin = free_port(), free_port()
         router = Router(folder / "router", f"http://127.0.0.1:{admin}")
         process = _started(envoy_argv(folder / "router", ingress, admin), folder / "envoy.log")
         ready = asyncio.create_task(router.wait_ready())
@@ -59,14 +59,6 @@ async def _live_envoy(folder: Path) -> tuple[subprocess.Popen[bytes], Envoy]:
         finally:
             ready.cancel()
     raise AssertionError(f"Envoy ended {_ATTEMPTS} times:\n{(folder / 'envoy.log').read_text()[-2000:]}")
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.support.store.connections import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 
 
 @contextmanager

@@ -16,10 +16,11 @@ from urllib.request import urlopen
 from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.spec.release_file import parse_release_spec
+from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.cluster.emulator import ROOT, Emulator
 from tests.support.guard.guarded_canary import NAME, STABLE_URI
 from tests.support.guard.stage import Stage
-from tests.support.store.connections import LOOPBACK, aws_connection, free_port, make_bucket
+from tests.support.store.connections import aws_connection, make_bucket
 from tests.support.waiting import wait_until
 
 STORE, METRICS, CLUSTER = "object store", "metrics", "cluster"

@@ -1,4 +1,4 @@
-"""Airflow connections to servers on loopback, free ports, and buckets."""
+"""Airflow connections to servers on loopback, and buckets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 import itertools
 import json
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,15 +13,9 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-LOOPBACK = "127.0.0.1"
+from include.sandbox.host.ports import LOOPBACK
+
 CREDENTIALS = {"login": "slipway-test", "password": "slipway-test"}
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def aws_connection(endpoint: str) -> str:

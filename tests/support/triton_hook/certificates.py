@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.support.store.connections import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 from slipway.hooks.triton import TritonHook
 from slipway.operators.triton import TritonUnloadModelOperator
 
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.triton_install import triton_install
-from tests.support.store.connections import LOOPBACK
 from tests.support.triton_hook.table import CONTEXT
 
 ENSEMBLE = """

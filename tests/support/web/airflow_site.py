@@ -16,9 +16,10 @@ from urllib.request import urlopen
 
 import httpx
 
+from include.sandbox.host.ports import LOOPBACK, free_port
 from include.sandbox.host.settings import PROJECT_ROOT
 from include.sandbox.services.airflow import access_token, database_template
-from tests.support.store.connections import LOOPBACK, aws_connection, free_port
+from tests.support.store.connections import aws_connection
 from tests.support.waiting import wait_until
 
 PASSWORD = "a password of the tests"

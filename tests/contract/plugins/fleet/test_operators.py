@@ -36,10 +36,11 @@ from include.model_release.record.kinds import (
     VersionRejected,
 )
 from include.model_release.record.requirements import Requirements
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.serving.models import CONFIG, table_model
 from tests.support.serving.triton_install import triton_install
-from tests.support.store.connections import CREDENTIALS, LOOPBACK
+from tests.support.store.connections import CREDENTIALS
 from tests.support.store.publication import Publication
 from tests.support.triton_hook.servers import typed_connection
 

@@ -14,8 +14,8 @@ from slipway.hooks.triton import TritonHook
 
 from include.model_release.fleet.alias import LoadedVersion, loaded_version, version_name
 from include.model_release.triton_config.pbtxt import from_pbtxt
+from include.sandbox.host.ports import LOOPBACK
 from tests.support.fleet.servers import POLICY, digest
-from tests.support.store.connections import LOOPBACK
 from tests.support.triton_hook.servers import running_triton, typed_connection
 from tests.support.triton_hook.slow_model import SlowRequest, write_slow_model
 

@@ -17,9 +17,9 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from include.model_release.errors import SlipwayError, UserError
 from include.model_release.operations.notices.message import Message, message_of
 from include.model_release.operations.notices.notice import Fact, Notice
+from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.notifications.receivers import http_receiver, mail_receiver, tls_of
 from tests.support.stalled.deaf import deaf_server
-from tests.support.store.connections import LOOPBACK, free_port
 
 TO = "told"
 HOSTILE = "<!channel> @here [reset](https://evil.example) <at>everyone</at> <img src=x> \x1b[31m `x`"

@@ -42,7 +42,8 @@ from include.model_release.errors import SlipwayError, TransientError
 from include.model_release.record.kinds import ReleaseStarted, WeightIntended
 from include.model_release.rollout.inference_service import inference_service_manifest
 from include.model_release.spec.release_file import parse_release_spec
-from tests.support.store.connections import LOOPBACK, aws_connection, free_port, triton_connection
+from include.sandbox.host.ports import LOOPBACK, free_port
+from tests.support.store.connections import aws_connection, triton_connection
 
 RELEASE_FILE = "model: digits\nsource: {format: onnx}\nrollout: {ready_timeout_s: 1}\n"
 CONFIG = {"name": "digits", "version_policy": {"specific": {"versions": [2]}}}

@@ -20,12 +20,12 @@ from slipway.release_run import ReleaseRun, StableVersion
 
 from include.model_release.record.kinds import ReleaseFinished, ReleaseStarted, StageFinished
 from include.model_release.spec.release_file import parse_release_spec
+from include.sandbox.host.ports import LOOPBACK, free_port
 from include.sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import NAMESPACE, Emulator
 from tests.support.release.pod_steps import first_event, pod_cluster, task_context
 from tests.support.serving.clients import body_of
 from tests.support.serving.tables import DOUBLE, FAILING, OTHER, running_tables
-from tests.support.store.connections import LOOPBACK, free_port
 
 pytestmark = pytest.mark.timeout(180)
 MANIFEST_SHA256 = "5" * 64

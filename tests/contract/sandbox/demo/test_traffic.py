@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from include.sandbox.demo.images import live_images
 from include.sandbox.demo.traffic import TrafficClient, digit_requests
 from include.sandbox.demo.training import train
 from include.sandbox.host.child_process import end_with_parent
+from include.sandbox.host.ports import free_port
 from include.sandbox.load.clients import Outcome, clients
 from include.sandbox.services.router import Router, envoy_argv
 from include.sandbox.services.routing import Backend, Ingress, Routing
@@ -50,7 +50,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Digits]:
     install = triton_install()
     with ExitStack() as stack:
         servers = {version: started(install, folder / str(version), version, stack) for version in REVISIONS}
-        ingress, admin = free_ports(2)
+        ingress, admin = free_port(), free_port()
         argv = envoy_argv(folder / "router", ingress, admin)
         log = stack.enter_context((folder / "envoy.log").open("wb"))
         envoy = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT, preexec_fn=end_with_parent)
@@ -93,14 +93,6 @@ def started(install: TritonInstall, folder: Path, version: int, stack: ExitStack
     return server
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 async def ask_once(port: int, authority: str, protocol: str) -> Outcome:
     """Send the first image over one protocol."""
     async with clients(port, authority, "digits", digit_requests(live_images())) as over:
@@ -120,7 +112,7 @@ async def test_either_protocol_finds_the_service_by_its_name(digits: Digits, pro
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 async def test_a_server_that_is_not_there_is_an_answer_with_an_error(protocol: str) -> None:
     """A refused connection is counted like any failure, and raises nothing."""
-    answer = await ask_once(free_ports(1)[0], AUTHORITY, protocol)
+    answer = await ask_once(free_port(), AUTHORITY, protocol)
     assert answer.error
     assert answer.revision is None
 

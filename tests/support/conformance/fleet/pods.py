@@ -12,13 +12,13 @@ from pathlib import Path
 import requests
 from slipway.fleet.members import Member, Members
 
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.conformance.api import Object
 from tests.support.conformance.fleet.service import FleetService
 from tests.support.conformance.kubelet import Fate
 from tests.support.conformance.real_cluster import RealCluster
 from tests.support.serving.triton_install import triton_install
-from tests.support.store.connections import LOOPBACK
 
 # A server that hangs holds the kubelet up for so long at each look.
 _PROBE_LIMIT_S = 0.3

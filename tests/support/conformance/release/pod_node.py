@@ -25,9 +25,9 @@ from include.sandbox.cluster.node.pods import PodRunner
 from include.sandbox.cluster.resources import PODS, KubeObject, Resource
 from include.sandbox.cluster.settings import NodeSettings
 from include.sandbox.cluster.storage.store import ObjectStore
+from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.conformance.api import MERGE_PATCH, Api, Object
 from tests.support.conformance.certificates import Certificates
-from tests.support.store.connections import LOOPBACK, free_port
 
 log = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from signal import Signals
 import requests
 from slipway.fleet.members import Members
 
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonPorts, TritonServer
 from tests.support.conformance.api import Object
 from tests.support.conformance.fleet.service import FleetService
@@ -23,7 +24,6 @@ from tests.support.containers.node.node_cluster import NodeCluster
 from tests.support.containers.node.worker import PAUSE_IMAGE
 from tests.support.fleet.servers import write_versions
 from tests.support.serving.triton_install import triton_install
-from tests.support.store.connections import LOOPBACK
 
 PORTS = TritonPorts(8000, 8001, 8002)
 _EVERYWHERE = "0.0.0.0"

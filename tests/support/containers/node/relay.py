@@ -6,8 +6,8 @@ import asyncio
 import threading
 from contextlib import suppress
 
+from include.sandbox.host.ports import LOOPBACK
 from tests.support.containers.node.enclosure import GATEWAY
-from tests.support.store.connections import LOOPBACK
 
 _CHUNK_BYTES = 65536
 

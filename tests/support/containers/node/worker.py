@@ -10,12 +10,12 @@ from pathlib import Path
 
 import yaml
 
+from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.conformance.api import Api
 from tests.support.conformance.control_plane import ADMIN, ControlPlane
 from tests.support.conformance.processes import Processes
 from tests.support.containers.engine import Engine
 from tests.support.containers.node.enclosure import BRIDGE, CGROUP, GATEWAY, SUBNET, Enclosure
-from tests.support.store.connections import LOOPBACK, free_port
 
 NODE = "node-1"
 CNI_PLUGINS = Path("/usr/lib/cni")

@@ -12,7 +12,7 @@ from slipway.fleet.members import Member, StaticMembers, server_at
 from slipway.fleet.servers import FleetServers
 
 from include.model_release.fleet.policy import FleetPolicy
-from tests.support.store.connections import LOOPBACK, free_port
+from include.sandbox.host.ports import LOOPBACK, free_port
 
 
 class Hanging(StaticMembers):

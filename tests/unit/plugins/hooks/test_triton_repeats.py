@@ -14,7 +14,7 @@ from slipway.hooks.triton import TritonHook
 from slipway.hooks.triton_client import calls, http_transport
 
 from include.model_release.errors import ServerUnavailableError
-from tests.support.store.connections import LOOPBACK
+from include.sandbox.host.ports import LOOPBACK
 
 Answers = list[tuple[int, bytes]]
 

@@ -23,9 +23,9 @@ from slipway.operators.triton import (
 
 from include.model_release.errors import ModelInvalidError, ModelNotLoadedError, TimedOutError
 from include.model_release.triton_config.build import pin_versions
+from include.sandbox.host.ports import free_port
 from include.sandbox.services.triton import TritonServer
 from tests.support.serving.models import table_model
-from tests.support.store.connections import free_port
 from tests.support.triton_hook.deferral import carried_out, only_event
 from tests.support.triton_hook.servers import typed_connection
 from tests.support.triton_hook.slow_model import SlowRequest

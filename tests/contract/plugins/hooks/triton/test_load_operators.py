@@ -14,8 +14,9 @@ from slipway.operators.triton import TritonLoadModelOperator, TritonUnloadModelO
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, TimedOutError
 from include.model_release.triton_config.build import pin_versions
+from include.sandbox.host.ports import free_port
 from tests.support.serving.models import table_model
-from tests.support.store.connections import free_port, triton_connection
+from tests.support.store.connections import triton_connection
 from tests.support.triton_hook.deferral import carried_out, only_event
 from tests.support.triton_hook.table import CONTEXT, ROW
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from include.sandbox.host.ports import LOOPBACK, free_port
 from include.sandbox.services.triton import TritonServer
-from tests.support.store.connections import LOOPBACK, free_port
 from tests.support.triton_hook.provider import ask_airflow
 
 pytestmark = pytest.mark.timeout(300)

@@ -13,7 +13,8 @@ import pytest
 from slipway.hooks.triton import TritonHook
 
 from include.model_release.errors import LoadRefusedError, ServerUnavailableError, TimedOutError, UserError
-from tests.support.store.connections import LOOPBACK, free_port, triton_connection
+from include.sandbox.host.ports import LOOPBACK, free_port
+from tests.support.store.connections import triton_connection
 from tests.support.triton_hook.table import ROW
 
 pytestmark = pytest.mark.timeout(120)

@@ -15,9 +15,9 @@ from slipway.airflow_stats import AirflowStats
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.release_record import record as record_module
 
+from include.sandbox.host.ports import LOOPBACK
 from tests.support.monitoring.otlp_receiver import OtlpReceiver, running_otlp_receiver
 from tests.support.release.admission import Admit, conclude, record
-from tests.support.store.connections import LOOPBACK
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
 

@@ -20,6 +20,7 @@ from moto.s3.models import FakeKey, s3_backends
 from slipway.hooks.s3_store import ModelStoreHook
 
 from include.model_release.errors import TransientError
+from include.sandbox.host.ports import LOOPBACK
 from tests.support.release.intake_steps import (
     EVENT,
     SWEEP,
@@ -31,7 +32,7 @@ from tests.support.release.intake_steps import (
     upload_again,
     was_started,
 )
-from tests.support.store.connections import LOOPBACK, aws_connection, make_bucket
+from tests.support.store.connections import aws_connection, make_bucket
 
 MODELS, VERSIONS, EVENTS = 20, 10, 30
 

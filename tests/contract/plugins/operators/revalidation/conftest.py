@@ -10,6 +10,7 @@ import pytest
 from slipway.hooks.s3_store import ModelStoreHook
 from slipway.hooks.triton import TritonHook
 
+from include.sandbox.host.ports import LOOPBACK
 from include.sandbox.services.triton import TritonServer
 from tests.support.cluster.emulator import Emulator
 from tests.support.release.revalidation_run import (
@@ -21,7 +22,6 @@ from tests.support.release.revalidation_run import (
     promoted,
     publish,
 )
-from tests.support.store.connections import LOOPBACK
 
 
 @pytest.fixture(scope="module")

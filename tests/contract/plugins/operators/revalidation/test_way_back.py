@@ -11,8 +11,8 @@ from slipway.release_record.record import ReleaseRecord
 
 from include.model_release.operations.layout import OUTBOX_PREFIX
 from include.model_release.operations.rejection import rejected_by
+from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.release.revalidation_run import LiveService, RevalidationRun, promoted, publish
-from tests.support.store.connections import LOOPBACK, free_port
 
 pytestmark = pytest.mark.timeout(180)
 

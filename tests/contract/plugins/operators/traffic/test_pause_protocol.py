@@ -25,10 +25,11 @@ from include.model_release.errors import CanaryPausedError, TimedOutError
 from include.model_release.rollout.next_action import Promote, StartCanary
 from include.model_release.rollout.reconciler import Reconciliation
 from include.model_release.spec.release_file import parse_release_spec
+from include.sandbox.host.ports import LOOPBACK, free_port
 from tests.support.cluster.emulator import Emulator
 from tests.support.guard.guarded_canary import CANDIDATE_URI, NAME, STABLE_URI
 from tests.support.guard.stage import Stage
-from tests.support.store.connections import LOOPBACK, aws_connection, free_port
+from tests.support.store.connections import aws_connection
 from tests.support.waiting import wait_until
 
 WEIGHT = 20
